@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What `cmake --install` puts under the prefix. Nothing names the prefix itself, so the tree still
+# works after it was moved. A second library has an export set of its own, so that finding the first
+# never asks for what only the second needs.
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/ringload)
+
+install(TARGETS ringload EXPORT ringload-targets FILE_SET HEADERS)
+install(EXPORT ringload-targets NAMESPACE ringload:: DESTINATION ${package_folder})
+
+configure_package_config_file(
+  ${CMAKE_CURRENT_LIST_DIR}/ringload-config.cmake.in
+  ${PROJECT_BINARY_DIR}/ringload-config.cmake
+  INSTALL_DESTINATION ${package_folder}
+  NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(
+  ${PROJECT_BINARY_DIR}/ringload-config-version.cmake
+  COMPATIBILITY SameMinorVersion)
+install(
+  FILES
+    ${PROJECT_BINARY_DIR}/ringload-config.cmake
+    ${PROJECT_BINARY_DIR}/ringload-config-version.cmake
+    ${CMAKE_CURRENT_LIST_DIR}/Findliburing.cmake
+  DESTINATION ${package_folder})
+
+# pkg-config knows where it found the file; the prefix is so many folders above.
+file(RELATIVE_PATH pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+string(REGEX REPLACE "/$" "" pc_prefix ${pc_prefix})
+configure_file(${CMAKE_CURRENT_LIST_DIR}/ringload.pc.in ${PROJECT_BINARY_DIR}/ringload.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/ringload.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(TARGET ringload_cli)
+  install(TARGETS ringload_cli)
+endif()

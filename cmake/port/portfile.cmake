@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+vcpkg_from_github(
+  OUT_SOURCE_PATH SOURCE_PATH
+  REPO ringload/ringload
+  REF "v${VERSION}"
+  SHA512 0
+  HEAD_REF main)
+
+vcpkg_check_features(OUT_FEATURE_OPTIONS feature_options
+  FEATURES
+    apps RINGLOAD_APPS)
+
+vcpkg_cmake_configure(
+  SOURCE_PATH "${SOURCE_PATH}"
+  OPTIONS
+    ${feature_options}
+    -DRINGLOAD_TESTS=OFF
+    -DRINGLOAD_BENCH=OFF
+    -DRINGLOAD_INSTALL=ON)
+vcpkg_cmake_install()
+vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/ringload)
+vcpkg_fixup_pkgconfig()
+
+if("apps" IN_LIST FEATURES)
+  vcpkg_copy_tools(TOOL_NAMES ringload AUTO_CLEAN)
+endif()
+
+file(REMOVE_RECURSE
+  "${CURRENT_PACKAGES_DIR}/debug/include"
+  "${CURRENT_PACKAGES_DIR}/debug/share")
+file(INSTALL "${CMAKE_CURRENT_LIST_DIR}/usage" DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}")
+vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")

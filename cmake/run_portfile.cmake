@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs the port's real portfile without vcpkg: a portfile is a CMake script, and this one defines
+# the few functions that ours calls, as far as ours needs them. Then it looks at the installed
+# layout as vcpkg's own checks do, and builds and runs a consumer, Debug and Release.
+#
+#   cmake -D LINKAGE=static|dynamic [-D FEATURES=apps] -D WORK=folder [-D PORT_FOLDER=cmake/port]
+#     [-D CONSUMER=OFF] -P cmake/run_portfile.cmake
+#
+# What it cannot show: that the dependencies' ports give what ours expects, and the archive's hash.
+
+cmake_minimum_required(VERSION 3.23)
+
+get_filename_component(root ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
+if(NOT DEFINED PORT_FOLDER)
+  set(PORT_FOLDER ${CMAKE_CURRENT_LIST_DIR}/port)
+endif()
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed OUTPUT_VARIABLE output
+    ERROR_VARIABLE output)
+  if(failed)
+    list(JOIN ARGN " " command)
+    message(FATAL_ERROR "${command}\n${output}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+# --- What vcpkg sets.
+
+file(READ ${PORT_FOLDER}/vcpkg.json manifest)
+string(JSON PORT GET "${manifest}" name)
+string(JSON VERSION GET "${manifest}" version)
+set(VCPKG_LIBRARY_LINKAGE ${LINKAGE})
+set(CURRENT_BUILDTREES_DIR ${WORK}/buildtrees)
+set(CURRENT_PACKAGES_DIR ${WORK}/packages)
+set(CURRENT_PORT_DIR ${PORT_FOLDER})
+list(PREPEND FEATURES core)
+
+# --- What ours calls.
+
+function(vcpkg_from_github)
+  cmake_parse_arguments(arg "" "OUT_SOURCE_PATH;REPO;REF;SHA512;HEAD_REF" "" ${ARGN})
+  if(NOT arg_REPO MATCHES "^[^/]+/[^/]+$" OR NOT arg_REF STREQUAL "v${VERSION}"
+      OR NOT arg_SHA512 MATCHES "^(0|[0-9a-f]+)$")
+    message(FATAL_ERROR "vcpkg_from_github: ${ARGN}")
+  endif()
+  set(${arg_OUT_SOURCE_PATH} ${root} PARENT_SCOPE)
+endfunction()
+
+function(vcpkg_check_features)
+  cmake_parse_arguments(arg "" "OUT_FEATURE_OPTIONS" "FEATURES" ${ARGN})
+  set(options "")
+  while(arg_FEATURES)
+    list(POP_FRONT arg_FEATURES feature option)
+    if(feature IN_LIST FEATURES)
+      list(APPEND options -D${option}=ON)
+    else()
+      list(APPEND options -D${option}=OFF)
+    endif()
+  endwhile()
+  set(${arg_OUT_FEATURE_OPTIONS} ${options} PARENT_SCOPE)
+endfunction()
+
+function(vcpkg_cmake_configure)
+  cmake_parse_arguments(arg "" "SOURCE_PATH" "OPTIONS" ${ARGN})
+  if(VCPKG_LIBRARY_LINKAGE STREQUAL dynamic)
+    set(shared ON)
+  else()
+    set(shared OFF)
+  endif()
+  foreach(build rel dbg)
+    if(build STREQUAL rel)
+      set(options -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR})
+    else()
+      set(options -DCMAKE_BUILD_TYPE=Debug -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR}/debug)
+    endif()
+    run(${CMAKE_COMMAND} -S ${arg_SOURCE_PATH} -B ${CURRENT_BUILDTREES_DIR}/${build} -G Ninja
+      -DBUILD_SHARED_LIBS=${shared} -DCMAKE_INSTALL_LIBDIR=lib ${options} ${arg_OPTIONS})
+  endforeach()
+endfunction()
+
+function(vcpkg_cmake_install)
+  foreach(build dbg rel)
+    run(${CMAKE_COMMAND} --build ${CURRENT_BUILDTREES_DIR}/${build} --target install)
+  endforeach()
+endfunction()
+
+# Moves the package's files to share/, the debug build's imported locations beside the release
+# build's, and corrects the number of folders that lie between them and the prefix.
+function(vcpkg_cmake_config_fixup)
+  cmake_parse_arguments(arg "" "CONFIG_PATH;PACKAGE_NAME" "" ${ARGN})
+  set(release ${CURRENT_PACKAGES_DIR}/${arg_CONFIG_PATH})
+  set(debug ${CURRENT_PACKAGES_DIR}/debug/${arg_CONFIG_PATH})
+  set(share ${CURRENT_PACKAGES_DIR}/share/${PORT})
+  file(GLOB files ${release}/*)
+  file(COPY ${files} DESTINATION ${share})
+  file(GLOB files ${debug}/*-debug.cmake)
+  foreach(file IN LISTS files)
+    get_filename_component(name ${file} NAME)
+    file(READ ${file} text)
+    string(REPLACE "{_IMPORT_PREFIX}/" "{_IMPORT_PREFIX}/debug/" text "${text}")
+    string(REPLACE "/debug/include" "/include" text "${text}")
+    file(WRITE ${share}/${name} "${text}")
+  endforeach()
+  set(up "get_filename_component(_IMPORT_PREFIX \"\${_IMPORT_PREFIX}\" PATH)\n")
+  file(GLOB files ${share}/*.cmake)
+  foreach(file IN LISTS files)
+    file(READ ${file} text)
+    string(REPLACE "${up}${up}${up}" "${up}${up}" text "${text}")
+    string(REPLACE "/../../../\"" "/../../\"" text "${text}")
+    file(WRITE ${file} "${text}")
+  endforeach()
+  file(REMOVE_RECURSE ${release} ${debug})
+  foreach(folder lib/cmake debug/lib/cmake)
+    file(GLOB left ${CURRENT_PACKAGES_DIR}/${folder}/*)
+    if(NOT left)
+      file(REMOVE_RECURSE ${CURRENT_PACKAGES_DIR}/${folder})
+    endif()
+  endforeach()
+endfunction()
+
+function(vcpkg_fixup_pkgconfig)
+  foreach(folder lib debug/lib)
+    run(${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${CURRENT_PACKAGES_DIR}/${folder}/pkgconfig
+      pkg-config --exists --print-errors ${PORT})
+  endforeach()
+endfunction()
+
+function(vcpkg_copy_tools)
+  cmake_parse_arguments(arg "AUTO_CLEAN" "" "TOOL_NAMES" ${ARGN})
+  foreach(tool ${arg_TOOL_NAMES})
+    file(COPY ${CURRENT_PACKAGES_DIR}/bin/${tool}
+      DESTINATION ${CURRENT_PACKAGES_DIR}/tools/${PORT})
+  endforeach()
+  if(arg_AUTO_CLEAN)
+    file(REMOVE_RECURSE ${CURRENT_PACKAGES_DIR}/bin ${CURRENT_PACKAGES_DIR}/debug/bin)
+  endif()
+endfunction()
+
+function(vcpkg_install_copyright)
+  cmake_parse_arguments(arg "" "" "FILE_LIST" ${ARGN})
+  file(READ ${arg_FILE_LIST} text)
+  file(WRITE ${CURRENT_PACKAGES_DIR}/share/${PORT}/copyright "${text}")
+endfunction()
+
+# --- The run.
+
+file(REMOVE_RECURSE ${WORK})
+include(${PORT_FOLDER}/portfile.cmake)
+
+# --- The checks that vcpkg makes after a build.
+
+set(wrong "")
+foreach(folder debug/include debug/share lib/cmake debug/lib/cmake bin debug/bin)
+  if(EXISTS ${CURRENT_PACKAGES_DIR}/${folder})
+    string(APPEND wrong "\n  ${folder} is left over")
+  endif()
+endforeach()
+foreach(file share/${PORT}/copyright share/${PORT}/usage share/${PORT}/${PORT}-config.cmake
+    share/${PORT}/${PORT}-config-version.cmake include/ringload/ringload.hpp
+    include/ringload/export.hpp lib/pkgconfig/ringload.pc debug/lib/pkgconfig/ringload.pc)
+  if(NOT EXISTS ${CURRENT_PACKAGES_DIR}/${file})
+    string(APPEND wrong "\n  ${file} is not there")
+  endif()
+endforeach()
+file(GLOB_RECURSE everything LIST_DIRECTORIES ON ${CURRENT_PACKAGES_DIR}/*)
+foreach(path IN LISTS everything)
+  if(IS_DIRECTORY ${path})
+    file(GLOB inside ${path}/*)
+    if(NOT inside)
+      string(APPEND wrong "\n  ${path} is empty")
+    endif()
+  elseif(path MATCHES "\\.(a|so[.0-9]*)$")
+    if((LINKAGE STREQUAL "static" AND path MATCHES "\\.so")
+        OR (LINKAGE STREQUAL "dynamic" AND path MATCHES "\\.a$"))
+      string(APPEND wrong "\n  ${path}: ${LINKAGE} was asked for")
+    endif()
+  elseif(path MATCHES "\\.(cmake|pc|hpp)$")
+    file(STRINGS ${path} lines REGEX "${WORK}|${root}")
+    if(lines)
+      string(APPEND wrong "\n  ${path} names a path of the build: ${lines}")
+    endif()
+  endif()
+endforeach()
+foreach(folder lib debug/lib)
+  file(GLOB libraries ${CURRENT_PACKAGES_DIR}/${folder}/libringload.*)
+  if(NOT libraries)
+    string(APPEND wrong "\n  no library in ${folder}")
+  endif()
+endforeach()
+if(wrong)
+  message(FATAL_ERROR "the portfile's package is not as it should be:${wrong}")
+endif()
+
+# --- A consumer.
+
+if(NOT DEFINED CONSUMER OR CONSUMER)
+  foreach(build_type Debug Release)
+    run(${CMAKE_COMMAND} -DWAY=find_package -DSOURCE=${root} -DPREFIX=${CURRENT_PACKAGES_DIR}
+      -DWORK=${WORK}/consumer-${build_type} -DBUILD_TYPE=${build_type}
+      -P ${root}/tests/consumer/consume.cmake)
+  endforeach()
+endif()

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The habits of this tree that a machine can keep: which folder may include which, one SPDX line,
+# and a few limits on the text.
+#
+#   cmake [-D ROOT=tree] -P cmake/tidy.cmake
+#
+# Prints a line for each thing that is wrong, and fails if there was one.
+
+cmake_minimum_required(VERSION 3.23)
+
+if(NOT DEFINED ROOT)
+  get_filename_component(ROOT ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
+endif()
+
+set(lines_max 500)
+set(columns_max 100)
+set(marks_of_unfinished_work "TOD[O]|FIXM[E]|XX[X]")  # Written so that this line is none.
+
+# --- Who may include whom. A folder of engine/ may include itself and:
+set(core_may "")
+set(formats_may core)
+set(plan_may core)
+set(source_may core formats)
+set(ring_may core)
+set(staging_may core)
+set(readers_may core ring)
+set(device_may core plan)
+set(device/cuda_may core plan device)
+set(pipeline_may core formats plan source ring staging readers device)
+
+# --- What of the outside world belongs to whom: a pattern of <...> headers, and the folders of
+# engine/ that may name them. The other top folders but include/ may name them too.
+set(outside asio liburing cuda)
+set(asio_headers "^boost/asio")
+set(asio_folders ring readers device device/cuda pipeline)
+set(liburing_headers "^liburing")
+set(liburing_folders ring)
+set(cuda_headers "^(cuda|driver_types|nvtx)")
+set(cuda_folders device/cuda)
+
+set(wrong 0)
+function(complain place what)
+  message("${place}: ${what}")
+  math(EXPR count "${wrong} + 1")
+  set(wrong ${count} PARENT_SCOPE)
+endfunction()
+
+# check_include(FILE LINE HEADER QUOTED): one #include line of a file named relative to ROOT.
+function(check_include file line header quoted)
+  set(here "${file}:${line}")
+
+  if(header MATCHES "^ringload/" AND quoted)
+    complain(${here} "public headers are included as <${header}>")
+  endif()
+  if(header MATCHES "\\.\\./")
+    complain(${here} "engine headers are included from the root of engine/: ${header}")
+  endif()
+  if(file MATCHES "\\.cuh?$" AND header MATCHES "^boost/asio")
+    complain(${here} "no Boost.Asio in a .cu file")
+  endif()
+
+  if(file MATCHES "^engine/")
+    get_filename_component(folder ${file} DIRECTORY)
+    string(REGEX REPLACE "^engine/?" "" folder "${folder}")
+    if(NOT DEFINED ${folder}_may)
+      complain(${here} "cmake/tidy.cmake does not know the layer engine/${folder}")
+    elseif(quoted)
+      get_filename_component(target "${header}" DIRECTORY)
+      set(allowed ${folder} ${${folder}_may})
+      if(NOT target IN_LIST allowed)
+        complain(${here} "engine/${folder} may not include \"${header}\"")
+      endif()
+    endif()
+    foreach(world ${outside})
+      if(header MATCHES "${${world}_headers}" AND NOT folder IN_LIST ${world}_folders)
+        complain(${here} "engine/${folder} may not include <${header}>, as ${${world}_folders} may")
+      endif()
+    endforeach()
+
+  elseif(file MATCHES "^include/")
+    if(quoted)
+      complain(${here} "a public header includes only <...>: \"${header}\"")
+    endif()
+    if(header MATCHES "${liburing_headers}"
+        OR (header MATCHES "${cuda_headers}" AND NOT file STREQUAL "include/ringload/cuda.hpp"))
+      complain(${here} "a public header may not include <${header}>")
+    endif()
+
+  elseif(file MATCHES "^(apps/(ringload|model-server)|examples|tests/(consumer|compile_fail))/")
+    # These see what a user sees. A quoted header is a neighbour in the same folder.
+    if(quoted AND header MATCHES "/")
+      complain(${here} "only <ringload/...> here, no engine header: \"${header}\"")
+    endif()
+    if(header MATCHES "^ringload/detail/")
+      complain(${here} "<${header}> is no part of the public face")
+    endif()
+  endif()
+  set(wrong ${wrong} PARENT_SCOPE)
+endfunction()
+
+function(check_file file)
+  file(READ ${ROOT}/${file} text)
+
+  # The SPDX line comes first, or right after the line that names the interpreter.
+  string(REGEX REPLACE "^#![^\n]*\n" "" body "${text}")
+  if(NOT body MATCHES "^(//|#) SPDX-License-Identifier: Apache-2\\.0\n")
+    complain(${file} "does not begin with its SPDX line")
+  endif()
+  if(text MATCHES "[^\n]$")
+    complain(${file} "the last line has no end")
+  endif()
+
+  # In a CMake list these four would not stay what they are. Each becomes one other character, so
+  # that lengths are kept.
+  string(REPLACE ";" "," text "${text}")
+  string(REPLACE "[" "(" text "${text}")
+  string(REPLACE "]" ")" text "${text}")
+  string(REPLACE "\\" "/" text "${text}")
+  string(REGEX REPLACE "\n$" "" text "${text}")
+  string(REPLACE "\n" ";" lines "${text}")
+
+  list(LENGTH lines count)
+  if(count GREATER lines_max)
+    complain(${file} "${count} lines, and ${lines_max} are the limit")
+  endif()
+
+  # Most lines have nothing to look at, so look at the whole first: this runs in every test run.
+  if(text MATCHES "\t|\r|${marks_of_unfinished_work}")
+    set(marks ON)
+  else()
+    set(marks OFF)
+  endif()
+  set(number 0)
+  foreach(line IN LISTS lines)
+    math(EXPR number "${number} + 1")
+    string(LENGTH "${line}" length)
+    if(length GREATER columns_max)
+      complain(${file}:${number} "${length} columns, and ${columns_max} are the limit")
+    endif()
+    if(marks)
+      if(line MATCHES "\t|\r")
+        complain(${file}:${number} "a tab or a carriage return")
+      endif()
+      if(line MATCHES "(^|[^A-Za-z])(${marks_of_unfinished_work})([^A-Za-z]|$)")
+        complain(${file}:${number} "work that is left belongs in an issue: ${CMAKE_MATCH_2}")
+      endif()
+    endif()
+    if(line MATCHES "^ *# *include *\"([^\"]+)\"")
+      check_include(${file} ${number} ${CMAKE_MATCH_1} ON)
+    elseif(line MATCHES "^ *# *include *<([^>]+)>")
+      check_include(${file} ${number} ${CMAKE_MATCH_1} OFF)
+    endif()
+  endforeach()
+  set(wrong ${wrong} PARENT_SCOPE)
+endfunction()
+
+set(files "")
+foreach(folder include engine apps tests bench examples cmake)
+  file(GLOB_RECURSE found LIST_DIRECTORIES OFF RELATIVE ${ROOT}
+    ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.hpp ${ROOT}/${folder}/*.cu ${ROOT}/${folder}/*.cuh
+    ${ROOT}/${folder}/*.cmake ${ROOT}/${folder}/CMakeLists.txt ${ROOT}/${folder}/*.sh)
+  list(APPEND files ${found})
+endforeach()
+foreach(single CMakeLists.txt dev .ci/run)
+  if(EXISTS ${ROOT}/${single})
+    list(APPEND files ${single})
+  endif()
+endforeach()
+
+# A tree without a file would pass every check.
+if(NOT files)
+  message(FATAL_ERROR "tidy: no source file under ${ROOT}")
+endif()
+
+foreach(file IN LISTS files)
+  check_file(${file})
+endforeach()
+
+list(LENGTH files count)
+if(wrong GREATER 0)
+  message(FATAL_ERROR "tidy: ${wrong} complaints about ${count} files")
+endif()
+message("tidy: ${count} files, nothing to complain about")

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What cmake/tidy.cmake refuses, and what it lets through: each on a tree of one file.
+#
+#   cmake -D WORK=folder -P cmake/tidy_test.cmake
+
+cmake_minimum_required(VERSION 3.23)
+
+set(spdx "// SPDX-License-Identifier: Apache-2.0\n")
+set(failures 0)
+
+# try(FILE TEXT COMPLAINT): an empty complaint means that the file must pass.
+function(try file text complaint)
+  file(REMOVE_RECURSE ${WORK})
+  file(WRITE ${WORK}/${file} "${text}")
+  execute_process(COMMAND ${CMAKE_COMMAND} -D ROOT=${WORK} -P ${CMAKE_CURRENT_LIST_DIR}/tidy.cmake
+    RESULT_VARIABLE failed ERROR_VARIABLE said OUTPUT_QUIET)
+  string(FIND "${said}" "${complaint}" found)
+  if(complaint STREQUAL "" AND failed)
+    message("${file} is refused: ${said}")
+  elseif(NOT complaint STREQUAL "" AND (NOT failed OR found EQUAL -1))
+    message("${file} is not refused with '${complaint}': ${said}")
+  else()
+    return()
+  endif()
+  math(EXPR count "${failures} + 1")
+  set(failures ${count} PARENT_SCOPE)
+endfunction()
+
+# Arrows.
+try(engine/plan/a.hpp "${spdx}#include \"core/fault.hpp\"\n" "")
+try(engine/plan/a.hpp "${spdx}#include \"formats/entries.hpp\"\n"
+  "a.hpp:2: engine/plan may not include \"formats/entries.hpp\"")
+try(engine/core/a.hpp "${spdx}  #  include \"pipeline/load.hpp\"\n" "engine/core may not")
+try(engine/pipeline/a.cpp "${spdx}#include \"readers/reader.hpp\"\n" "")
+try(engine/pipeline/a.cpp "${spdx}#include \"device/cuda/cuda.hpp\"\n" "engine/pipeline may not")
+try(engine/device/cuda/a.cpp "${spdx}#include \"device/backend.hpp\"\n" "")
+try(engine/plan/a.hpp "${spdx}#include \"../core/fault.hpp\"\n" "from the root of engine/")
+try(engine/plan/a.hpp "${spdx}#include \"fault.hpp\"\n" "engine/plan may not")
+try(engine/newcomer/a.hpp "${spdx}#include <vector>\n" "does not know the layer engine/newcomer")
+
+# Public headers, and those who see nothing else.
+try(engine/plan/a.hpp "${spdx}#include <ringload/dtype.hpp>\n" "")
+try(engine/plan/a.hpp "${spdx}#include \"ringload/dtype.hpp\"\n" "included as <ringload/dtype.hpp>")
+try(include/ringload/a.hpp "${spdx}#include \"core/fault.hpp\"\n" "only <...>")
+try(include/ringload/a.hpp "${spdx}#include <liburing.h>\n" "may not include <liburing.h>")
+try(apps/ringload/a.cpp "${spdx}#include \"size.hpp\"\n" "")
+try(apps/ringload/a.cpp "${spdx}#include \"plan/plan.hpp\"\n" "only <ringload/...> here")
+try(tests/consumer/main.cpp "${spdx}#include <ringload/detail/operation.hpp>\n" "public face")
+try(tests/plan/a.cpp "${spdx}#include \"plan/plan.hpp\"\n" "")
+
+# The outside world.
+try(engine/ring/a.cpp "${spdx}#include <liburing.h>\n" "")
+try(engine/readers/a.cpp "${spdx}#include <liburing.h>\n" "engine/readers may not")
+try(engine/plan/a.cpp "${spdx}#include <boost/asio/buffer.hpp>\n" "engine/plan may not")
+try(engine/device/host.cpp "${spdx}#include <cuda_runtime.h>\n" "engine/device may not")
+try(engine/device/cuda/a.cu "${spdx}#include <cuda_runtime.h>\n" "")
+try(engine/device/cuda/a.cu "${spdx}#include <boost/asio.hpp>\n" "no Boost.Asio in a .cu file")
+
+# The text.
+try(engine/core/a.cpp "int a;\n" "does not begin with its SPDX line")
+try(dev "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n" "")
+try(engine/core/a.cpp "${spdx}\tint a;\n" "a.cpp:2: a tab")
+try(engine/core/a.cpp "${spdx}int a;" "the last line has no end")
+try(engine/core/a.cpp "${spdx}// TO${nothing}DO: later\n" "belongs in an issue")
+string(REPEAT "x" 97 line)
+try(engine/core/a.cpp "${spdx}// ${line}\n" "")
+try(engine/core/a.cpp "${spdx}// [${line}\n" "a.cpp:2: 101 columns")
+string(REPEAT "a[0];\n" 499 lines)
+try(engine/core/a.cpp "${spdx}${lines}" "")
+try(engine/core/a.cpp "${spdx}${lines};\n" "501 lines")
+try(readme.txt "nothing that is a source file\n" "no source file under")
+
+file(REMOVE_RECURSE ${WORK})
+if(failures GREATER 0)
+  message(FATAL_ERROR "tidy_test: ${failures} failures")
+endif()

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Sums and products of sizes that come from a file, which cannot overflow unseen.
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+namespace ringload::inline v0 {
+
+inline std::optional<std::uint64_t> checked_add(std::uint64_t a, std::uint64_t b) noexcept {
+  if (a > std::numeric_limits<std::uint64_t>::max() - b) return std::nullopt;
+  return a + b;
+}
+
+inline std::optional<std::uint64_t> checked_multiply(std::uint64_t a, std::uint64_t b) noexcept {
+  std::uint64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) return std::nullopt;
+  return product;
+}
+
+// `unit` is a power of two. 4,097 by 4,096 -> 4,096, and up to 8,192.
+template <std::unsigned_integral T>
+constexpr T round_down(T value, T unit) noexcept {
+  return value & ~(unit - 1);
+}
+
+template <std::unsigned_integral T>
+constexpr T round_up(T value, T unit) noexcept {
+  return round_down(value + (unit - 1), unit);
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/fault.hpp"
+
+#include <boost/system/generic_category.hpp>
+#include <boost/system/system_category.hpp>
+
+namespace ringload::inline v0 {
+
+namespace {
+
+class category_type final : public boost::system::error_category {
+ public:
+  const char* name() const noexcept override { return "ringload"; }
+  std::string message(int value) const override;
+};
+
+std::string category_type::message(int value) const {
+  switch (static_cast<errc>(value)) {
+    case errc::source_not_found: return "no such checkpoint";
+    case errc::not_a_checkpoint: return "not a checkpoint";
+    case errc::ambiguous_source: return "more than one checkpoint";
+    case errc::incomplete_series: return "a shard is missing";
+    case errc::invalid_source_name: return "neither a path nor a model's name";
+    case errc::path_outside_source: return "a path leaves the model's folder";
+    case errc::not_a_regular_file: return "not a regular file";
+    case errc::header_too_small: return "too short to hold a header";
+    case errc::header_too_large: return "the header is too large";
+    case errc::header_outside_file: return "the header ends past the end of the file";
+    case errc::header_not_utf8: return "the header is not UTF-8";
+    case errc::malformed_header: return "the header is malformed";
+    case errc::invalid_offsets: return "offsets leave a hole, overlap or are reversed";
+    case errc::wrong_tensor_bytes: return "shape and dtype do not match the number of bytes";
+    case errc::size_overflow: return "a size does not fit in 64 bits";
+    case errc::fractional_bytes: return "the tensor does not end on a whole byte";
+    case errc::extent_outside_file: return "tensor data ends past the end of the file";
+    case errc::trailing_bytes: return "the file goes on after the last tensor";
+    case errc::malformed_index: return "the shard index is malformed";
+    case errc::duplicate_tensor: return "one tensor name stands in two places";
+    case errc::missing_tensor: return "a listed tensor is not in its shard";
+    case errc::truncated_file: return "the file became shorter while it was read";
+    case errc::changed_file: return "the file was changed while it was loaded";
+    case errc::no_such_tensor: return "no such tensor";
+    case errc::memory_exceeded: return "not enough memory";
+    case errc::engine_unavailable: return "the read engine is not available";
+    case errc::direct_unavailable: return "direct reads are not available";
+    case errc::invalid_limits: return "the limits contradict themselves";
+    case errc::device_unavailable: return "the device is not available";
+  }
+  return "unknown error " + std::to_string(value);
+}
+
+std::string sentence(const boost::system::error_code& code, const std::string& place,
+                     const std::string& cause) {
+  const std::string what = cause.empty() ? code.message() : cause;
+  return place.empty() ? what : place + ": " + what;
+}
+
+}  // namespace
+
+const boost::system::error_category& category() noexcept {
+  static const category_type the_category;
+  return the_category;
+}
+
+error::error(boost::system::error_code code, std::string place, std::string cause)
+    : system_error(code), place_(std::move(place)), text_(sentence(code, place_, cause)) {}
+
+error::~error() = default;
+
+fault fault::in(const std::string& outer) const {
+  return {code, where.empty() ? outer : outer + ": " + where, cause};
+}
+
+boost::system::error_code system_code(int error_number) noexcept {
+  return {error_number, boost::system::system_category()};
+}
+
+std::string message_of(const fault& what) { return sentence(what.code, what.where, what.cause); }
+
+error to_error(const fault& what) { return {what.code, what.where, what.cause}; }
+
+std::exception_ptr to_exception(const fault& what) {
+  return std::make_exception_ptr(to_error(what));
+}
+
+void throw_exception_from_error(const fault& what, const boost::source_location&) {
+  throw to_error(what);
+}
+
+std::string grouped(std::uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
+  return digits;
+}
+
+}  // namespace ringload::inline v0

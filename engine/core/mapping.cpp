@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/mapping.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "core/checked.hpp"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr std::uint64_t small_page_bytes = 4096;
+
+std::byte* map(std::uint64_t bytes, int more_flags) {
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | more_flags, -1, 0);
+  return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
+}
+
+fault no_memory(std::uint64_t bytes) {
+  return {system_code(errno), "",
+          "mapping " + grouped(bytes) + " bytes of memory: " + system_code(errno).message()};
+}
+
+}  // namespace
+
+std::string_view name(page_kind kind) noexcept {
+  switch (kind) {
+    case page_kind::small: return "4k";
+    case page_kind::transparent: return "thp";
+    case page_kind::hugetlb: return "hugetlb";
+  }
+  return "4k";
+}
+
+mapping& mapping::operator=(mapping&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(asked_, other.asked_);
+  return *this;
+}
+
+mapping::~mapping() {
+  if (!memory_.empty()) ::munmap(memory_.data(), memory_.size());
+}
+
+result<mapping> mapping::make(std::uint64_t bytes, page_kind kind) {
+  if (kind == page_kind::hugetlb) {
+    const std::uint64_t whole = round_up(bytes, huge_page_bytes);
+    std::byte* at = map(whole, MAP_HUGETLB);
+    if (!at) return no_memory(whole);
+    return mapping({at, whole}, kind);
+  }
+  if (bytes < huge_page_bytes) {
+    const std::uint64_t whole = round_up(bytes, small_page_bytes);
+    std::byte* at = map(whole, 0);
+    if (!at) return no_memory(whole);
+    return mapping({at, whole}, page_kind::small);
+  }
+  // Mapped with a huge page to spare, and cut to the aligned middle.
+  const std::uint64_t whole = round_up(bytes, huge_page_bytes);
+  std::byte* at = map(whole + huge_page_bytes, 0);
+  if (!at) return no_memory(whole);
+  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  const std::uint64_t before = round_up<std::uint64_t>(address, huge_page_bytes) - address;
+  if (before > 0) ::munmap(at, before);
+  if (before < huge_page_bytes) ::munmap(at + before + whole, huge_page_bytes - before);
+  at += before;
+  if (kind == page_kind::transparent) ::madvise(at, whole, MADV_HUGEPAGE);
+  if (kind == page_kind::small) ::madvise(at, whole, MADV_NOHUGEPAGE);
+  return mapping({at, whole}, kind);
+}
+
+page_kind mapping::kind() const {
+  if (asked_ != page_kind::transparent) return asked_;
+  std::ifstream smaps("/proc/self/smaps");
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data());
+  std::uint64_t huge_kib = 0;
+  bool inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    unsigned long from = 0;
+    unsigned long to = 0;
+    unsigned long kib = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) {
+      inside = from < begin + memory_.size() && to > begin;
+    } else if (inside && std::sscanf(line.c_str(), "AnonHugePages: %lu kB", &kib) == 1) {
+      huge_kib += kib;
+    }
+  }
+  return huge_kib * 1024 >= memory_.size() / 2 ? page_kind::transparent : page_kind::small;
+}
+
+boost::system::error_code populate(std::span<std::byte> memory) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
+  const std::uintptr_t begin = round_down<std::uintptr_t>(address, small_page_bytes);
+  const std::uintptr_t end = round_up<std::uintptr_t>(address + memory.size(), small_page_bytes);
+  while (::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) != 0) {
+    if (errno == EINTR || errno == EAGAIN) continue;
+    if (errno == EINVAL) return {};  // An older kernel: the pages come when they are touched.
+    return system_code(errno == EFAULT ? ENOMEM : errno);
+  }
+  return {};
+}
+
+}  // namespace ringload::inline v0

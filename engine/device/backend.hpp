@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the pipeline needs of a device: memory for the tensors, slots that it can copy from, copies.
+
+#include <boost/asio/io_context.hpp>
+#include <boost/system/error_code.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "core/fault.hpp"
+#include "plan/make_plan.hpp"
+#include "plan/plan.hpp"
+
+namespace ringload::inline v0 {
+
+// The memory that the tensors of one load lie in, from beginning to end. Given back when the last
+// owner lets go of it, in whatever thread that is.
+class arena {
+ public:
+  virtual ~arena() = default;
+
+  // In the device's own addresses; aligned to at least a block. Where reads land straight, this is
+  // fresh memory of the host, and who reads into it populates it first.
+  virtual std::byte* data() const noexcept = 0;
+};
+
+// One slot's copies. It stays where it is, and the slot untouched, until `done` is called.
+struct copy_operation {
+  const std::byte* slot = nullptr;
+  std::span<const copy_op> copies;
+  arena* into = nullptr;
+  // In the engine thread, once, and never from inside backend::start.
+  void (*done)(copy_operation& self, boost::system::error_code failed) = nullptr;
+};
+
+class backend {
+ public:
+  virtual ~backend() = default;
+
+  virtual layout_rules rules() const noexcept = 0;
+
+  // Takes memory for one load, or says how much there is and how much is needed. Any thread.
+  virtual result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) = 0;
+
+  // The rest is called in the engine thread, in this order: attach, start as often as needed,
+  // detach when no copy is under way.
+
+  // Pins the slots. From here on `done` may be called by whatever runs in `loop`.
+  virtual result<void> attach(boost::asio::io_context& loop, std::span<std::byte> slots) = 0;
+  virtual void start(copy_operation& op) = 0;
+  virtual void detach() noexcept = 0;
+};
+
+}  // namespace ringload::inline v0

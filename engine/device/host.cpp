@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The host as a device: most reads land straight in its arena, and the others are copied by memcpy.
+
+#include <boost/asio/post.hpp>
+#include <cstring>
+#include <fstream>
+#include <ringload/device.hpp>
+#include <string>
+
+#include "core/mapping.hpp"
+#include "device/backend.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+class host_arena final : public arena {
+ public:
+  explicit host_arena(mapping memory) : memory_(std::move(memory)) {}
+
+  std::byte* data() const noexcept override { return memory_.data(); }
+
+ private:
+  mapping memory_;
+};
+
+// What can be had without swapping. Zero where the system does not say.
+std::uint64_t available_bytes() {
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string word; meminfo >> word;) {
+    std::uint64_t kib = 0;
+    if (word == "MemAvailable:" && meminfo >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+class host_backend final : public backend {
+ public:
+  layout_rules rules() const noexcept override {
+    layout_rules rules;
+    rules.straight = true;
+    return rules;
+  }
+
+  result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
+    const std::uint64_t available = available_bytes();
+    if (available > 0 && bytes > available) {
+      return fault{errc::memory_exceeded, "",
+                   "the tensors need " + grouped(bytes) + " bytes, the host has " +
+                       grouped(available) + " available"};
+    }
+    auto memory = mapping::make(bytes, page_kind::transparent);
+    if (!memory) return memory.error();
+    return std::shared_ptr<arena>(std::make_shared<host_arena>(std::move(*memory)));
+  }
+
+  result<void> attach(boost::asio::io_context& loop, std::span<std::byte>) override {
+    loop_ = &loop;
+    return {};
+  }
+
+  void start(copy_operation& op) override {
+    for (const copy_op& c : op.copies) {
+      std::memcpy(op.into->data() + c.arena_offset, op.slot + c.slot_offset, c.bytes);
+    }
+    boost::asio::post(*loop_, [&op] { op.done(op, {}); });
+  }
+
+  void detach() noexcept override { loop_ = nullptr; }
+
+ private:
+  boost::asio::io_context* loop_ = nullptr;
+};
+
+}  // namespace
+
+std::string device::name() const {
+  switch (kind_) {
+    case device_kind::host: return "host";
+    case device_kind::cuda: return "cuda:" + std::to_string(index_);
+  }
+  return "host";
+}
+
+device host() noexcept {
+  return {device_kind::host, 0,
+          [](int) -> std::unique_ptr<backend> { return std::make_unique<host_backend>(); }};
+}
+
+}  // namespace ringload::inline v0

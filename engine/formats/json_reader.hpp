@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Reads JSON from front to back, as its caller asks for what must come next.
+//
+// It is our own because the rules are narrower than a library's. Boost.JSON 1.81 hands -0 over as
+// the integer 0 and 1e999 as infinity, splits long numbers and strings into parts, and gives no
+// byte for an error of ours; fencing that took more code than these few functions. Nothing here
+// makes a tree: a header of 100 MB costs at most its own size once more, and that only for escapes.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace ringload::inline v0 {
+
+// Every function that returns bool returns false once something was wrong; the first fault stays,
+// and position() is then the byte it was found at. The text must be valid UTF-8 and must outlive
+// the reader; so must the reader the strings it gave out.
+class json_reader {
+ public:
+  explicit json_reader(std::string_view text) noexcept : text_(text) {}
+  json_reader(const json_reader&) = delete;
+  json_reader& operator=(const json_reader&) = delete;
+
+  // The first byte of what comes next, white space aside; '\0' where nothing does.
+  char peek() noexcept;
+
+  // while (in.next_key(key)) { read the value }, then ask failed(): the object ended or was broken.
+  bool enter_object();
+  bool next_key(std::string_view& key);
+  bool enter_array();
+  bool next_item();
+
+  bool string(std::string_view& value);
+  bool number(std::string_view& text);  // Keeps to the grammar, and fits in a double.
+  bool unsigned_integer(std::uint64_t& value);
+  bool null();
+  // Any value, of at most that many containers inside each other.
+  bool skip_value(unsigned containers_deep);
+  // Nothing but white space is left.
+  bool end();
+
+  // Refuses what JSON allows but the caller does not. Always false, for `return in.fail(...)`.
+  bool fail(std::string cause) { return fail_at(at_, std::move(cause)); }
+  bool fail_at(std::size_t position, std::string cause);
+
+  bool failed() const noexcept { return !cause_.empty(); }
+  const std::string& cause() const noexcept { return cause_; }
+  std::size_t position() const noexcept { return failed() ? fault_at_ : at_; }
+
+ private:
+  bool unexpected(std::string_view wanted);
+  bool enter(char open, std::string_view wanted);
+  bool next_in(char close, std::string_view wanted);
+  bool literal(std::string_view word);
+  bool digits();
+  bool escaped_string(std::size_t begin, std::string_view& value);
+  bool escape();
+  bool unicode_escape();
+  bool four_hex(char32_t& unit);
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  bool just_opened_ = false;  // The next item of this container needs no comma.
+
+  // Strings that had escapes. Decoding only shortens, so with text_.size() reserved it never moves.
+  std::string decoded_;
+
+  std::string cause_;
+  std::size_t fault_at_ = 0;
+};
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/shard_index.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "formats/json_number.hpp"
+#include "formats/json_reader.hpp"
+#include "formats/printable.hpp"
+#include "formats/utf8.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr unsigned depth_max = 127;  // As in a header: containers, the outermost included.
+constexpr std::string_view shard_suffix = ".safetensors";
+
+struct listing {
+  std::string_view tensor;
+  std::string_view shard;
+};
+
+class index_reader {
+ public:
+  explicit index_reader(std::string_view text) : in_(text) {}
+
+  bool read();
+  std::vector<listing>& listings() noexcept { return listings_; }
+  std::optional<std::uint64_t> total_bytes() const noexcept { return total_bytes_; }
+  fault at_fault() const {
+    return {errc::malformed_index, "byte " + grouped(in_.position()), in_.cause()};
+  }
+
+ private:
+  bool read_metadata();
+  bool read_weight_map();
+
+  json_reader in_;
+  std::vector<listing> listings_;
+  std::optional<std::uint64_t> total_bytes_;
+};
+
+bool index_reader::read() {
+  bool map_seen = false;
+  std::string_view key;
+  if (!in_.enter_object()) return false;
+  while (in_.next_key(key)) {
+    bool good = false;
+    if (key == "weight_map") {
+      if (std::exchange(map_seen, true)) return in_.fail("'weight_map' stands twice");
+      good = read_weight_map();
+    } else if (key == "metadata" && in_.peek() == '{') {
+      good = read_metadata();
+    } else {
+      good = in_.skip_value(depth_max - 1);
+    }
+    if (!good) return false;
+  }
+  if (!in_.end()) return false;
+  if (!map_seen) return in_.fail("there is no 'weight_map'");
+  return !listings_.empty() || in_.fail("the 'weight_map' is empty");
+}
+
+// Whatever stands here is advice: only JSON that is broken is refused.
+bool index_reader::read_metadata() {
+  std::string_view key;
+  in_.enter_object();
+  while (in_.next_key(key)) {
+    const char first = in_.peek();
+    if (key == "total_size" && first >= '0' && first <= '9') {
+      std::string_view number;
+      if (!in_.number(number)) return false;
+      total_bytes_ = json_truncated(number);  // Real writers have written 1.2e10.
+    } else if (!in_.skip_value(depth_max - 2)) {
+      return false;
+    }
+  }
+  return !in_.failed();
+}
+
+bool index_reader::read_weight_map() {
+  listing next;
+  if (!in_.enter_object()) return false;
+  while (in_.next_key(next.tensor)) {
+    if (!in_.string(next.shard)) return false;
+    listings_.push_back(next);
+  }
+  return !in_.failed();
+}
+
+bool is_letter(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// By the rules of Windows too, on every system: a model that could escape on one of them is not to
+// be trusted on any.
+bool may_leave_folder(std::string_view path) noexcept {
+  const auto is_separator = [](char c) { return c == '/' || c == '\\'; };
+  if (path.empty() || is_separator(path.front())) return true;
+  while (!path.empty()) {
+    const auto part_end = std::ranges::find_if(path, is_separator);
+    const std::string_view part(path.begin(), part_end);
+    if (part == "..") return true;
+    if (part.size() >= 2 && part[1] == ':' && is_letter(part[0])) return true;
+    path.remove_prefix(std::min(part.size() + 1, path.size()));
+  }
+  return false;
+}
+
+std::optional<fault> check_shard(const listing& of) {
+  const auto refused = [&](errc code, std::string cause) {
+    return fault{code, tensor_place(of.tensor),
+                 "its shard '" + printable(of.shard) + "' " + std::move(cause)};
+  };
+  if (may_leave_folder(of.shard)) {
+    return refused(errc::path_outside_source, "is no path inside the model's folder");
+  }
+  if (!of.shard.ends_with(shard_suffix)) {
+    return refused(errc::malformed_index, "is no .safetensors file");
+  }
+  if (has_control_character(of.shard)) {
+    return refused(errc::malformed_index, "has a control character in its name");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+result<shard_index> parse_shard_index(std::span<const std::byte> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (const std::size_t valid = utf8_valid_bytes(text); valid != text.size()) {
+    return fault{errc::malformed_index, "byte " + grouped(valid),
+                 "the index is not UTF-8 from here on"};
+  }
+  index_reader reader(text);
+  if (!reader.read()) return reader.at_fault();
+
+  auto& listings = reader.listings();
+  std::ranges::sort(listings, {}, &listing::tensor);
+  const auto twice = std::ranges::adjacent_find(listings, {}, &listing::tensor);
+  if (twice != listings.end()) {
+    return fault{errc::duplicate_tensor, tensor_place(twice->tensor),
+                 "the index lists it twice, in '" + printable(twice->shard) + "' and in '" +
+                     printable(std::next(twice)->shard) + "'"};
+  }
+
+  shard_index index;
+  index.total_bytes = reader.total_bytes();
+  std::string_view checked;
+  std::vector<std::string_view> shards;
+  for (const listing& each : listings) {
+    if (!shards.empty() && each.shard == checked) continue;  // Neighbours mostly share a shard.
+    if (auto bad = check_shard(each)) return *bad;
+    shards.push_back(checked = each.shard);
+  }
+  std::ranges::sort(shards);
+  const auto rest = std::ranges::unique(shards);
+  shards.erase(rest.begin(), rest.end());
+  index.shards.assign(shards.begin(), shards.end());
+
+  index.tensors.reserve(listings.size());
+  for (const listing& each : listings) {
+    const auto at = std::ranges::lower_bound(shards, each.shard) - shards.begin();
+    index.tensors.emplace_back(std::string(each.tensor), static_cast<std::uint32_t>(at));
+  }
+  return index;
+}
+
+}  // namespace ringload::inline v0

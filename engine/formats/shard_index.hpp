@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// `model.safetensors.index.json`: which tensor is in which shard. It is an allow-list: a tensor is
+// taken only from the shard that the index names for it.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/fault.hpp"
+
+namespace ringload::inline v0 {
+
+struct shard_index {
+  std::vector<std::string>
+      shards;  // Distinct, sorted: paths relative to the index, as it wrote them.
+  std::vector<std::pair<std::string, std::uint32_t>> tensors;  // (name, shard), sorted by name.
+  std::optional<std::uint64_t> total_bytes;  // "total_size": advisory, and often wrong.
+};
+
+// Refuses a name that stands twice, a shard path that could leave the folder (absolute, `..`, a
+// drive, a root, by Windows' rules too), and a shard that is no `.safetensors` file.
+result<shard_index> parse_shard_index(std::span<const std::byte> text);
+
+}  // namespace ringload::inline v0

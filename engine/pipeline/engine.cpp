@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/engine.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/error.hpp>
+
+#include "core/block.hpp"
+#include "pipeline/job.hpp"
+#include "readers/pool_reader.hpp"
+#include "readers/ring_reader.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+// How much one registered buffer may hold; the kernel's own bound.
+constexpr std::uint64_t registered_bytes_max = std::uint64_t{1} << 30;
+
+// Loads that open their files at the same time; opening is mostly waiting.
+constexpr std::uint32_t open_threads_count = 2;
+
+result<void> check(const limits& l) {
+  const auto wrong = [](const char* what) { return fault{errc::invalid_limits, "limits", what}; };
+  if (l.slots < 1 || l.slots > 1024) return wrong("slots must be 1 to 1,024");
+  if (l.slot_bytes < 64 * 1024 || l.slot_bytes > 64 * 1024 * 1024 ||
+      (l.slot_bytes & (l.slot_bytes - 1)) != 0) {
+    return wrong("slot_bytes must be a power of two, 64 KiB to 64 MiB");
+  }
+  if (l.bytes_in_flight < 1) return wrong("bytes_in_flight must be at least 1");
+  if (l.copy_threads < 1 || l.copy_threads > 64) return wrong("copy_threads must be 1 to 64");
+  if (l.reader_threads < 1 || l.reader_threads > 64) return wrong("reader_threads must be 1 to 64");
+  return {};
+}
+
+// The signals of a program belong to its own threads: ours, and those that they start, take none.
+class signals_blocked {
+ public:
+  signals_blocked() {
+    ::sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  signals_blocked(const signals_blocked&) = delete;
+  signals_blocked& operator=(const signals_blocked&) = delete;
+  ~signals_blocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  ::sigset_t before_;
+};
+
+}  // namespace
+
+boost::asio::awaitable<void> gate::enter(std::uint64_t bytes) {
+  const std::uint64_t wanted = bytes;
+  while (bytes_ > 0 && bytes_ + wanted > bytes_max_) co_await line_.wait();
+  bytes_ += wanted;
+  // There may be room for one more, which then looks for itself.
+  if (bytes_ < bytes_max_) line_.wake_one();
+}
+
+void gate::leave(std::uint64_t bytes) {
+  bytes_ -= bytes;
+  line_.wake_one();
+}
+
+engine::engine(device d, const limits& l) : within(l), on(d) {}
+
+engine::~engine() = default;
+
+std::shared_ptr<engine> engine::make(device on, const limits& within, reader_wrapper wrap) {
+  if (auto good = check(within); !good) throw to_error(good.error());
+  auto made = std::make_shared<engine>(on, within);
+  std::promise<result<void>> ready;
+  std::future<result<void>> answer = ready.get_future();
+  std::promise<void> done;
+  made->done_ = done.get_future();
+  {
+    const signals_blocked now;
+    try {
+      // The thread owns the engine as well: should a drive never answer, it stays with the thread.
+      made->thread_ = std::thread([self = made, wrap = std::move(wrap), ready = std::move(ready),
+                                   done = std::move(done)]() mutable {
+        self->run(wrap, std::move(ready));
+        self.reset();
+        done.set_value();
+      });
+    } catch (const std::system_error& e) {
+      throw error(system_code(e.code().value()), "the engine thread", {});
+    }
+  }
+  const result<void> good = answer.get();
+  if (!good) {
+    made->thread_.join();
+    throw to_error(good.error());
+  }
+  return made;
+}
+
+void engine::run(const reader_wrapper& wrap, std::promise<result<void>> ready) {
+  ::pthread_setname_np(::pthread_self(), "ringload");
+  result<void> good = attempt([&] { return set_up(wrap); });
+  if (good) {
+    good = attempt([&]() -> result<void> {
+      for (std::uint32_t slot = 0; slot < within.slots; ++slot) {
+        boost::asio::co_spawn(loop, worker(*this, slot), boost::asio::detached);
+      }
+      return {};
+    });
+    stay_.emplace(loop.get_executor());
+  }
+  const bool begun = good.has_value();
+  ready.set_value(std::move(good));
+  while (begun && !loop.stopped()) {
+    // A command that finds no memory is lost, and its handlers with it; the others go on.
+    try {
+      loop.run();
+    } catch (const std::exception&) {
+    }
+  }
+  tear_down();
+}
+
+result<void> engine::set_up(const reader_wrapper& wrap) {
+  target = on.maker()(on.index());
+  auto made = slots::make(within.slots, within.slot_bytes);
+  if (!made) return made.error();
+  staging = std::move(*made);
+  // Pinned before the ring registers it, and before the first read.
+  if (auto pinned = target->attach(loop, staging.whole()); !pinned) return pinned.error();
+  attached_ = true;
+  open_threads.emplace(open_threads_count);
+  if (auto chosen = choose_reader(wrap); !chosen) return chosen.error();
+
+  const std::lock_guard lock(mutex_);
+  facts_.pinned_bytes_peak = staging.whole().size();
+  facts_.page_kind = name(staging.kind());
+  return {};
+}
+
+result<void> engine::choose_reader(const reader_wrapper& wrap) {
+  std::string why = "threads were ordered";
+  if (within.engine != read_engine::threads) {
+    auto made = ring::make(loop, within.slots);
+    if (made) {
+      the_ring = std::move(*made);
+      why = "io_uring with " + the_ring->flags();
+    } else if (within.engine == read_engine::ring) {
+      return made.error();
+    } else {
+      why = message_of(made.error());
+    }
+  }
+  copy_threads.emplace(the_ring ? within.copy_threads : within.reader_threads);
+  if (the_ring) {
+    direct_reader = std::make_unique<ring_reader>(*the_ring);
+    the_ring->limit_workers(within.copy_threads);
+  } else {
+    direct_reader = std::make_unique<pool_reader>(loop, *copy_threads);
+  }
+  if (the_ring && within.engine == read_engine::ring) {
+    buffered_reader = std::make_unique<ring_reader>(*the_ring);
+  } else {
+    buffered_reader = std::make_unique<pool_reader>(loop, *copy_threads);
+  }
+  if (wrap) {
+    direct_reader = wrap(std::move(direct_reader));
+    buffered_reader = wrap(std::move(buffered_reader));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    facts_.engine = the_ring ? read_engine::ring : read_engine::threads;
+    facts_.engine_reason = std::move(why);
+  }
+  register_slots();
+  return {};
+}
+
+void engine::register_slots() {
+  std::string refused = "threads read";
+  if (the_ring) {
+    std::vector<::iovec> buffers;
+    const std::span<std::byte> all = staging.whole();
+    for (std::uint64_t at = 0; at < all.size(); at += registered_bytes_max) {
+      const std::uint64_t bytes = std::min<std::uint64_t>(registered_bytes_max, all.size() - at);
+      buffers.push_back({all.data() + at, bytes});
+    }
+    const auto failed = the_ring->register_buffers(buffers);
+    refused = failed ? failed.message() : "";
+    if (failed.value() == ENOMEM) refused += ": RLIMIT_MEMLOCK is too low";
+  }
+  const std::lock_guard lock(mutex_);
+  facts_.slots_registered = refused.empty();
+  facts_.registration_reason = std::move(refused);
+}
+
+int engine::registered_buffer(std::uint32_t slot) const noexcept {
+  if (!facts_.slots_registered) return -1;
+  return static_cast<int>(slot * within.slot_bytes / registered_bytes_max);
+}
+
+void engine::tear_down() {
+  // Nothing is in flight: every job has left, and none leaves before its reads and copies are done.
+  if (open_threads) open_threads->join();
+  if (copy_threads) copy_threads->join();
+  direct_reader.reset();
+  buffered_reader.reset();
+  if (attached_) target->detach();
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  if (the_ring) {
+    facts_.longest_submit_seconds =
+        static_cast<double>(the_ring->longest_submit_nanoseconds()) * 1e-9;
+  }
+  the_ring.reset();
+}
+
+void engine::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    closed_ = true;
+    boost::asio::post(loop, [this] { begin_close(); });
+  }
+  if (done_.wait_for(drain_max) == std::future_status::ready) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
+}
+
+void engine::begin_close() {
+  closing_ = true;
+  for (const auto& one : std::vector(jobs_)) {
+    one->stop({boost::asio::error::operation_aborted, one->source, "the loader was destroyed"});
+  }
+  close_when_idle();
+}
+
+void engine::enter(const std::shared_ptr<job>& one) { jobs_.push_back(one); }
+
+void engine::leave(const std::shared_ptr<job>& one) {
+  jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), one), jobs_.end());
+  if (closing_) close_when_idle();
+}
+
+void engine::close_when_idle() {
+  if (!jobs_.empty()) return;
+  work.close();
+  if (the_ring) the_ring->stop();
+  stay_.reset();
+}
+
+void engine::fill(load_stats& stats) const {
+  const std::lock_guard lock(mutex_);
+  stats.engine = facts_.engine;
+  stats.engine_reason = facts_.engine_reason;
+  stats.pinned_bytes_peak = facts_.pinned_bytes_peak;
+  stats.slots_registered = facts_.slots_registered;
+  stats.registration_reason = facts_.registration_reason;
+  stats.page_kind = facts_.page_kind;
+  stats.longest_submit_seconds =
+      the_ring ? static_cast<double>(the_ring->longest_submit_nanoseconds()) * 1e-9
+               : facts_.longest_submit_seconds;
+}
+
+}  // namespace ringload::inline v0::detail

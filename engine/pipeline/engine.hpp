@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What all loads of one loader share: the engine thread with its loop and its ring, the slots and
+// the workers that own them, and the threads for what would stall the loop.
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <ringload/device.hpp>
+#include <ringload/limits.hpp>
+#include <ringload/stats.hpp>
+#include <thread>
+#include <vector>
+
+#include "device/backend.hpp"
+#include "pipeline/schedule.hpp"
+#include "readers/direct_file.hpp"
+#include "readers/reader.hpp"
+#include "ring/ring.hpp"
+#include "staging/slots.hpp"
+
+namespace ringload::inline v0::detail {
+
+class job;
+
+// Lets reads through as long as the drive is to have more of them. Lives in the engine thread.
+class gate {
+ public:
+  gate(boost::asio::io_context& loop, std::uint64_t bytes_max) noexcept
+      : line_(loop), bytes_max_(bytes_max) {}
+
+  boost::asio::awaitable<void> enter(std::uint64_t bytes);
+  void leave(std::uint64_t bytes);
+
+ private:
+  waiting_line line_;
+  const std::uint64_t bytes_max_;
+  std::uint64_t bytes_ = 0;  // Of those inside; above bytes_max_ only if it is a single one.
+};
+
+class engine : public std::enable_shared_from_this<engine> {
+ public:
+  // Tests put their own reader in front of the real one with this.
+  using reader_wrapper = std::function<std::unique_ptr<reader>(std::unique_ptr<reader>)>;
+
+  // Throws ringload::error.
+  static std::shared_ptr<engine> make(device on, const limits& within, reader_wrapper wrap = {});
+
+  // For make(), which alone starts it.
+  engine(device on, const limits& within);
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+  ~engine();
+
+  // ---- From any thread ----
+
+  // False when the engine is closed: the command will then never run.
+  template <class Command>
+  bool post(Command&& command) {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return false;
+    boost::asio::post(loop, std::forward<Command>(command));
+    return true;
+  }
+
+  // Cancels all loads and waits until nothing is in flight. Where a drive never answers it stops
+  // waiting after drain_max, and leaves thread and memory to themselves: freeing memory that a
+  // drive may still write to is worse than losing it.
+  void close();
+  static constexpr std::chrono::seconds drain_max{30};
+
+  void fill(load_stats& stats) const;
+
+  // ---- Set before make() returns and never changed ----
+
+  const limits within;
+  const device on;
+  boost::asio::io_context loop{1};
+
+  // ---- In the engine thread only ----
+
+  // The index of the registered buffer that a slot lies in, or -1.
+  int registered_buffer(std::uint32_t slot) const noexcept;
+
+  // Each job once, from its beginning until everybody who waits for it is answered.
+  void enter(const std::shared_ptr<job>& one);
+  void leave(const std::shared_ptr<job>& one);
+
+  schedule work{loop};
+  gate drive{loop, within.bytes_in_flight};
+  direct_files direct;
+  std::optional<boost::asio::thread_pool> open_threads;
+  std::optional<boost::asio::thread_pool> copy_threads;
+  std::unique_ptr<backend> target;
+  slots staging;
+  std::unique_ptr<ring> the_ring;  // Null: threads read.
+  std::unique_ptr<reader> direct_reader;
+  std::unique_ptr<reader> buffered_reader;
+
+ private:
+  using work_guard = boost::asio::executor_work_guard<boost::asio::io_context::executor_type>;
+
+  void run(const reader_wrapper& wrap, std::promise<result<void>> ready);
+  result<void> set_up(const reader_wrapper& wrap);
+  result<void> choose_reader(const reader_wrapper& wrap);
+  void register_slots();
+  void tear_down();
+  void begin_close();
+  void close_when_idle();
+
+  std::thread thread_;
+  std::future<void> done_;
+
+  mutable std::mutex mutex_;
+  // Guarded by the mutex.
+  bool closed_ = false;
+  load_stats facts_;  // Whole once make() has returned; then only the longest submit changes.
+
+  // Touched by the engine thread only.
+  std::optional<work_guard> stay_;
+  std::vector<std::shared_ptr<job>> jobs_;
+  bool closing_ = false;
+  bool attached_ = false;
+};
+
+// The life of a slot: takes the next read, fills the slot or the arena, copies out, and again.
+boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot);
+
+// The life of a load.
+boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> one);
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/job.hpp"
+
+#include <algorithm>
+#include <boost/asio/error.hpp>
+
+#include "formats/printable.hpp"
+#include "pipeline/engine.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
+
+double seconds(const std::atomic<std::uint64_t>& nanoseconds) {
+  return static_cast<double>(nanoseconds.load()) * 1e-9;
+}
+
+}  // namespace
+
+job::job(std::shared_ptr<engine> e, std::string from, load_options how)
+    : with(std::move(e)), source(std::move(from)), options(how), ended_(with->loop) {}
+
+std::int64_t job::since_begun() const noexcept {
+  return std::max<std::int64_t>(1, std::chrono::nanoseconds(clock::now() - begun_).count());
+}
+
+void job::cancel() {
+  with->post([self = shared_from_this()] {
+    self->stop({boost::asio::error::operation_aborted, printable_path(self->source)});
+  });
+}
+
+load_stats job::progress() const {
+  load_stats s;
+  with->fill(s);
+  s.bytes = bytes_;
+  s.bytes_total = bytes_total_;
+  s.tensors = tensors_;
+  s.tensors_total = tensors_total_;
+  s.bytes_direct = bytes_direct;
+  s.bytes_buffered = bytes_buffered;
+  s.bytes_straight = bytes_straight;
+  s.reads = reads;
+  s.short_reads = short_reads;
+  s.retries = retries;
+  s.seconds = seconds(ended_at_ != 0 ? ended_at_.load() : since_begun());
+  s.seconds_to_first_tensor = seconds(first_at_.load());
+  s.seconds_opening = seconds(opened_at_.load());
+  s.seconds_device_wait = seconds(device_wait_nanoseconds);
+  s.seconds_memory_wait = seconds(memory_wait_nanoseconds);
+  const std::lock_guard lock(reason_mutex_);
+  s.route_reason = route_reason_;
+  return s;
+}
+
+void job::begin(opened_load work) {
+  named_ = std::make_shared<const named_catalog>(std::move(work.catalog));
+  files_ = std::move(work.files);
+  plan_ = std::move(work.plan);
+  landed_ =
+      std::make_shared<landed>(named_, std::move(plan_.tensors), std::move(work.memory), with->on);
+  taken_.resize(plan_.reads.size());
+
+  const auto& tensors = named_->catalog().tensors;
+  bytes_total_ = named_->catalog().bytes();
+  tensors_total_ = tensors.size();
+  missing_.resize(tensors.size());
+  order_.reserve(tensors.size());
+  begun_reading_ = true;
+  opened_at_ = since_begun();
+  {
+    const std::lock_guard lock(reason_mutex_);
+    route_reason_ = std::move(work.route_reason);
+  }
+  for (std::uint32_t t = 0; t < missing_.size(); ++t) {
+    const placement& p = landed_->where(t);
+    missing_[t] = p.reads_end - p.reads_begin;
+    if (missing_[t] == 0) land(t);
+  }
+}
+
+std::string job::place(const read_op& read, std::uint64_t file_offset) const {
+  std::string where = printable_path(files_[read.file].path);
+  const auto index = static_cast<std::uint32_t>(&read - plan_.reads.data());
+  for (std::uint32_t t = read.tensors_begin; t < read.tensors_end; ++t) {
+    const tensor_info& info = named_->catalog().tensors[t];
+    if (!feeds(index, t) || info.offset + info.bytes <= file_offset) continue;
+    where += ": " + tensor_place(info.name);
+    break;
+  }
+  return where + ": byte " + grouped(file_offset);
+}
+
+std::optional<std::uint32_t> job::take_awaited() {
+  while (!stopped_ && !awaited_reads_.empty()) {
+    const std::uint32_t read = awaited_reads_.front();
+    awaited_reads_.pop_front();
+    if (taken_[read]) continue;
+    taken_[read] = true;
+    ++in_flight_;
+    return read;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> job::take_next() {
+  while (has_next()) {
+    const std::uint32_t read = next_read_++;
+    if (taken_[read]) continue;
+    taken_[read] = true;
+    ++in_flight_;
+    return read;
+  }
+  return std::nullopt;
+}
+
+bool job::feeds(std::uint32_t read, std::uint32_t t) const noexcept {
+  const placement& p = landed_->where(t);
+  return p.straight == plan_.reads[read].straight() && p.reads_begin <= read && read < p.reads_end;
+}
+
+void job::completed(std::uint32_t read) {
+  --in_flight_;
+  if (!stopped_) {
+    const read_op& op = plan_.reads[read];
+    for (std::uint32_t t = op.tensors_begin; t < op.tensors_end; ++t) {
+      if (feeds(read, t) && --missing_[t] == 0) land(t);
+    }
+    hand_out();
+  }
+  if (quiet()) ended_.wake_all();
+}
+
+void job::failed(fault why) {
+  --in_flight_;
+  stop(std::move(why));
+}
+
+void job::stop(fault why) {
+  if (!stopped_ && !finished_) {
+    stopped_ = true;
+    fault_ = std::move(why);
+  }
+  if (quiet()) ended_.wake_all();
+}
+
+void job::refuse_direct(const std::string& why) {
+  direct_refused_ = true;
+  const std::lock_guard lock(reason_mutex_);
+  if (route_reason_.empty()) route_reason_ = why;
+}
+
+void job::land(std::uint32_t t) {
+  const std::uint64_t bytes = landed_->info(t).bytes;
+  order_.push_back(t);
+  bytes_ += bytes;
+  ++tensors_;
+  if (bytes > 0 && first_at_ == 0) first_at_ = since_begun();
+  const auto line = tensor_waiters_.find(t);
+  if (line == tensor_waiters_.end()) return;
+  for (auto& one : line->second) one.answer->complete(nullptr, tensor(landed_, t));
+  tensor_waiters_.erase(line);
+}
+
+void job::hand_out() {
+  while (!next_waiters_.empty() && handed_out_ < order_.size()) {
+    const auto answer = std::move(next_waiters_.front().answer);
+    next_waiters_.pop_front();
+    answer->complete(nullptr, tensor(landed_, order_[handed_out_++]));
+  }
+}
+
+void job::await_reads(const placement& of) {
+  for (std::uint32_t r = of.reads_begin; r < of.reads_end; ++r) {
+    if (!taken_[r]) awaited_reads_.push_back(r);
+  }
+  if (!awaited_reads_.empty()) with->work.hurry(shared_from_this());
+}
+
+template <class T>
+void job::abandon_wait(waiters<T>& line, std::uint64_t id) {
+  const auto one =
+      std::lower_bound(line.begin(), line.end(), id,
+                       [](const waiter<T>& w, std::uint64_t wanted) { return w.id < wanted; });
+  if (one == line.end() || one->id != id) return;  // Answered already.
+  const auto answer = std::move(one->answer);
+  line.erase(one);
+  const fault why(boost::asio::error::operation_aborted, printable_path(source),
+                  "the wait was cancelled, not the load");
+  answer->complete(to_exception(why), T());
+}
+
+void job::await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiting) {
+  if (finished_ && stopped_) {
+    waiting->complete(why_not(), tensor());
+    return;
+  }
+  if (!stopped_ && missing_[t] == 0) {
+    waiting->complete(nullptr, tensor(landed_, t));
+    return;
+  }
+  const std::uint64_t id = ++last_id_;
+  waiting->cancel->arm([weak = weak_from_this(), t, id] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->with->post([self, t, id] {
+      const auto line = self->tensor_waiters_.find(t);
+      if (line != self->tensor_waiters_.end()) self->abandon_wait(line->second, id);
+    });
+  });
+  tensor_waiters_[t].push_back({id, std::move(waiting)});
+  if (!stopped_) await_reads(landed_->where(t));
+}
+
+void job::await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting) {
+  if (finished_ && stopped_) {
+    waiting->complete(why_not(), std::nullopt);
+    return;
+  }
+  const std::uint64_t id = ++last_id_;
+  waiting->cancel->arm([weak = weak_from_this(), id] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->with->post([self, id] { self->abandon_wait(self->next_waiters_, id); });
+  });
+  next_waiters_.push_back({id, std::move(waiting)});
+  if (!stopped_) hand_out();
+  if (finished_) answer_all(next_waiters_);
+}
+
+void job::await_finish(std::unique_ptr<operation<model>> waiting) {
+  waiting->cancel->arm([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->cancel();
+  });
+  finish_waiters_.push_back({++last_id_, std::move(waiting)});
+  if (!finished_) return;
+  // Only a model is left to be given, or why there is none.
+  const auto answer = std::move(finish_waiters_.front().answer);
+  finish_waiters_.clear();
+  if (stopped_) {
+    answer->complete(why_not(), model());
+  } else {
+    answer->complete(nullptr, model(landed_));
+  }
+}
+
+void job::await_start(std::unique_ptr<operation<loading>> waiting) {
+  waiting->cancel->arm([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->cancel();
+  });
+  start_ = std::move(waiting);
+}
+
+void job::tell_started() {
+  if (!start_) return;
+  const auto answer = std::move(start_);
+  answer->complete(nullptr, loading(shared_from_this()));
+}
+
+// To those who wait for something that will not come: the reason, or that there is nothing more.
+template <class T>
+void job::answer_all(waiters<T>& line) {
+  for (auto& one : std::exchange(line, {})) {
+    one.answer->complete(stopped_ ? why_not() : nullptr, T());
+  }
+}
+
+void job::finish() {
+  finished_ = true;
+  ended_at_ = since_begun();
+  if (landed_) landed_->stats = progress();
+
+  if (start_) std::exchange(start_, {})->complete(why_not(), loading());
+  for (auto& [t, line] : std::exchange(tensor_waiters_, {})) answer_all(line);
+  answer_all(next_waiters_);
+  for (auto& one : std::exchange(finish_waiters_, {})) {
+    one.answer->complete(stopped_ ? why_not() : nullptr, model(landed_));
+  }
+}
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// One load: which of its reads are to be made next, which tensors have landed, who waits for what.
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <ringload/loading.hpp>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/fault.hpp"
+#include "pipeline/landed.hpp"
+#include "pipeline/on_thread.hpp"
+#include "pipeline/open.hpp"
+
+namespace ringload::inline v0::detail {
+
+class engine;
+
+class job : public std::enable_shared_from_this<job> {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  job(std::shared_ptr<engine> with, std::string source, load_options options);
+
+  // Never changed.
+  const std::shared_ptr<engine> with;
+  const std::string source;
+  const load_options options;
+
+  // ---- From any thread ----
+
+  void cancel();
+  load_stats progress() const;
+  // Valid once the load has started, which whoever holds a `loading` knows.
+  const named_catalog& named() const noexcept { return *named_; }
+
+  // ---- In the engine thread only, from here on ----
+
+  // The reads may now be taken.
+  void begin(opened_load work);
+  const open_file& file(const read_op& read) const noexcept { return files_[read.file]; }
+  const read_op& read(std::uint32_t index) const noexcept { return plan_.reads[index]; }
+  std::span<const copy_op> copies(const read_op& read) const noexcept {
+    return std::span(plan_.copies).subspan(read.copies_begin, read.copies_end - read.copies_begin);
+  }
+  arena& memory() const noexcept { return landed_->memory(); }
+  // "model.safetensors: tensor 'wte.weight': byte 4,096", for what went wrong there.
+  std::string place(const read_op& read, std::uint64_t file_offset) const;
+
+  // The next read that somebody awaits, and the next in file order. Taken reads are in flight until
+  // completed() or failed() is told.
+  std::optional<std::uint32_t> take_awaited();
+  std::optional<std::uint32_t> take_next();
+  bool has_next() const noexcept { return !stopped_ && next_read_ < plan_.reads.size(); }
+
+  void completed(std::uint32_t read);
+  void failed(fault why);
+  // Nothing more is taken; what is in flight is waited for. The first reason is the one that
+  // counts.
+  void stop(fault why);
+  bool stopped() const noexcept { return stopped_; }
+
+  // Everything has landed, or the load has stopped and nothing is in flight.
+  bool quiet() const noexcept { return in_flight_ == 0 && (stopped_ || all_landed()); }
+  boost::asio::awaitable<void> until_quiet() { return ended_.wait(); }
+
+  // The operations of the public face. Cancelling the first two ends the wait, the others the load.
+  void await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiting);
+  void await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting);
+  void await_finish(std::unique_ptr<operation<model>> waiting);
+  void await_start(std::unique_ptr<operation<loading>> waiting);
+
+  void tell_started();
+  // The memory of a load that has failed, to be let go of where that may take long; tensors that
+  // were handed out keep it.
+  std::shared_ptr<const landed> give_up() noexcept { return std::move(landed_); }
+  std::vector<open_file> take_files() noexcept { return std::move(files_); }
+  // Answers everybody who waits or will wait: with the model, or with why there is none.
+  void finish();
+
+  // Counted by the workers.
+  std::atomic<std::uint64_t> bytes_direct = 0;
+  std::atomic<std::uint64_t> bytes_buffered = 0;
+  std::atomic<std::uint64_t> bytes_straight = 0;
+  std::atomic<std::uint64_t> reads = 0;
+  std::atomic<std::uint64_t> short_reads = 0;
+  std::atomic<std::uint64_t> retries = 0;
+  std::atomic<std::uint64_t> device_wait_nanoseconds = 0;
+  std::atomic<std::uint64_t> memory_wait_nanoseconds = 0;
+  // Direct reads were promised, and then refused: from here on this load goes without.
+  void refuse_direct(const std::string& why);
+  bool direct_refused() const noexcept { return direct_refused_; }
+
+ private:
+  template <class T>
+  struct waiter {
+    std::uint64_t id;
+    std::unique_ptr<operation<T>> answer;
+  };
+  // Ids ascend from front to back.
+  template <class T>
+  using waiters = std::deque<waiter<T>>;
+
+  template <class T>
+  void answer_all(waiters<T>& line);
+  template <class T>
+  void abandon_wait(waiters<T>& line, std::uint64_t id);
+
+  bool all_landed() const noexcept { return begun_reading_ && order_.size() == missing_.size(); }
+  bool feeds(std::uint32_t read, std::uint32_t t) const noexcept;
+  void land(std::uint32_t t);
+  void hand_out();
+  void await_reads(const placement& of);
+  std::exception_ptr why_not() const { return to_exception(fault_); }
+  std::int64_t since_begun() const noexcept;
+
+  const clock::time_point begun_ = clock::now();
+
+  // Set by begin(), never changed after.
+  std::shared_ptr<const named_catalog> named_;
+  plan plan_;  // Without `tensors`, which are in landed_.
+
+  // Touched by the engine thread only.
+  std::vector<open_file> files_;
+  std::shared_ptr<landed> landed_;  // Null before begin() and after a failure.
+  bool begun_reading_ = false;
+  std::uint32_t next_read_ = 0;
+  std::deque<std::uint32_t> awaited_reads_;  // At most every read once for each time it is awaited.
+  std::vector<bool> taken_;                  // By read.
+  std::uint32_t in_flight_ = 0;              // Taken and not told of; at most one for each worker.
+  std::vector<std::uint32_t> missing_;       // By tensor: reads that it still needs.
+  std::vector<std::uint32_t> order_;         // Tensors as they landed.
+  std::uint32_t handed_out_ = 0;             // Of order_, to those who await the next.
+  bool stopped_ = false;
+  bool finished_ = false;
+  bool direct_refused_ = false;
+  fault fault_;  // Why it stopped, if it did.
+  waiting_line ended_;
+  std::uint64_t last_id_ = 0;
+  std::unique_ptr<operation<loading>> start_;
+  std::unordered_map<std::uint32_t, waiters<tensor>> tensor_waiters_;
+  waiters<std::optional<tensor>> next_waiters_;
+  waiters<model> finish_waiters_;
+
+  // Read by any thread.
+  std::atomic<std::uint64_t> bytes_ = 0;
+  std::atomic<std::uint64_t> bytes_total_ = 0;
+  std::atomic<std::uint64_t> tensors_ = 0;
+  std::atomic<std::uint64_t> tensors_total_ = 0;
+  std::atomic<std::int64_t> opened_at_ = 0;  // Nanoseconds after begun_; 0: not yet.
+  std::atomic<std::int64_t> first_at_ = 0;
+  std::atomic<std::int64_t> ended_at_ = 0;
+  mutable std::mutex reason_mutex_;
+  std::string route_reason_;  // Guarded by the mutex.
+};
+
+}  // namespace ringload::inline v0::detail

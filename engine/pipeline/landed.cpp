@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/landed.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <ringload/error.hpp>
+#include <ringload/model.hpp>
+#include <ringload/tensor.hpp>
+
+#include "formats/printable.hpp"
+
+namespace ringload::inline v0 {
+
+std::optional<std::uint32_t> detail::named_catalog::find(std::string_view name) const {
+  const auto& tensors = catalog_.tensors;
+  std::call_once(sorted_, [&] {
+    by_name_.resize(tensors.size());
+    std::iota(by_name_.begin(), by_name_.end(), 0U);
+    std::sort(by_name_.begin(), by_name_.end(),
+              [&](std::uint32_t a, std::uint32_t b) { return tensors[a].name < tensors[b].name; });
+  });
+  const auto at = std::lower_bound(
+      by_name_.begin(), by_name_.end(), name,
+      [&](std::uint32_t t, std::string_view wanted) { return tensors[t].name < wanted; });
+  if (at == by_name_.end() || tensors[*at].name != name) return std::nullopt;
+  return *at;
+}
+
+tensor::tensor(std::shared_ptr<const detail::landed> in, std::uint32_t index) noexcept
+    : in_(std::move(in)), index_(index) {}
+
+std::string_view tensor::name() const noexcept { return in_->info(index_).name; }
+dtype tensor::dtype() const noexcept { return in_->info(index_).dtype; }
+std::span<const std::uint64_t> tensor::shape() const noexcept { return in_->info(index_).shape; }
+std::uint64_t tensor::bytes() const noexcept { return in_->info(index_).bytes; }
+void* tensor::data() const noexcept { return in_->data(index_); }
+ringload::device tensor::device() const noexcept { return in_->on(); }
+
+model::model(std::shared_ptr<const detail::landed> in) noexcept : in_(std::move(in)) {}
+
+tensor model::at(std::string_view name) const {
+  tensor found = find(name);
+  if (!found) {
+    throw error(errc::no_such_tensor, tensor_place(name), {});
+  }
+  return found;
+}
+
+tensor model::find(std::string_view name) const noexcept {
+  if (!in_) return {};
+  const auto t = in_->named().find(name);
+  return t ? tensor(in_, *t) : tensor();
+}
+
+std::size_t model::size() const noexcept { return in_ ? in_->named().catalog().tensors.size() : 0; }
+
+tensor model::operator[](std::size_t position) const noexcept {
+  return {in_, static_cast<std::uint32_t>(position)};
+}
+
+const ringload::catalog& model::catalog() const noexcept {
+  static const ringload::catalog nothing;
+  return in_ ? in_->named().catalog() : nothing;
+}
+
+const load_stats& model::stats() const noexcept {
+  static const load_stats nothing;
+  return in_ ? in_->stats : nothing;
+}
+
+}  // namespace ringload::inline v0

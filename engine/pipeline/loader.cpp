@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The public face: each call becomes a command to the engine thread.
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/error.hpp>
+#include <ringload/loader.hpp>
+
+#include "formats/printable.hpp"
+#include "pipeline/engine.hpp"
+#include "pipeline/job.hpp"
+
+namespace ringload::inline v0 {
+
+namespace detail {
+
+namespace {
+
+// Runs `command(waiting)` in the engine thread; if there is none any more, answers for it.
+template <class T, class Command>
+void tell(engine& e, const std::string& source, std::unique_ptr<operation<T>> waiting,
+          Command command) {
+  struct packed {
+    std::unique_ptr<operation<T>> waiting;
+    Command command;
+    void operator()() { command(std::move(waiting)); }
+  };
+  packed whole{std::move(waiting), std::move(command)};
+  if (e.post(std::move(whole))) return;
+  const fault gone(boost::asio::error::operation_aborted, printable_path(source),
+                   "the loader was destroyed");
+  whole.waiting->complete(to_exception(gone), T());
+}
+
+void run(const std::shared_ptr<job>& one) {
+  engine& e = *one->with;
+  e.enter(one);
+  boost::asio::co_spawn(e.loop, load(e, one), boost::asio::detached);
+}
+
+}  // namespace
+
+void begin_load(const std::shared_ptr<engine>& with, std::string source, load_options options,
+                std::unique_ptr<operation<model>> waiting) {
+  auto one = std::make_shared<job>(with, std::move(source), options);
+  tell(*with, one->source, std::move(waiting), [one](std::unique_ptr<operation<model>> w) {
+    one->await_finish(std::move(w));
+    run(one);
+  });
+}
+
+void begin_start(const std::shared_ptr<engine>& with, std::string source, load_options options,
+                 std::unique_ptr<operation<loading>> waiting) {
+  auto one = std::make_shared<job>(with, std::move(source), options);
+  tell(*with, one->source, std::move(waiting), [one](std::unique_ptr<operation<loading>> w) {
+    one->await_start(std::move(w));
+    run(one);
+  });
+}
+
+void await_tensor(const std::shared_ptr<job>& of, std::string name,
+                  std::unique_ptr<operation<tensor>> waiting) {
+  const auto t = of->named().find(name);
+  if (!t) {
+    const fault unknown(errc::no_such_tensor,
+                        printable_path(of->source) + ": " + tensor_place(name));
+    waiting->complete(to_exception(unknown), tensor());
+    return;
+  }
+  tell(*of->with, of->source, std::move(waiting),
+       [of, t = *t](std::unique_ptr<operation<tensor>> w) { of->await_tensor(t, std::move(w)); });
+}
+
+void await_next(const std::shared_ptr<job>& of,
+                std::unique_ptr<operation<std::optional<tensor>>> waiting) {
+  tell(*of->with, of->source, std::move(waiting),
+       [of](std::unique_ptr<operation<std::optional<tensor>>> w) { of->await_next(std::move(w)); });
+}
+
+void await_finish(const std::shared_ptr<job>& of, std::unique_ptr<operation<model>> waiting) {
+  tell(*of->with, of->source, std::move(waiting),
+       [of](std::unique_ptr<operation<model>> w) { of->await_finish(std::move(w)); });
+}
+
+}  // namespace detail
+
+loading& loading::operator=(loading&& other) noexcept {
+  loading before(std::move(*this));
+  job_ = std::move(other.job_);
+  return *this;
+}
+
+loading::~loading() { cancel(); }
+
+load_stats loading::progress() const { return job_->progress(); }
+
+void loading::cancel() noexcept {
+  if (job_) job_->cancel();
+}
+
+const ringload::catalog& loading::catalog() const noexcept { return job_->named().catalog(); }
+
+loader::loader(ringload::device target, const limits& within)
+    : engine_(detail::engine::make(target, within)) {}
+
+loader::~loader() { engine_->close(); }
+
+ringload::device loader::device() const noexcept { return engine_->on; }
+
+load_stats loader::stats() const {
+  load_stats s;
+  engine_->fill(s);
+  return s;
+}
+
+}  // namespace ringload::inline v0

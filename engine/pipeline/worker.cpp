@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// One worker, one slot: takes the next read, fills the slot or the arena, copies out, and again.
+//
+// The frames below own the slot, and each co_await returns only when the kernel, or the device, has
+// let go of it, cancelled or not. So the slot needs no count and no lock, and the number of workers
+// is the only bound on what is in flight.
+
+#include <cerrno>
+#include <chrono>
+
+#include "core/mapping.hpp"
+#include "pipeline/engine.hpp"
+#include "pipeline/job.hpp"
+#include "plan/read_cursor.hpp"
+#include "readers/residency.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+std::uint64_t nanoseconds_since(clock::time_point begin) {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(clock::now() - begin).count());
+}
+
+// What one turn works on, and what comes of it. Lives in worker().
+struct task {
+  job& of;
+  const read_op& read;
+  std::uint32_t slot;
+  std::span<std::byte> into;  // The slot, or the read's place in the arena.
+  bool direct = false;
+  bool direct_refused = false;  // By the file system, at the first byte.
+  result<void> outcome;
+};
+
+bool goes_direct(const job& of, const read_op& read) {
+  const open_file& file = of.file(read);
+  if (!file.direct || of.direct_refused()) return false;
+  if (of.options.route == read_route::direct) return true;
+  switch (residency_of(file.buffered.get(), read.file_offset, read.bytes)) {
+    case residency::cached:
+    case residency::dirty: return false;
+    case residency::cold:
+    case residency::unknown: return true;
+  }
+  return true;
+}
+
+struct populating {
+  std::span<std::byte> memory;
+  boost::system::error_code failed;
+  void operator()() noexcept { failed = populate(memory); }
+};
+
+// A read's place among those that the drive works on.
+class pass {
+ public:
+  pass(gate& at, std::uint64_t bytes) noexcept : at_(at), bytes_(bytes) {}
+  pass(const pass&) = delete;
+  pass& operator=(const pass&) = delete;
+  ~pass() {
+    if (inside_) at_.leave(bytes_);
+  }
+
+  boost::asio::awaitable<void> enter() {
+    co_await at_.enter(bytes_);
+    inside_ = true;
+  }
+
+ private:
+  gate& at_;
+  const std::uint64_t bytes_;
+  bool inside_ = false;
+};
+
+boost::asio::awaitable<void> make_ready(engine& e, task& t) {
+  populating work = {t.into, {}};
+  const clock::time_point begin = clock::now();
+  co_await on_thread(*e.copy_threads, e.loop, work);
+  t.of.memory_wait_nanoseconds += nanoseconds_since(begin);
+  if (work.failed) t.outcome = fault{work.failed, t.of.place(t.read, t.read.file_offset)};
+}
+
+// Steps of the read until all that is needed has arrived.
+boost::asio::awaitable<void> bring(engine& e, task& t) {
+  reader& with = t.direct ? *e.direct_reader : *e.buffered_reader;
+  const bool straight = t.read.straight();
+  if (straight && !with.populates()) {
+    co_await make_ready(e, t);
+    if (!t.outcome) co_return;
+  }
+  pass at_the_drive(e.drive, t.read.bytes);
+  if (t.direct && e.the_ring) co_await at_the_drive.enter();
+
+  read_cursor cursor(t.read, t.direct ? block_bytes : 1);
+  std::optional<read_cursor::step> step = cursor.first();
+  bool first = true;
+  while (step && !t.of.stopped()) {
+    read_request what;
+    what.fd = t.direct ? t.of.file(t.read).direct.get() : t.of.file(t.read).buffered.get();
+    what.direct = t.direct;
+    what.bytes = step->bytes;
+    what.file_offset = step->file_offset;
+    what.into = t.into.data() + step->into_offset;
+    what.registered_buffer = straight ? -1 : e.registered_buffer(t.slot);
+    what.fresh = straight && first;
+    const int res = co_await read(with, what);
+
+    if (res > 0) (t.direct ? t.of.bytes_direct : t.of.bytes_buffered) += static_cast<unsigned>(res);
+    if (res > 0 && straight) t.of.bytes_straight += static_cast<unsigned>(res);
+    auto next = cursor.completed(res);
+    if (!next) {
+      t.direct_refused = t.direct && first && res == -EINVAL;
+      t.outcome = next.error().in(t.of.place(t.read, cursor.reached_offset()));
+      break;
+    }
+    step = *next;
+    first = false;
+  }
+  t.of.reads += 1;
+  t.of.short_reads += cursor.short_reads();
+  t.of.retries += cursor.retries();
+}
+
+// A value that says how copying went: an awaited error_code would be thrown.
+struct copied {
+  boost::system::error_code failed;
+};
+
+// The copies of a slot, and the coroutine that waits for them.
+template <class Handler>
+struct waiting_copy final : copy_operation {
+  explicit waiting_copy(Handler&& h) : handler(std::move(h)) {}
+  Handler handler;
+};
+
+struct start_copy {
+  template <class Handler>
+  void operator()(Handler&& handler, backend* target, const copy_operation* what) const {
+    using op_type = waiting_copy<std::decay_t<Handler>>;
+    auto op = std::make_unique<op_type>(std::forward<Handler>(handler));
+    static_cast<copy_operation&>(*op) = *what;
+    op->done = [](copy_operation& self, boost::system::error_code failed) {
+      std::unique_ptr<op_type> mine(static_cast<op_type*>(&self));
+      auto resume = std::move(mine->handler);
+      mine.reset();
+      std::move(resume)(copied{failed});
+    };
+    target->start(*op.release());
+  }
+};
+
+boost::asio::awaitable<copied> copy(backend& target, const copy_operation& what) {
+  return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(copied)>(
+      start_copy(), boost::asio::use_awaitable, &target, &what);
+}
+
+boost::asio::awaitable<void> copy_out(engine& e, task& t) {
+  copy_operation what;
+  what.slot = t.into.data();
+  what.copies = t.of.copies(t.read);
+  what.into = &t.of.memory();
+  const clock::time_point begin = clock::now();
+  const copied how = co_await copy(*e.target, what);
+  t.of.device_wait_nanoseconds += nanoseconds_since(begin);
+  if (how.failed) t.outcome = fault{how.failed, t.of.place(t.read, t.read.file_offset)};
+}
+
+boost::asio::awaitable<void> carry_out(engine& e, task& t) {
+  t.direct = goes_direct(t.of, t.read);
+  co_await bring(e, t);
+  if (t.direct_refused && t.of.options.route == read_route::direct) {
+    t.outcome = fault{errc::direct_unavailable, t.outcome.error().where,
+                      "the file system refused a direct read: Invalid argument"};
+  } else if (t.direct_refused) {
+    t.of.refuse_direct(message_of(t.outcome.error()) + ", for a direct read");
+    t.direct = false;
+    t.outcome = {};
+    co_await bring(e, t);
+  }
+  if (t.outcome && !t.read.straight() && !t.of.stopped()) co_await copy_out(e, t);
+}
+
+}  // namespace
+
+boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot) {
+  std::uint32_t mine = slot;
+  for (;;) {
+    const schedule::turn turn = co_await e.work.take();
+    if (!turn.of) break;
+    job& of = *turn.of;
+    const read_op& read = of.read(turn.read);
+    task t = {of, read, mine, e.staging.at(mine), false, false, {}};
+    if (read.straight()) t.into = {of.memory().data() + read.arena_offset, read.bytes};
+    try {
+      co_await carry_out(e, t);
+    } catch (const std::bad_alloc&) {
+      t.outcome = fault{errc::memory_exceeded, of.source};
+    }
+    if (t.outcome) {
+      of.completed(turn.read);
+    } else {
+      of.failed(t.outcome.error());
+    }
+  }
+}
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "readers/direct_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+
+#include "core/block.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr long tmpfs_magic = 0x01021994;
+constexpr long ramfs_magic = 0x858458f6;
+
+// Empty where the kernel says nothing against direct reads of this file.
+std::string alignment_refusal(int fd) {
+  struct ::statx answer = {};
+  if (::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &answer) != 0) return {};
+  if ((answer.stx_mask & STATX_DIOALIGN) == 0) return {};  // Before Linux 6.1, or not known.
+  const std::uint32_t memory = answer.stx_dio_mem_align;
+  const std::uint32_t offset = answer.stx_dio_offset_align;
+  if (memory == 0 || offset == 0) {
+    return "the kernel would read this file through the page cache (statx: no direct alignment)";
+  }
+  if (memory > block_bytes || offset > block_bytes) {
+    return "direct reads of this file need an alignment of more than 4,096 bytes";
+  }
+  return {};
+}
+
+std::string file_system_refusal(int fd) {
+  struct ::statfs where = {};
+  if (::fstatfs(fd, &where) != 0) return {};
+  if (where.f_type == tmpfs_magic || where.f_type == ramfs_magic) {
+    return "the file system is in memory already";
+  }
+  return {};
+}
+
+std::string try_reading(int fd) {
+  alignas(block_bytes) static thread_local std::array<std::byte, block_bytes> block;
+  ::ssize_t got = 0;
+  do {
+    got = ::pread(fd, block.data(), block.size(), 0);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) return "a direct read was refused: " + system_code(errno).message();
+  return {};
+}
+
+}  // namespace
+
+result<direct_files::opened> direct_files::open(int buffered, const std::string& path,
+                                                std::uint64_t file_bytes) {
+  if (file_bytes == 0) return opened{unique_fd(), "the file is empty"};
+  if (auto why = file_system_refusal(buffered); !why.empty()) return opened{unique_fd(), why};
+  if (auto why = alignment_refusal(buffered); !why.empty()) return opened{unique_fd(), why};
+
+  // By way of the descriptor it is the same file for certain; the path may name another by now.
+  const int flags = O_RDONLY | O_CLOEXEC | O_DIRECT | O_NONBLOCK | O_NOCTTY;
+  unique_fd fd(::open(("/proc/self/fd/" + std::to_string(buffered)).c_str(), flags));
+  if (!fd && errno == ENOENT) fd = unique_fd(::open(path.c_str(), flags));
+  if (!fd) {
+    if (errno != EINVAL) return fault{system_code(errno), path};
+    return opened{unique_fd(), "the file system refuses O_DIRECT"};
+  }
+  struct ::stat was = {};
+  struct ::stat is = {};
+  if (::fstat(buffered, &was) != 0 || ::fstat(fd.get(), &is) != 0) {
+    return fault{system_code(errno), path};
+  }
+  if (was.st_dev != is.st_dev || was.st_ino != is.st_ino) {
+    return fault{errc::changed_file, path, "the file was replaced while it was opened"};
+  }
+
+  const std::lock_guard lock(mutex_);
+  auto known = verdicts_.find(is.st_dev);
+  if (known == verdicts_.end()) {
+    known = verdicts_.emplace(is.st_dev, try_reading(fd.get())).first;
+  }
+  if (!known->second.empty()) return opened{unique_fd(), known->second};
+  return opened{std::move(fd), {}};
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Reads by threads that call pread. Where io_uring is refused it reads everything; elsewhere it
+// copies what the page cache has, which would otherwise be done in the engine thread.
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+
+#include "readers/reader.hpp"
+
+namespace ringload::inline v0 {
+
+class pool_reader final : public reader {
+ public:
+  // Both outlive the reader and its reads.
+  pool_reader(boost::asio::io_context& loop, boost::asio::thread_pool& threads) noexcept
+      : loop_(loop), threads_(threads) {}
+
+  void start(operation& op) override;
+  bool populates() const noexcept override { return true; }
+
+ private:
+  boost::asio::io_context& loop_;
+  boost::asio::thread_pool& threads_;
+};
+
+}  // namespace ringload::inline v0

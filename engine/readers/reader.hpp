@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Reads bytes of a file into memory, somehow. There are two: the ring, and threads.
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace ringload::inline v0 {
+
+struct read_request {
+  int fd = -1;
+  bool direct = false;  // `fd` was opened with O_DIRECT, and all below is aligned for it.
+  std::uint32_t bytes = 0;
+  std::uint64_t file_offset = 0;
+  std::byte* into = nullptr;
+  int registered_buffer = -1;  // The index of the registered buffer that `into` lies in, or -1.
+  bool fresh = false;          // Nobody has touched that memory: a reader that populates does so.
+};
+
+class reader {
+ public:
+  // Stays where it is, and the memory it points to too, until `done` is called.
+  struct operation {
+    read_request what;
+    // In the engine thread, once, never from inside start(): a number of bytes, or -errno.
+    void (*done)(operation& self, int res) = nullptr;
+  };
+
+  virtual ~reader() = default;
+  virtual void start(operation& op) = 0;
+
+  // Whether it populates fresh memory itself, in the thread that then fills it. Where it does not,
+  // the pages would come one by one in the engine thread, so they are populated ahead of the read.
+  virtual bool populates() const noexcept = 0;
+};
+
+namespace detail {
+
+// The operation and the coroutine that waits for it.
+template <class Handler>
+struct waiting_read final : reader::operation {
+  explicit waiting_read(Handler&& h) : handler(std::move(h)) {}
+  Handler handler;
+};
+
+struct start_read {
+  template <class Handler>
+  void operator()(Handler&& handler, reader* with, const read_request& what) const {
+    using op_type = waiting_read<std::decay_t<Handler>>;
+    auto op = std::make_unique<op_type>(std::forward<Handler>(handler));
+    op->what = what;
+    op->done = [](reader::operation& self, int res) {
+      std::unique_ptr<op_type> mine(static_cast<op_type*>(&self));
+      auto resume = std::move(mine->handler);
+      mine.reset();
+      std::move(resume)(res);
+    };
+    with->start(*op.release());
+  }
+};
+
+}  // namespace detail
+
+// Completes with a number of bytes, or -errno, when the kernel has let go of the memory. It cannot
+// be cancelled: neither can a read that a drive is working on.
+inline boost::asio::awaitable<int> read(reader& with, const read_request& what) {
+  return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(int)>(
+      detail::start_read(), boost::asio::use_awaitable, &with, what);
+}
+
+}  // namespace ringload::inline v0

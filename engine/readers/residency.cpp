@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "readers/residency.hpp"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace ringload::inline v0 {
+
+namespace {
+
+// As in <linux/mman.h> since 6.5, which Debian 12's headers are older than.
+constexpr long cachestat_call = 451;
+
+struct cachestat_range {
+  std::uint64_t offset;
+  std::uint64_t bytes;
+};
+
+struct cachestat_pages {
+  std::uint64_t cached;
+  std::uint64_t dirty;
+  std::uint64_t writeback;
+  std::uint64_t evicted;
+  std::uint64_t recently_evicted;
+};
+
+}  // namespace
+
+residency residency_of(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t page_bytes = 4096;
+  cachestat_range range = {offset, bytes};
+  cachestat_pages pages = {};
+  if (::syscall(cachestat_call, fd, &range, &pages, 0) != 0) return residency::unknown;
+  if (pages.dirty > 0 || pages.writeback > 0) return residency::dirty;
+  const std::uint64_t first_page = offset / page_bytes;
+  const std::uint64_t last_page = (offset + bytes + page_bytes - 1) / page_bytes;
+  const bool cached = pages.cached * 10 >= (last_page - first_page) * 9;
+  return cached ? residency::cached : residency::cold;
+}
+
+}  // namespace ringload::inline v0

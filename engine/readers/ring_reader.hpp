@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Reads by io_uring.
+
+#include "readers/reader.hpp"
+#include "ring/ring.hpp"
+
+namespace ringload::inline v0 {
+
+class ring_reader final : public reader {
+ public:
+  explicit ring_reader(ring& with) noexcept : ring_(with) {}
+
+  void start(operation& op) override;
+  bool populates() const noexcept override { return false; }
+
+ private:
+  ring& ring_;
+};
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ring/ring.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+#include <cassert>
+#include <cerrno>
+#include <chrono>
+
+namespace ringload::inline v0 {
+
+ring::ring(boost::asio::io_context& loop, unsigned depth)
+    : loop_(loop), depth_(depth), doorbell_(loop) {}
+
+ring::~ring() {
+  assert(in_kernel_ == 0 && prepared_ == 0);
+  if (made_) ::io_uring_queue_exit(&ring_);
+}
+
+result<std::unique_ptr<ring>> ring::make(boost::asio::io_context& loop, unsigned depth) {
+  std::unique_ptr<ring> made(new ring(loop, depth));
+  if (auto opened = made->open(); !opened) return opened.error();
+  return made;
+}
+
+result<void> ring::open() {
+  auto setup = set_up(ring_, depth_);
+  if (!setup) return setup.error();
+  made_ = true;
+  setup_ = *setup;
+
+  const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (fd < 0) return fault{system_code(errno), "eventfd"};
+  doorbell_.assign(fd);
+  const int refused = ::io_uring_register_eventfd(&ring_, fd);
+  if (refused < 0) {
+    return fault{errc::engine_unavailable, "",
+                 "io_uring_register_eventfd: " + system_code(-refused).message()};
+  }
+  wait();
+  return {};
+}
+
+void ring::stop() { doorbell_.close(); }
+
+void ring::wait() {
+  doorbell_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                       [this](boost::system::error_code failed) {
+                         if (failed) return;
+                         if (::read(doorbell_.native_handle(), &rings_, sizeof rings_) < 0) {
+                           // EAGAIN: somebody was faster; the completions are there all the same.
+                         }
+                         reap();
+                         if (doorbell_.is_open()) wait();
+                       });
+}
+
+void ring::reap() {
+  // With DEFER_TASKRUN the kernel only queues what has completed, until it is asked.
+  if (setup_.deferred) ::io_uring_get_events(&ring_);
+  ::io_uring_cqe* cqe = nullptr;
+  while (::io_uring_peek_cqe(&ring_, &cqe) == 0) {
+    auto* op = static_cast<completion*>(::io_uring_cqe_get_data(cqe));
+    const int res = cqe->res;
+    ::io_uring_cqe_seen(&ring_, cqe);
+    --in_kernel_;
+    op->done(*op, res);
+  }
+  submit();
+}
+
+void ring::start(const read& what, completion& op) {
+  ::io_uring_sqe* sqe = ::io_uring_get_sqe(&ring_);
+  while (!sqe) {
+    submit();
+    sqe = ::io_uring_get_sqe(&ring_);
+  }
+  if (what.registered_buffer >= 0) {
+    ::io_uring_prep_read_fixed(sqe, what.fd, what.into, what.bytes, what.file_offset,
+                               what.registered_buffer);
+  } else {
+    ::io_uring_prep_read(sqe, what.fd, what.into, what.bytes, what.file_offset);
+  }
+  if (what.by_worker) ::io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+  ::io_uring_sqe_set_data(sqe, &op);
+  ++prepared_;
+  if (submit_posted_) return;
+  submit_posted_ = true;
+  boost::asio::post(loop_, [this] {
+    submit_posted_ = false;
+    submit();
+  });
+}
+
+void ring::submit() {
+  using clock = std::chrono::steady_clock;
+  while (prepared_ > 0) {
+    const clock::time_point begin = clock::now();
+    const int taken = ::io_uring_submit(&ring_);
+    const auto took = std::chrono::nanoseconds(clock::now() - begin).count();
+    if (const auto ns = static_cast<std::uint64_t>(took); ns > longest_submit_.load()) {
+      longest_submit_.store(ns);
+    }
+    if (taken > 0) {
+      prepared_ -= static_cast<unsigned>(taken);
+      in_kernel_ += static_cast<unsigned>(taken);
+      continue;
+    }
+    if (taken == -EINTR) continue;
+    // The kernel has no room until completions are taken: EAGAIN, EBUSY. What is prepared stays
+    // prepared, and the next completion submits it. With nothing in flight none would come.
+    if (in_kernel_ == 0) {
+      boost::asio::post(loop_, [this] { submit(); });
+    }
+    return;
+  }
+}
+
+boost::system::error_code ring::register_buffers(std::span<const ::iovec> buffers) {
+  const int refused =
+      ::io_uring_register_buffers(&ring_, buffers.data(), static_cast<unsigned>(buffers.size()));
+  return refused < 0 ? system_code(-refused) : boost::system::error_code();
+}
+
+void ring::limit_workers(unsigned threads) {
+  unsigned bounded_and_unbounded[2] = {threads, threads};
+  // Older than 5.15: the kernel's own bound holds.
+  ::io_uring_register_iowq_max_workers(&ring_, bounded_and_unbounded);
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ring/setup.hpp"
+
+#include <array>
+#include <cerrno>
+#include <fstream>
+
+// Debian 12's headers may be older than the kernel that we run on.
+#ifndef IORING_SETUP_COOP_TASKRUN
+#define IORING_SETUP_COOP_TASKRUN (1U << 8)
+#endif
+#ifndef IORING_SETUP_SINGLE_ISSUER
+#define IORING_SETUP_SINGLE_ISSUER (1U << 12)
+#endif
+#ifndef IORING_SETUP_DEFER_TASKRUN
+#define IORING_SETUP_DEFER_TASKRUN (1U << 13)
+#endif
+
+namespace ringload::inline v0 {
+
+namespace {
+
+struct rung {
+  unsigned flags;
+  const char* text;
+};
+
+// From what is best on a new kernel to what the first ones had.
+constexpr std::array<rung, 4> ladder = {{
+    {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL,
+     "SINGLE_ISSUER, DEFER_TASKRUN, SUBMIT_ALL"},
+    {IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SUBMIT_ALL, "COOP_TASKRUN, SUBMIT_ALL"},
+    {IORING_SETUP_SUBMIT_ALL, "SUBMIT_ALL"},
+    {0, "no flags"},
+}};
+
+std::string why_refused(int error_number) {
+  switch (error_number) {
+    case EPERM: {
+      std::ifstream setting("/proc/sys/kernel/io_uring_disabled");
+      int disabled = 0;
+      if (setting >> disabled && disabled != 0) {
+        return "io_uring_setup: not permitted: kernel.io_uring_disabled is " +
+               std::to_string(disabled);
+      }
+      return "io_uring_setup: not permitted: a seccomp filter refuses it, as the default one of "
+             "containers does";
+    }
+    case ENOSYS: return "io_uring_setup: this kernel has no io_uring";
+    case ENOMEM:
+      return "io_uring_setup: no memory: RLIMIT_MEMLOCK or the control group's limit is too low";
+    case EMFILE:
+    case ENFILE: return "io_uring_setup: too many open files";
+    default: return "io_uring_setup: " + system_code(error_number).message();
+  }
+}
+
+// IORING_OP_READ came with Linux 5.6; a filter may also let rings be made and refuse to use them.
+result<void> check_reads(::io_uring& ring) {
+  ::io_uring_probe* probe = ::io_uring_get_probe_ring(&ring);
+  if (!probe) return fault{errc::engine_unavailable, "", "io_uring: the kernel is older than 5.6"};
+  const bool reads = ::io_uring_opcode_supported(probe, IORING_OP_READ) != 0 &&
+                     ::io_uring_opcode_supported(probe, IORING_OP_READ_FIXED) != 0;
+  ::io_uring_free_probe(probe);
+  if (!reads) return fault{errc::engine_unavailable, "", "io_uring: this kernel's has no READ"};
+  return {};
+}
+
+}  // namespace
+
+result<ring_setup> set_up(::io_uring& ring, unsigned entries) {
+  int refused = 0;
+  for (const rung& r : ladder) {
+    ::io_uring_params params = {};
+    params.flags = r.flags | IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE;
+    params.cq_entries = 4 * entries;
+    refused = -::io_uring_queue_init_params(entries, &ring, &params);
+    if (refused == EINVAL) continue;
+    if (refused != 0) break;
+    if (auto able = check_reads(ring); !able) {
+      ::io_uring_queue_exit(&ring);
+      return able.error();
+    }
+    return ring_setup{(r.flags & IORING_SETUP_DEFER_TASKRUN) != 0, r.text};
+  }
+  return fault{errc::engine_unavailable, "", why_refused(refused)};
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Which files of a folder are the checkpoint. A pure function of their names.
+
+#include <string>
+#include <vector>
+
+#include "core/fault.hpp"
+
+namespace ringload::inline v0 {
+
+struct folder_choice {
+  std::string index;               // The index that names the shards; or, if that is empty,
+  std::vector<std::string> files;  // the files themselves, in the order of a series.
+};
+
+// In this order: the index `model.safetensors.index.json`; `model.safetensors`; the one complete
+// series `model-0000x-of-0000y.safetensors`; the only `*.safetensors.index.json`; the only series;
+// the only `*.safetensors`. Two that could be meant are ambiguous_source.
+result<folder_choice> choose_checkpoint(const std::vector<std::string>& names);
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// `owner/model[@revision]` in the local Hugging Face cache, by the rules of huggingface_hub 1.28.
+// Nothing is ever fetched, and no snapshot is guessed: a revision that the cache does not know is
+// not found.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/fault.hpp"
+#include "source/model_folder.hpp"
+
+namespace ringload::inline v0 {
+
+// The value of a variable, or empty. A parameter, so that tests need not change the process.
+using environment = std::function<std::optional<std::string>(const std::string& name)>;
+environment process_environment();
+
+// HF_HUB_CACHE, else HUGGINGFACE_HUB_CACHE, else $HF_HOME/hub, else
+// $XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub. `~` and `$VAR` inside the values
+// are expanded; a variable that is empty counts as unset.
+result<std::string> cache_folder(const environment& variables);
+
+struct model_name {
+  std::string repository;  // "owner/name", or "name" alone.
+  std::string revision;    // A branch, a tag, `refs/pr/1`, or a commit.
+};
+
+// invalid_source_name where huggingface_hub would refuse the name, or the revision could escape.
+result<model_name> parse_model_name(std::string_view text);
+
+// "models--owner--name"
+std::string repository_folder(const model_name& model);
+
+// The snapshot of that revision.
+result<model_folder> open_cached_model(const std::string& cache, const model_name& model);
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "source/model_folder.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "source/beneath.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t names_max = 1'000'000;  // A folder with more files than this is no model.
+
+struct rooted_path {
+  std::string root;
+  std::string inside;
+};
+
+// /x/models--owner--name/snapshots/<commit>/unet: the root is /x/models--owner--name.
+rooted_path rooted(const fs::path& real) {
+  const std::vector<fs::path> parts(real.begin(), real.end());
+  for (std::size_t i = parts.size(); i-- > 2;) {
+    if (!is_commit(parts[i].native()) || parts[i - 1] != "snapshots") continue;
+    if (!parts[i - 2].native().starts_with("models--")) continue;
+    fs::path root;
+    fs::path inside;
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      (part <= i - 2 ? root : inside) /= parts[part];
+    }
+    return {root.native(), inside.native() + "/"};
+  }
+  return {real.native(), ""};
+}
+
+}  // namespace
+
+bool is_commit(std::string_view text) noexcept {
+  constexpr std::size_t commit_digits = 40;
+  return text.size() == commit_digits && std::ranges::all_of(text, [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+result<model_folder> model_folder::open(const std::string& path) {
+  std::error_code code;
+  const fs::path real = fs::canonical(path, code);
+  if (code) return fault{system_code(code.value()), ""};
+  rooted_path where = rooted(real);
+  return open_rooted(where.root, std::move(where.inside), path);
+}
+
+result<model_folder> model_folder::open_rooted(const std::string& root, std::string inside,
+                                               std::string shown) {
+  unique_fd fd(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return fault{system_code(errno), ""};
+  return model_folder(std::move(fd), std::move(inside), std::move(shown));
+}
+
+result<regular_file> model_folder::open_file(const std::string& name) const {
+  const std::string path = inside_ + name;
+  auto fd = open_beneath(root_.get(), path, open_unknown_flags);
+  if (fd) return as_regular_file(std::move(*fd));
+  fault bad = fd.error();
+  if (bad.code == errc::source_not_found && is_symlink_at(root_.get(), path)) {
+    bad.cause = "it is a symlink to a file that is not there, as an incomplete download leaves it";
+  }
+  return bad;
+}
+
+result<std::string> model_folder::read_text(const std::string& name, std::size_t bytes_max) const {
+  auto file = open_file(name);
+  if (!file) return file.error();
+  auto bytes = read_bytes(*file, 0, std::min<std::size_t>(file->bytes, bytes_max));
+  if (!bytes) return bytes.error();
+  return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+}
+
+result<std::vector<std::string>> model_folder::names() const {
+  auto fd = open_beneath(root_.get(), inside_.empty() ? "." : inside_,
+                         O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (!fd) return fd.error();
+  const int listed = ::dup(fd->get());  // Which closedir() closes.
+  if (listed < 0) return fault{system_code(errno), ""};
+  const auto close = [](DIR* each) { ::closedir(each); };
+  const std::unique_ptr<DIR, decltype(close)> folder(::fdopendir(listed), close);
+  if (!folder) {
+    const int error_number = errno;
+    ::close(listed);
+    return fault{system_code(error_number), ""};
+  }
+  std::vector<std::string> out;
+  errno = 0;
+  while (const dirent* each = ::readdir(folder.get())) {
+    const std::string_view name(each->d_name);
+    if (name == "." || name == "..") continue;
+    if (out.size() == names_max) {
+      return fault{errc::not_a_checkpoint, "",
+                   "the folder has more than " + grouped(names_max) + " files"};
+    }
+    out.emplace_back(name);
+  }
+  if (errno != 0) return fault{system_code(errno), ""};
+  std::ranges::sort(out);
+  return out;
+}
+
+std::string model_folder::path_of(const std::string& name) const {
+  return (fs::path(shown_) / name).native();
+}
+
+}  // namespace ringload::inline v0

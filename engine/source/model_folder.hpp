@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A folder that holds a model. What is in it is not trusted: names from inside open only files
+// beneath its root. The root of an ordinary folder is the folder itself. The root of a snapshot in
+// the Hugging Face cache is the repository's folder, since a snapshot is all symlinks to `blobs`:
+//
+//   models--owner--name/                        root
+//     blobs/2f1e...
+//     snapshots/<commit>/                       the folder
+//       model.safetensors -> ../../blobs/2f1e...
+
+#include <string>
+#include <vector>
+
+#include "core/fault.hpp"
+#include "core/unique_fd.hpp"
+#include "source/regular_file.hpp"
+
+namespace ringload::inline v0 {
+
+class model_folder {
+ public:
+  // Any folder, given as a person would; a snapshot of the cache is recognised by where it is.
+  static result<model_folder> open(const std::string& path);
+
+  // `inside` leads from the root to the folder and is empty or ends with '/'; `shown` is the folder
+  // as the user would recognise it.
+  static result<model_folder> open_rooted(const std::string& root, std::string inside,
+                                          std::string shown);
+
+  // `name` may have sub-folders.
+  result<regular_file> open_file(const std::string& name) const;
+  // A small text file that must be there, of at most `bytes_max` bytes.
+  result<std::string> read_text(const std::string& name, std::size_t bytes_max) const;
+  // Everything that stands in the folder, whether it can be opened or not; sorted.
+  result<std::vector<std::string>> names() const;
+
+  // The path of a file in this folder, for messages and for the catalog.
+  std::string path_of(const std::string& name) const;
+  const std::string& shown() const noexcept { return shown_; }
+
+ private:
+  model_folder(unique_fd root, std::string inside, std::string shown)
+      : root_(std::move(root)), inside_(std::move(inside)), shown_(std::move(shown)) {}
+
+  unique_fd root_;
+  std::string inside_;
+  std::string shown_;
+};
+
+// Whether the text is 40 lower-case hexadecimal digits.
+bool is_commit(std::string_view text) noexcept;
+
+}  // namespace ringload::inline v0

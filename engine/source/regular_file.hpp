@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A file that is open and known to be regular. Everything is asked of the descriptor, nothing of
+// the path again: what was checked is what will be read.
+
+#include <cstddef>
+#include <cstdint>
+#include <ringload/catalog.hpp>
+#include <string>
+#include <vector>
+
+#include "core/fault.hpp"
+#include "core/unique_fd.hpp"
+#include "formats/entries.hpp"
+
+namespace ringload::inline v0 {
+
+struct regular_file {
+  unique_fd fd;
+  std::uint64_t bytes = 0;  // When it was opened.
+};
+
+// How a file must be opened that may turn out to be anything: a FIFO without a writer would block
+// for ever, and a terminal could become ours.
+extern const int open_unknown_flags;
+
+// Takes a descriptor that was opened with those flags.
+result<regular_file> as_regular_file(unique_fd fd);
+
+// Exactly those bytes, or truncated_file.
+result<std::vector<std::byte>> read_bytes(const regular_file& file, std::uint64_t offset,
+                                          std::size_t bytes);
+
+// Reads and parses the header alone. Faults name the place in the file, the caller adds the file.
+result<file_entries> read_entries(const regular_file& file, profile strictness);
+
+// The whole of a shard index.
+result<std::vector<std::byte>> read_index_text(const regular_file& file);
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "source/source.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "formats/printable.hpp"
+#include "formats/shard_index.hpp"
+#include "source/assemble.hpp"
+#include "source/folder_choice.hpp"
+#include "source/model_folder.hpp"
+#include "source/regular_file.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Files that are open, and what they hold: all that a catalog is made of.
+struct opened_files {
+  std::vector<file_content> contents;
+  std::vector<unique_fd> files;
+};
+
+result<void> add_file(opened_files& to, regular_file file, std::string path, profile strictness) {
+  auto entries = read_entries(file, strictness);
+  if (!entries) return entries.error().in(printable_path(path));
+  to.contents.push_back({std::move(path), file.bytes, std::move(*entries)});
+  to.files.push_back(std::move(file.fd));
+  return {};
+}
+
+result<checkpoint> finished(opened_files opened, result<catalog> made) {
+  if (!made) return made.error();
+  return checkpoint{std::move(*made), std::move(opened.files)};
+}
+
+result<checkpoint> from_file(regular_file file, std::string path, profile strictness) {
+  opened_files opened;
+  auto added = add_file(opened, std::move(file), std::move(path), strictness);
+  if (!added) return added.error();
+  auto made = assemble_all(std::move(opened.contents));
+  return finished(std::move(opened), std::move(made));
+}
+
+result<checkpoint> from_files(const model_folder& folder, const std::vector<std::string>& names,
+                              profile strictness) {
+  opened_files opened;
+  for (const std::string& name : names) {
+    const std::string path = folder.path_of(name);
+    auto file = folder.open_file(name);
+    if (!file) return file.error().in(printable_path(path));
+    auto added = add_file(opened, std::move(*file), path, strictness);
+    if (!added) return added.error();
+  }
+  auto made = assemble_all(std::move(opened.contents));
+  return finished(std::move(opened), std::move(made));
+}
+
+// A shard that is not there is told by the index and a tensor that needs it.
+fault missing_shard(const fault& why, const shard_index& index, std::uint32_t shard,
+                    const std::string& index_path) {
+  const auto needs =
+      std::ranges::find(index.tensors, shard, &std::pair<std::string, std::uint32_t>::second);
+  fault out{errc::incomplete_series, printable_path(index_path),
+            "the shard '" + printable(index.shards[shard]) + "' is missing: " + why.cause};
+  if (needs != index.tensors.end()) out.where += ": " + tensor_place(needs->first);
+  return out;
+}
+
+result<checkpoint> from_index(const model_folder& folder, const regular_file& index_file,
+                              const std::string& index_path, profile strictness) {
+  auto text = read_index_text(index_file);
+  if (!text) return text.error().in(printable_path(index_path));
+  auto index = parse_shard_index(*text);
+  if (!index) return index.error().in(printable_path(index_path));
+  // Which shards there are, and which tensor is taken from which, is fixed.
+
+  opened_files opened;
+  for (std::uint32_t shard = 0; shard < index->shards.size(); ++shard) {
+    const std::string path = folder.path_of(index->shards[shard]);
+    auto file = folder.open_file(index->shards[shard]);
+    if (!file && file.error().code == errc::source_not_found) {
+      return missing_shard(file.error(), *index, shard, index_path);
+    }
+    if (!file) return file.error().in(printable_path(path));
+    auto added = add_file(opened, std::move(*file), path, strictness);
+    if (!added) return added.error();
+  }
+  auto made = assemble_listed(std::move(opened.contents), *index);
+  return finished(std::move(opened), std::move(made));
+}
+
+result<checkpoint> from_folder(const model_folder& folder, profile strictness) {
+  auto names = folder.names();
+  if (!names) return names.error().in(printable_path(folder.shown()));
+  auto chosen = choose_checkpoint(*names);
+  if (!chosen) return chosen.error().in(printable_path(folder.shown()));
+  if (chosen->index.empty()) return from_files(folder, chosen->files, strictness);
+
+  const std::string path = folder.path_of(chosen->index);
+  auto index_file = folder.open_file(chosen->index);
+  if (!index_file) return index_file.error().in(printable_path(path));
+  return from_index(folder, *index_file, path, strictness);
+}
+
+bool is_folder(const unique_fd& fd) noexcept {
+  struct stat status = {};
+  return ::fstat(fd.get(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+// What the user named is there, as `fd`; it may be any file, or a symlink to one.
+result<checkpoint> from_path(unique_fd fd, const std::string& path, profile strictness) {
+  if (is_folder(fd)) {
+    auto folder = model_folder::open(path);
+    if (!folder) return folder.error().in(printable_path(path));
+    return from_folder(*folder, strictness);
+  }
+  auto file = as_regular_file(std::move(fd));
+  if (!file) return file.error().in(printable_path(path));
+  if (!path.ends_with(".index.json")) return from_file(std::move(*file), path, strictness);
+
+  // Shards lie beside the name that the user gave, not beside what a symlink leads to.
+  const fs::path parent = fs::path(path).parent_path();
+  auto folder = model_folder::open(parent.empty() ? "." : parent.native());
+  if (!folder) return folder.error().in(printable_path(path));
+  return from_index(*folder, *file, path, strictness);
+}
+
+bool looks_like_path(std::string_view source) {
+  constexpr std::string_view first_of_path = "/.~";
+  const std::string_view repository = source.substr(0, source.find('@'));
+  return first_of_path.find(source.front()) != std::string_view::npos ||
+         source.ends_with(".safetensors") || source.ends_with(".json") ||
+         std::ranges::count(repository, '/') > 1;
+}
+
+fault no_such_path(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_symlink(fs::symlink_status(path, ignored))) {
+    return {errc::source_not_found, printable_path(path),
+            "it is a symlink to a file that is not there, as an incomplete download leaves it"};
+  }
+  return {errc::source_not_found, printable_path(path), "there is no such file or folder"};
+}
+
+result<checkpoint> from_cache(const std::string& source, profile strictness,
+                              const environment& variables) {
+  const auto also_no_file = [&](fault bad) {
+    bad.cause = "there is no such file or folder, and as a model's name: " +
+                (bad.where.empty() ? "" : bad.where + ": ") +
+                (bad.cause.empty() ? bad.code.message() : bad.cause);
+    bad.where = printable_path(source);
+    return bad;
+  };
+  auto model = parse_model_name(source);
+  if (!model) return also_no_file(model.error());
+  auto cache = cache_folder(variables);
+  if (!cache) return also_no_file(cache.error());
+  auto snapshot = open_cached_model(*cache, *model);
+  if (!snapshot) return also_no_file(snapshot.error());
+  return from_folder(*snapshot, strictness);
+}
+
+}  // namespace
+
+result<checkpoint> open_checkpoint(std::string_view source, profile strictness,
+                                   const environment& variables) {
+  if (source.empty() || source.find('\0') != std::string_view::npos) {
+    return fault{errc::invalid_source_name, printable_path(source),
+                 source.empty() ? "the name of the checkpoint is empty" : "the name holds a NUL"};
+  }
+  const std::string path(source);
+  unique_fd fd(::open(path.c_str(), open_unknown_flags));
+  if (fd) return from_path(std::move(fd), path, strictness);
+
+  const int error_number = errno;
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+    case ENAMETOOLONG: break;  // No such path: it may be the name of a model.
+    case ENXIO:
+      return fault{errc::not_a_regular_file, printable_path(path),
+                   "this is a socket, or a device that is not there"};
+    default: return fault{system_code(error_number), printable_path(path)};
+  }
+  if (looks_like_path(source)) return no_such_path(path);
+  return from_cache(path, strictness, variables);
+}
+
+result<checkpoint> open_checkpoint(std::string_view source, profile strictness) {
+  return open_checkpoint(source, strictness, process_environment());
+}
+
+catalog read_catalog(std::string_view source, profile strictness) {
+  auto opened = open_checkpoint(source, strictness);
+  if (!opened) throw to_error(opened.error());
+  return std::move(opened->catalog);
+}
+
+std::uint64_t catalog::bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const tensor_info& each : tensors) sum += each.bytes;
+  return sum;
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A completion handler that waits for the engine's answer.
+//
+//   initiating thread     makes it: binds executor, allocator, cancellation slot
+//   engine thread         complete(): posts the handler to its own executor, never runs it
+//   any thread            cancel_request::request(), from the cancellation slot
+//   who destroys the      takes the handler away and destroys it, if the answer has not come; the
+//   handler's context     engine's complete() then finds nothing to do
+//
+// Only the handler's type is erased, so the engine is compiled once for all completion tokens.
+
+#include <boost/asio/associated_allocator.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/execution/context.hpp>
+#include <boost/asio/execution_context.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/query.hpp>
+#include <boost/asio/system_executor.hpp>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <ringload/export.hpp>
+#include <type_traits>
+#include <utility>
+
+namespace ringload::inline v0::detail {
+
+/// Carries a wish to cancel from the thread that emits it to the engine, whichever comes first.
+class RINGLOAD_EXPORT cancel_request {
+ public:
+  /// From any thread. Calls what `arm` was given, at most once.
+  void request();
+  /// `wake` is called at once if the wish is already there.
+  void arm(std::function<void()> wake);
+
+ private:
+  std::mutex mutex_;
+  bool requested_ = false;  // Guarded by mutex_, as is the next.
+  std::function<void()> wake_;
+};
+
+/// The handler itself, of whatever type.
+class handler_body {
+ public:
+  virtual ~handler_body() = default;
+};
+
+template <class T>
+class handler_body_for : public handler_body {
+ public:
+  virtual void post(std::exception_ptr failure, T value) = 0;
+};
+
+class pending_operation;
+
+/// The operations whose handlers run in one execution context, so that destroying the context can
+/// destroy them.
+class RINGLOAD_EXPORT pending_list {
+ public:
+  std::mutex mutex;
+
+  // The rest is guarded by the mutex.
+  bool closed = false;
+  pending_operation* first = nullptr;
+};
+
+class RINGLOAD_EXPORT pending_operation {
+ public:
+  pending_operation(std::shared_ptr<pending_list> in, std::unique_ptr<handler_body> body,
+                    std::shared_ptr<cancel_request> cancelled);
+  pending_operation(const pending_operation&) = delete;
+  pending_operation& operator=(const pending_operation&) = delete;
+  virtual ~pending_operation();
+
+  const std::shared_ptr<cancel_request> cancel;
+
+ protected:
+  // Holds the list's lock while the handler is posted, so that its context cannot go away
+  // meanwhile.
+  struct claim {
+    std::unique_lock<std::mutex> lock;
+    std::unique_ptr<handler_body> body;  // Empty: the context has gone, and the handler with it.
+  };
+  claim take();
+
+ private:
+  friend class pending_service;
+
+  void unlink() noexcept;
+
+  const std::shared_ptr<pending_list> in_;
+  std::unique_ptr<handler_body> body_;
+  pending_operation* next_ = nullptr;
+  pending_operation** back_ = nullptr;
+};
+
+/// The list of the context that `executor` runs handlers in.
+RINGLOAD_EXPORT std::shared_ptr<pending_list> pending_in(boost::asio::execution_context& context);
+
+template <class T>
+class operation final : public pending_operation {
+ public:
+  operation(std::shared_ptr<pending_list> in, std::unique_ptr<handler_body_for<T>> body,
+            std::shared_ptr<cancel_request> cancelled)
+      : pending_operation(std::move(in), std::move(body), std::move(cancelled)) {}
+
+  /// Posts the handler to its executor. Call once, from any thread.
+  void complete(std::exception_ptr failure, T value) {
+    claim mine = take();
+    if (!mine.body) return;
+    static_cast<handler_body_for<T>&>(*mine.body).post(std::move(failure), std::move(value));
+    if (mine.lock) mine.lock.unlock();
+    // Only now is the emptied body destroyed: whatever is left of a handler may lock again.
+  }
+};
+
+template <class Executor>
+boost::asio::execution_context* context_of(const Executor& executor) {
+  if constexpr (boost::asio::can_query<const Executor&, boost::asio::execution::context_t>::value) {
+    return &static_cast<boost::asio::execution_context&>(
+        boost::asio::query(executor, boost::asio::execution::context));
+  } else {
+    return &static_cast<boost::asio::execution_context&>(executor.context());
+  }
+}
+
+// Handlers without an executor of their own run where Asio's own default puts them.
+using default_executor = boost::asio::system_executor;
+
+template <class T, class Handler>
+class handler_body_of final : public handler_body_for<T> {
+ public:
+  using executor_type = boost::asio::associated_executor_t<Handler, default_executor>;
+  using allocator_type = boost::asio::associated_allocator_t<Handler>;
+
+  explicit handler_body_of(Handler&& handler)
+      : work_(boost::asio::get_associated_executor(handler, default_executor())),
+        handler_(std::move(handler)) {}
+
+  executor_type executor() const noexcept { return work_.get_executor(); }
+
+  void post(std::exception_ptr failure, T value) override {
+    const allocator_type memory = boost::asio::get_associated_allocator(handler_);
+    boost::asio::post(work_.get_executor(),
+                      call(std::move(handler_), std::move(failure), std::move(value), memory));
+  }
+
+ private:
+  // Runs on the handler's executor.
+  class call {
+   public:
+    using allocator_type = handler_body_of::allocator_type;
+
+    call(Handler&& handler, std::exception_ptr failure, T value, const allocator_type& memory)
+        : handler_(std::move(handler)),
+          failure_(std::move(failure)),
+          value_(std::move(value)),
+          memory_(memory) {}
+
+    allocator_type get_allocator() const noexcept { return memory_; }
+
+    void operator()() {
+      auto slot = boost::asio::get_associated_cancellation_slot(handler_);
+      if (slot.is_connected()) slot.clear();
+      std::move(handler_)(std::move(failure_), std::move(value_));
+    }
+
+   private:
+    Handler handler_;
+    std::exception_ptr failure_;
+    T value_;
+    allocator_type memory_;
+  };
+
+  boost::asio::executor_work_guard<executor_type> work_;
+  Handler handler_;
+};
+
+/// Binds everything that is associated with the handler. The operation's `cancel` is connected to
+/// the handler's slot before this returns, so before the handler can possibly run.
+template <class T, class Handler>
+std::unique_ptr<operation<T>> make_operation(Handler&& handler) {
+  using handler_type = std::decay_t<Handler>;
+  auto cancel = std::make_shared<cancel_request>();
+  auto slot = boost::asio::get_associated_cancellation_slot(handler);
+  if (slot.is_connected()) {
+    slot.assign([cancel](boost::asio::cancellation_type) { cancel->request(); });
+  }
+  auto body = std::make_unique<handler_body_of<T, handler_type>>(
+      handler_type(std::forward<Handler>(handler)));
+  auto list = pending_in(*context_of(body->executor()));
+  return std::make_unique<operation<T>>(std::move(list), std::move(body), std::move(cancel));
+}
+
+}  // namespace ringload::inline v0::detail

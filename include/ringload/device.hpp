@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Where tensors go: the memory of the host, or of a CUDA device (`ringload/cuda.hpp`).
+
+#include <cstdint>
+#include <memory>
+#include <ringload/export.hpp>
+#include <string>
+
+namespace ringload::inline v0 {
+
+class backend;
+
+enum class device_kind : std::uint8_t { host, cuda };
+
+/// Names a device; a small value, free to copy. Nothing is taken from the device before a loader is
+/// made for it.
+class device {
+ public:
+  using backend_maker = std::unique_ptr<backend> (*)(int index);
+
+  /// For the functions that name a device: `host()`, `cuda_device()`.
+  device(device_kind kind, int index, backend_maker make) noexcept
+      : kind_(kind), index_(index), make_(make) {}
+
+  device_kind kind() const noexcept { return kind_; }
+
+  /// Which of several devices of a kind; 0 for the host.
+  int index() const noexcept { return index_; }
+
+  /// "host", "cuda:0".
+  RINGLOAD_EXPORT std::string name() const;
+
+  backend_maker maker() const noexcept { return make_; }
+
+  friend bool operator==(const device& a, const device& b) noexcept {
+    return a.kind_ == b.kind_ && a.index_ == b.index_;
+  }
+
+ private:
+  device_kind kind_;
+  int index_;
+  backend_maker make_;
+};
+
+/// The memory of this machine. Tensors are aligned for their element type, and mostly at the same
+/// distance from a page's beginning as in the file.
+RINGLOAD_EXPORT device host() noexcept;
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The closed list of element types that a tensor can have, and their widths in bits.
+
+#include <cstdint>
+#include <optional>
+#include <ringload/export.hpp>
+#include <string_view>
+
+namespace ringload::inline v0 {
+
+/// The 22 types of safetensors, in the order of its reference implementation, which is also the
+/// order of the alignment that its writer gives them.
+enum class dtype : std::uint8_t {
+  boolean,  // One byte an element.
+  f4,       // OCP MXFP4 element, E2M1. Two to a byte.
+  f6_e2m3,  // OCP MXFP6. Four to three bytes.
+  f6_e3m2,  // OCP MXFP6.
+  u8,
+  i8,
+  f8_e5m2,
+  f8_e4m3,  // What others call e4m3fn: no infinities.
+  f8_e8m0,  // A power of two, the scale of MX blocks.
+  f8_e4m3fnuz,
+  f8_e5m2fnuz,
+  i16,
+  u16,
+  f16,
+  bf16,
+  i32,
+  u32,
+  f32,
+  c64,  // Two f32, the real part first.
+  f64,
+  i64,
+  u64,
+};
+
+inline constexpr unsigned dtype_count = 22;
+
+/// Width of one element in bits: 4, 6, 8, 16, 32 or 64.
+RINGLOAD_EXPORT unsigned bits(dtype type) noexcept;
+
+/// The name that safetensors uses: "BF16", "F8_E4M3".
+RINGLOAD_EXPORT std::string_view name(dtype type) noexcept;
+
+/// The type of that exact, case-sensitive name; empty for any other text.
+RINGLOAD_EXPORT std::optional<dtype> dtype_named(std::string_view name) noexcept;
+
+/// The address, in bytes, that an element must be a multiple of to be read in place: 1, 2, 4 or 8.
+RINGLOAD_EXPORT unsigned alignment(dtype type) noexcept;
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What can go wrong with a load, as a code that a program can test and a sentence that a person can
+// act on. errno values keep the system category, and a device's codes keep the device's.
+
+#include <boost/system/error_code.hpp>
+#include <boost/system/system_error.hpp>
+#include <ringload/export.hpp>
+#include <string>
+#include <type_traits>
+
+namespace ringload::inline v0 {
+
+enum class errc {
+  // Starts at 1: to an error_code, 0 means success.
+
+  // Finding the files.
+  source_not_found = 1,  // No such file, folder, or model in the local cache.
+  not_a_checkpoint,      // It exists, but it is nothing that we can load.
+  ambiguous_source,      // A folder holds two checkpoints, and nothing says which one is meant.
+  incomplete_series,     // A shard of the series, or of the index, is missing.
+  invalid_source_name,   // Not a path, and not a legal `owner/model[@revision]` either.
+  path_outside_source,   // A name from inside a model would leave the model's own folder.
+  not_a_regular_file,    // A FIFO, a device, a socket or a folder where a file must be.
+
+  // What a safetensors file says of itself. The names in brackets are those of the reference.
+  header_too_small,     // Fewer than 8 bytes. [HeaderTooSmall]
+  header_too_large,     // More than 100,000,000 bytes of header. [HeaderTooLarge]
+  header_outside_file,  // The header would end past the file's end. [InvalidHeaderLength]
+  header_not_utf8,      // [InvalidHeader]
+  malformed_header,     // Not JSON, or of the wrong shape. [InvalidHeaderDeserialization]
+  invalid_offsets,      // A hole, an overlap, or reversed offsets. [InvalidOffset]
+  wrong_tensor_bytes,   // Shape and dtype do not give that many bytes. [TensorInvalidInfo]
+  size_overflow,        // Shape or sizes do not fit in 64 bits. [ValidationOverflow]
+  fractional_bytes,     // A sub-byte tensor does not end on a byte. [MisalignedSlice]
+  extent_outside_file,  // Tensor data ends past the file's end. [MetadataIncompleteBuffer]
+  trailing_bytes,       // The file goes on after the last tensor. [MetadataIncompleteBuffer]
+
+  // What a shard index says, against what the shards hold.
+  malformed_index,
+  duplicate_tensor,  // One name in two places.
+  missing_tensor,    // The index lists a tensor that its shard lacks.
+
+  // While loading.
+  truncated_file,      // The file became shorter after it was opened.
+  changed_file,        // The file was written or replaced while it was loaded.
+  no_such_tensor,      // Asked for by a name that the checkpoint does not hold.
+  memory_exceeded,     // The tensors need more memory than there is, or than the limits allow.
+  engine_unavailable,  // The read engine that was ordered cannot be had here.
+  direct_unavailable,  // Direct reads were ordered, and this file cannot give them.
+  invalid_limits,      // The limits contradict themselves.
+  device_unavailable,  // The device that was asked for is not there.
+};
+
+RINGLOAD_EXPORT const boost::system::error_category& category() noexcept;
+
+inline boost::system::error_code make_error_code(errc code) noexcept {
+  return {static_cast<int>(code), category()};
+}
+
+/// What every operation of the library throws, or completes with. `what()` is the place, a colon
+/// and the cause, in one line:
+/// "model-00002.safetensors: tensor 'wte.weight': its bytes end at 4,096 but the file at 4,000".
+class RINGLOAD_EXPORT error : public boost::system::system_error {
+ public:
+  /// `place` names the file, and the tensor or byte in it; `cause` may be empty, and then it is the
+  /// code's own message.
+  error(boost::system::error_code code, std::string place, std::string cause);
+  ~error() override;
+
+  const char* what() const noexcept override { return text_.c_str(); }
+  const std::string& place() const noexcept { return place_; }
+
+ private:
+  std::string place_;
+  std::string text_;
+};
+
+}  // namespace ringload::inline v0
+
+template <>
+struct boost::system::is_error_code_enum<ringload::errc> : std::true_type {};

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What a loader may use, and what a load is asked to do. All of these are trivially destructible on
+// purpose: g++ 12 destroys other aggregates twice when they are named inside a co_await expression.
+
+#include <cstdint>
+#include <limits>
+#include <ringload/catalog.hpp>
+
+namespace ringload::inline v0 {
+
+/// What reads the files.
+enum class read_engine : std::uint8_t {
+  automatic,  // io_uring if this machine lets us, else threads. `load_stats` says which, and why.
+  ring,       // io_uring, or the loader's constructor throws `errc::engine_unavailable`.
+  threads,    // A pool of threads that call preadv.
+};
+
+/// How the bytes of a file reach us.
+enum class read_route : std::uint8_t {
+  automatic,  // Chunk by chunk: buffered where the page cache has it already, else direct.
+  direct,     // O_DIRECT for every byte, or the load fails with `errc::direct_unavailable`.
+  buffered,   // Through the page cache.
+};
+
+/// What a loader may hold at any one time, however large the checkpoints are.
+struct limits {
+  /// Pinned buffers, each read by one worker at a time: 1 to 1,024.
+  std::uint32_t slots = 16;
+  /// The size of one slot, and so of the largest read: a power of two, 64 KiB to 64 MiB.
+  /// `slots * slot_bytes` is all the memory that a loader ever pins.
+  std::uint64_t slot_bytes = std::uint64_t{2} << 20;
+  /// Reads that the drive works on at once, in bytes. More than the drive needs costs latency, and
+  /// on some drives throughput. At least one read is always allowed.
+  std::uint64_t bytes_in_flight = std::uint64_t{16} << 20;
+  /// The largest memory that the tensors of one load may take on the device.
+  std::uint64_t arena_bytes_max = std::numeric_limits<std::uint64_t>::max();
+  /// Threads that copy what the page cache already has, and make host memory ready: 1 to 64.
+  std::uint32_t copy_threads = 2;
+  /// Threads that read in place of io_uring, where there is none: 1 to 64.
+  std::uint32_t reader_threads = 8;
+  read_engine engine = read_engine::automatic;
+};
+
+/// How one checkpoint is to be loaded.
+struct load_options {
+  profile strictness = profile::strict;
+  read_route route = read_route::automatic;
+};
+
+}  // namespace ringload::inline v0

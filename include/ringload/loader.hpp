@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A loader reads checkpoints into the memory of one device.
+//
+// It is the only class most programs need. All that it may use is in `limits`: however large the
+// checkpoint, a loader never holds more pinned memory or more reads in flight than it was made
+// with.
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <memory>
+#include <ringload/detail/operation.hpp>
+#include <ringload/device.hpp>
+#include <ringload/export.hpp>
+#include <ringload/limits.hpp>
+#include <ringload/loading.hpp>
+#include <ringload/model.hpp>
+#include <ringload/stats.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace ringload::inline v0 {
+
+namespace detail {
+
+class engine;
+
+using loading_signature = void(std::exception_ptr, loading);
+
+RINGLOAD_EXPORT void begin_load(const std::shared_ptr<engine>& with, std::string source,
+                                load_options options, std::unique_ptr<operation<model>> waiting);
+RINGLOAD_EXPORT void begin_start(const std::shared_ptr<engine>& with, std::string source,
+                                 load_options options, std::unique_ptr<operation<loading>> waiting);
+
+struct initiate_load : initiation {
+  std::shared_ptr<engine> with;
+  explicit initiate_load(std::shared_ptr<engine> e) : with(std::move(e)) {}
+  template <class Handler>
+  void operator()(Handler&& handler, std::string source, load_options options) const {
+    begin_load(with, std::move(source), options,
+               make_operation<model>(std::forward<Handler>(handler)));
+  }
+};
+
+struct initiate_start : initiation {
+  std::shared_ptr<engine> with;
+  explicit initiate_start(std::shared_ptr<engine> e) : with(std::move(e)) {}
+  template <class Handler>
+  void operator()(Handler&& handler, std::string source, load_options options) const {
+    begin_start(with, std::move(source), options,
+                make_operation<loading>(std::forward<Handler>(handler)));
+  }
+};
+
+}  // namespace detail
+
+/// One engine thread, one ring, `limits::slots` pinned buffers, shared by all loads that run on it.
+/// Its functions may be called from any thread.
+///
+/// The `_async` functions are Asio initiating functions. They take any completion token, never
+/// complete inline, and keep the handler's executor busy until they have completed. Handlers run on
+/// their associated executor, or, having none, on `boost::asio::system_executor`.
+class RINGLOAD_EXPORT loader {
+ public:
+  /// Starts the engine thread and takes `within.slots * within.slot_bytes` of memory, pinned for
+  /// `target`. Where io_uring is refused the loader reads with threads, and `stats()` says why.
+  /// Throws `ringload::error`.
+  explicit loader(ringload::device target = host(), const limits& within = {});
+
+  loader(const loader&) = delete;
+  loader& operator=(const loader&) = delete;
+
+  /// Cancels the loads that are in flight, and waits until neither the kernel nor the device can
+  /// still write to a buffer of ours. Their operations complete with `operation_aborted`.
+  ~loader();
+
+  /// Loads every tensor of the checkpoint that `source` names: a file, a folder, a shard index, or
+  /// `owner/model[@revision]` in the local Hugging Face cache. All or nothing: on failure, or when
+  /// cancelled, no memory of the device stays taken. Completes with `ringload::error`, which names
+  /// the place.
+  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto load_async(std::string_view source, CompletionToken&& token = {}) {
+    return load_async(source, load_options(), std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto load_async(std::string_view source, load_options options, CompletionToken&& token = {}) {
+    return boost::asio::async_initiate<CompletionToken, detail::model_signature>(
+        detail::initiate_load(engine_), token, std::string(source), options);
+  }
+
+  /// Completes as soon as catalog and plan are fixed and the memory is taken; the bytes are then on
+  /// their way, and the `loading` gives the tensors as they land.
+  template <boost::asio::completion_token_for<detail::loading_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto start_async(std::string_view source, CompletionToken&& token = {}) {
+    return start_async(source, load_options(), std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::loading_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto start_async(std::string_view source, load_options options, CompletionToken&& token = {}) {
+    return boost::asio::async_initiate<CompletionToken, detail::loading_signature>(
+        detail::initiate_start(engine_), token, std::string(source), options);
+  }
+
+  ringload::device device() const noexcept;
+
+  /// The loader's own part of the statistics: engine and why, memory, longest submit. The fields of
+  /// a single load are 0.
+  load_stats stats() const;
+
+ private:
+  std::shared_ptr<detail::engine> engine_;
+};
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A checkpoint whose tensors have all landed.
+
+#include <cstddef>
+#include <iterator>
+#include <memory>
+#include <ringload/catalog.hpp>
+#include <ringload/export.hpp>
+#include <ringload/stats.hpp>
+#include <ringload/tensor.hpp>
+#include <string_view>
+
+namespace ringload::inline v0 {
+
+/// A handle, free to copy. Its functions may be called from any thread.
+class RINGLOAD_EXPORT model {
+ public:
+  class iterator;
+
+  /// Holds no tensors.
+  model() noexcept = default;
+  explicit model(std::shared_ptr<const detail::landed> in) noexcept;
+
+  /// The tensor of that name; throws `errc::no_such_tensor`.
+  tensor at(std::string_view name) const;
+  /// The tensor of that name, or an empty handle.
+  tensor find(std::string_view name) const noexcept;
+
+  /// Tensors by position, in the order of (file, offset), as in `catalog().tensors`.
+  std::size_t size() const noexcept;
+  bool empty() const noexcept { return size() == 0; }
+  tensor operator[](std::size_t position) const noexcept;
+  iterator begin() const noexcept;
+  iterator end() const noexcept;
+
+  /// What the checkpoint holds, its metadata with it. Valid as long as the model or a tensor is.
+  const ringload::catalog& catalog() const noexcept;
+  /// What the load took.
+  const load_stats& stats() const noexcept;
+
+ private:
+  std::shared_ptr<const detail::landed> in_;
+};
+
+/// Goes over the tensors of a model that outlives it.
+class model::iterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = tensor;
+  using difference_type = std::ptrdiff_t;
+  using pointer = void;
+  using reference = tensor;
+
+  iterator() noexcept = default;
+  iterator(const model& of, std::size_t position) noexcept : of_(&of), position_(position) {}
+
+  tensor operator*() const noexcept { return (*of_)[position_]; }
+  iterator& operator++() noexcept {
+    ++position_;
+    return *this;
+  }
+  iterator operator++(int) noexcept {
+    iterator before = *this;
+    ++position_;
+    return before;
+  }
+  friend bool operator==(const iterator& a, const iterator& b) noexcept {
+    return a.position_ == b.position_;
+  }
+
+ private:
+  const model* of_ = nullptr;
+  std::size_t position_ = 0;
+};
+
+inline model::iterator model::begin() const noexcept { return {*this, 0}; }
+inline model::iterator model::end() const noexcept { return {*this, size()}; }
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// All of ringload but the CUDA device, which is in ringload/cuda.hpp.
+
+#include <ringload/catalog.hpp>
+#include <ringload/device.hpp>
+#include <ringload/dtype.hpp>
+#include <ringload/error.hpp>
+#include <ringload/limits.hpp>
+#include <ringload/loader.hpp>
+#include <ringload/loading.hpp>
+#include <ringload/model.hpp>
+#include <ringload/stats.hpp>
+#include <ringload/tensor.hpp>

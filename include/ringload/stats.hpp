@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What a load did use, and why. A library that people operate must be able to say so itself.
+
+#include <cstdint>
+#include <ringload/limits.hpp>
+#include <string>
+
+namespace ringload::inline v0 {
+
+/// A snapshot of one load. Bytes are of the file, so the padding of aligned reads counts in
+/// `bytes_direct` and `bytes_buffered`, and not in `bytes`.
+struct load_stats {
+  std::uint64_t bytes = 0;        // Of tensors that have landed.
+  std::uint64_t bytes_total = 0;  // Of all tensors of the load.
+  std::uint64_t tensors = 0;      // That have landed.
+  std::uint64_t tensors_total = 0;
+
+  std::uint64_t bytes_direct = 0;    // Read with O_DIRECT.
+  std::uint64_t bytes_buffered = 0;  // Read through the page cache.
+  std::uint64_t bytes_straight = 0;  // Of both, those that went into the arena without a copy.
+  std::uint64_t reads = 0;           // That the plan made.
+  std::uint64_t short_reads = 0;     // That gave fewer bytes than asked for, and were resumed.
+  std::uint64_t retries = 0;         // After EINTR or EAGAIN.
+
+  double seconds = 0;                  // From the call to the last byte; until then, to now.
+  double seconds_to_first_tensor = 0;  // From the call to the first tensor; 0 until then.
+  double seconds_opening = 0;          // From the call until catalog and plan were fixed.
+  double seconds_device_wait = 0;      // Summed over slots: a read was done, its copies were not.
+  double seconds_memory_wait = 0;      // Summed over slots: host memory was being made ready.
+
+  /// What the loader as a whole uses.
+  read_engine engine = read_engine::automatic;  // `ring` or `threads`, never `automatic`.
+  std::string engine_reason;                    // Why that one, in words.
+  std::string route_reason;  // Why chunks went buffered although direct was wanted; else empty.
+  std::uint64_t pinned_bytes_peak = 0;
+  bool slots_registered = false;      // With the ring: saves CPU, not time.
+  std::string registration_reason;    // Why not, if not.
+  std::string page_kind;              // Of the slots: "hugetlb", "thp", "4k".
+  double longest_submit_seconds = 0;  // The longest that one submission to the ring took.
+};
+
+}  // namespace ringload::inline v0
