@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The commands. Each writes to `out` what it has to say and flushes it, or throws.
+
+#include "output.hpp"
+#include "requests.hpp"
+
+namespace ringload::tool {
+
+void list_catalog(const ls_request& request, output& out);
+void load_checkpoint(const load_request& request, output& out);
+void sum_tensors(const sum_request& request, output& out);
+void make_checkpoint(const make_request& request, output& out);
+
+}  // namespace ringload::tool

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// SHA-256 of tensors as they land, on as many threads as the machine has.
+
+#include <array>
+#include <atomic>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <ringload/tensor.hpp>
+#include <string>
+
+namespace ringload::tool {
+
+struct tensor_sum {
+  std::string name;
+  std::array<unsigned char, 32> digest = {};
+
+  std::string hex() const;
+};
+
+/// Used on the thread of `context`. Going away, it gives up what is not hashed yet.
+class hashing {
+ public:
+  explicit hashing(boost::asio::io_context& context);
+  hashing(const hashing&) = delete;
+  hashing& operator=(const hashing&) = delete;
+  ~hashing();
+
+  /// Queues a tensor in the memory of the host. There are as many in the queue as a checkpoint has,
+  /// at most; their bytes are in memory anyway.
+  void add(tensor landed);
+
+  /// Completes when all that were added are hashed. Throws what hashing threw.
+  boost::asio::awaitable<void> finish_async();
+
+  std::uint64_t bytes_hashed() const noexcept { return bytes_hashed_.load(); }
+
+  /// In the order of adding; complete when `finish_async` is.
+  const std::deque<tensor_sum>& sums() const noexcept { return sums_; }
+
+ private:
+  void hash(const tensor& landed, tensor_sum& to);
+  void one_done(const std::exception_ptr& failure);
+
+  boost::asio::io_context& context_;
+
+  // Touched by the thread of context_ only.
+  boost::asio::steady_timer all_done_;  // Expires never; cancelled when none is left.
+  std::uint64_t left_ = 0;
+  std::exception_ptr failure_;
+  std::deque<tensor_sum> sums_;  // A deque: the pool's threads write to elements while it grows.
+
+  // Touched by any thread.
+  std::atomic<std::uint64_t> bytes_hashed_ = 0;
+  std::atomic<bool> stop_ = false;
+
+  boost::asio::thread_pool pool_;  // Last, for its threads use all of the above.
+};
+
+}  // namespace ringload::tool

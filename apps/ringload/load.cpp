@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// ringload load: loads a checkpoint, and says how it went.
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <ringload/loader.hpp>
+#include <string>
+#include <utility>
+
+#include "commands.hpp"
+#include "device.hpp"
+#include "interrupts.hpp"
+#include "progress_bar.hpp"
+#include "report.hpp"
+#include "session.hpp"
+
+namespace ringload::tool {
+
+namespace {
+
+namespace asio = boost::asio;
+
+struct state {
+  const load_request& request;
+  loader& with;
+  loading load;
+  bool started = false;
+  model loaded;
+};
+
+// What it makes lies in `state`, where the progress bar finds the load and the report the model.
+asio::awaitable<void> load_all(state& s) {
+  auto started = co_await s.with.start_async(s.request.source, s.request.how);
+  s.load = std::move(started);
+  s.started = true;
+  auto loaded = co_await s.load.finish_async();
+  s.loaded = std::move(loaded);
+}
+
+progress so_far(const state& s) {
+  if (!s.started) return {};
+  const load_stats stats = s.load.progress();
+  return {stats.bytes, stats.bytes_total};
+}
+
+}  // namespace
+
+void load_checkpoint(const load_request& request, output& out) {
+  const device target = device_named(request.device);
+  watch_for_interrupts();
+  const auto before = std::chrono::steady_clock::now();
+  loader with(target, request.within);
+  const std::chrono::duration<double> starting = std::chrono::steady_clock::now() - before;
+
+  asio::io_context context;
+  progress_bar bar("loading", request.progress);
+  state s{request, with, {}, false, {}};
+  run_to_end(context, load_all(s), bar, [&s] { return so_far(s); });
+
+  const std::string device_name = target.name();
+  const load_report report{request.source, device_name, s.loaded.catalog(), s.loaded.stats(),
+                           starting.count()};
+  if (request.json) {
+    std::string text;
+    append_report(text, report);
+    out.write(text + "\n");
+  } else {
+    out.write(report_text(report));
+  }
+  out.flush();
+}
+
+}  // namespace ringload::tool

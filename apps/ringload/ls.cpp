@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// ringload ls: what a checkpoint holds.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <ringload/catalog.hpp>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "commands.hpp"
+#include "json.hpp"
+#include "size.hpp"
+#include "text.hpp"
+
+namespace ringload::tool {
+
+namespace {
+
+// A few very long names must not push all others across the screen.
+constexpr std::size_t name_columns_max = 72;
+
+std::string shape_text(const std::vector<std::uint64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+struct row {
+  std::string name;
+  std::string_view dtype;
+  std::string shape;
+  std::string bytes;
+  std::string_view file;
+};
+
+// The part of the paths, up to a slash, that all files share: it says nothing in a table.
+std::size_t shared_folder(const std::vector<file_info>& files) {
+  if (files.empty()) return 0;
+  std::string_view shared = files.front().path;
+  for (const file_info& file : files) {
+    const auto differs =
+        std::mismatch(shared.begin(), shared.end(), file.path.begin(), file.path.end());
+    shared = shared.substr(0, static_cast<std::size_t>(differs.first - shared.begin()));
+  }
+  const std::size_t slash = shared.rfind('/');
+  return slash == std::string_view::npos ? 0 : slash + 1;
+}
+
+void write_padded(output& out, std::string_view text, std::size_t width, bool to_the_right) {
+  const std::size_t taken = columns(text);
+  const std::string padding(width > taken ? width - taken : 0, ' ');
+  out.write(to_the_right ? padding + std::string(text) : std::string(text) + padding);
+}
+
+void write_table(const std::vector<row>& rows, output& out) {
+  std::size_t name = 0;
+  std::size_t dtype = 0;
+  std::size_t shape = 0;
+  std::size_t bytes = 0;
+  for (const row& r : rows) {
+    name = std::max(name, std::min(columns(r.name), name_columns_max));
+    dtype = std::max(dtype, r.dtype.size());
+    shape = std::max(shape, r.shape.size());
+    bytes = std::max(bytes, r.bytes.size());
+  }
+  for (const row& r : rows) {
+    write_padded(out, r.name, name + 2, false);
+    write_padded(out, r.dtype, dtype + 2, false);
+    write_padded(out, r.shape, shape, false);
+    write_padded(out, r.bytes, bytes + 2, true);
+    out.write("  ");
+    out.write(r.file);
+    out.write("\n");
+  }
+}
+
+void write_for_eyes(const catalog& found, output& out) {
+  const std::size_t shared = shared_folder(found.files);
+  std::vector<std::string> files;
+  for (const file_info& file : found.files) files.push_back(printable(file.path.substr(shared)));
+
+  std::vector<row> rows = {{"NAME", "DTYPE", "SHAPE", "BYTES", "FILE"}};
+  for (const tensor_info& tensor : found.tensors) {
+    rows.push_back({printable(tensor.name), name(tensor.dtype), shape_text(tensor.shape),
+                    grouped(tensor.bytes), files[tensor.file]});
+  }
+  write_table(rows, out);
+
+  std::uint64_t file_bytes = 0;
+  for (const file_info& file : found.files) file_bytes += file.bytes;
+  out.write(fmt::format("{} of {} in {} of {}\n", counted(found.tensors.size(), "tensor"),
+                        both_sizes(found.bytes()), counted(found.files.size(), "file"),
+                        counted(file_bytes, "byte")));
+  for (const auto& [key, value] : found.metadata) {
+    out.write(fmt::format("metadata: {}: {}\n", printable(key), printable(value)));
+  }
+  for (const std::string& note : found.notes) out.write("note: " + printable(note) + "\n");
+}
+
+void write_metadata(const catalog& found, std::string& to) {
+  json_object metadata(to);
+  std::unordered_set<std::string_view> written;
+  for (const auto& [key, value] : found.metadata) {
+    // Shards may disagree, and JSON has room for one: that of the first file.
+    if (written.insert(key).second) metadata.field(key, value);
+  }
+  metadata.close();
+}
+
+void write_tensor(const catalog& found, const tensor_info& tensor, std::string& to) {
+  json_object(to)
+      .field("name", tensor.name)
+      .field("dtype", name(tensor.dtype))
+      .list("shape", tensor.shape)
+      .field("bytes", tensor.bytes)
+      .field("file", found.files[tensor.file].path)
+      .field("offset", tensor.offset)
+      .close();
+}
+
+// One tensor a line, for people with grep and awk.
+void write_json(const catalog& found, output& out) {
+  std::vector<std::string_view> paths;
+  for (const file_info& file : found.files) paths.push_back(file.path);
+  std::string text;
+  json_object top(text, ",\n");
+  top.list("files", paths);
+  write_metadata(found, top.key_of_next("metadata"));
+  top.list("notes", found.notes);
+  top.key_of_next("tensors") += "[";
+  const char* before = "\n";
+  for (const tensor_info& tensor : found.tensors) {
+    text += before;
+    write_tensor(found, tensor, text);
+    before = ",\n";
+    out.write(text);
+    text.clear();
+  }
+  text += "\n]";
+  top.close();
+  out.write(text + "\n");
+}
+
+}  // namespace
+
+void list_catalog(const ls_request& request, output& out) {
+  const catalog found = read_catalog(request.source, request.strictness);
+  if (request.json) {
+    write_json(found, out);
+  } else {
+    write_for_eyes(found, out);
+  }
+  out.flush();
+}
+
+}  // namespace ringload::tool

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report.hpp"
+
+#include <fmt/format.h>
+
+#include "json.hpp"
+#include "size.hpp"
+#include "text.hpp"
+
+namespace ringload::tool {
+
+namespace {
+
+std::string_view engine_name(read_engine engine) noexcept {
+  switch (engine) {
+    case read_engine::ring: return "ring";
+    case read_engine::threads: return "threads";
+    case read_engine::automatic: break;
+  }
+  return "auto";
+}
+
+std::string line(std::string_view title, std::string_view text) {
+  return fmt::format("{:<14}{}\n", title, printable(text));
+}
+
+std::string because(const std::string& reason) { return reason.empty() ? "" : ": " + reason; }
+
+std::string slots_text(const load_stats& stats) {
+  std::string text = both_sizes(stats.pinned_bytes_peak);
+  if (!stats.page_kind.empty()) text += " on " + stats.page_kind + " pages";
+  if (stats.engine != read_engine::ring) return text;
+  if (stats.slots_registered) return text + ", registered with the ring";
+  return text + ", not registered with the ring" + because(stats.registration_reason);
+}
+
+}  // namespace
+
+double gb_per_s(const load_stats& stats) noexcept {
+  return stats.seconds > 0 ? static_cast<double>(stats.bytes) / stats.seconds / 1e9 : 0;
+}
+
+std::string report_text(const load_report& report) {
+  const load_stats& stats = report.stats;
+  std::string text;
+  text += line("loaded", fmt::format("{} in {}, {}, into {}", both_sizes(stats.bytes),
+                                     counted(stats.tensors, "tensor"),
+                                     counted(report.loaded.files.size(), "file"), report.device));
+  text += line("took", fmt::format("{:.3f} s, {:.2f} GB/s", stats.seconds, gb_per_s(stats)));
+  text += line("first tensor", fmt::format("after {:.3f} s; opened after {:.3f} s",
+                                           stats.seconds_to_first_tensor, stats.seconds_opening));
+  text += line("engine", std::string(engine_name(stats.engine)) + because(stats.engine_reason) +
+                             fmt::format("; started in {:.3f} s", report.seconds_starting));
+  text += line("direct", both_sizes(stats.bytes_direct));
+  text += line("buffered", both_sizes(stats.bytes_buffered) + because(stats.route_reason));
+  text += line("straight", both_sizes(stats.bytes_straight) + " without a copy");
+  text += line("pinned peak", slots_text(stats));
+  text += line("reads", fmt::format("{}; {} short, {} retried; longest submission {:.1f} ms",
+                                    grouped(stats.reads), grouped(stats.short_reads),
+                                    grouped(stats.retries), stats.longest_submit_seconds * 1e3));
+  text += line("slots waited", fmt::format("{:.3f} s for the device, {:.3f} s for host memory",
+                                           stats.seconds_device_wait, stats.seconds_memory_wait));
+  for (const std::string& note : report.loaded.notes) text += line("note", note);
+  return text;
+}
+
+void append_report(std::string& to, const load_report& report) {
+  const load_stats& stats = report.stats;
+  json_object object(to);
+  object.field("source", report.source)
+      .field("device", report.device)
+      .field("bytes", stats.bytes)
+      .field("tensors", stats.tensors)
+      .field("files", std::uint64_t{report.loaded.files.size()})
+      .field("seconds", stats.seconds)
+      .field("gb_per_s", gb_per_s(stats))
+      .field("seconds_to_first_tensor", stats.seconds_to_first_tensor)
+      .field("seconds_opening", stats.seconds_opening)
+      .field("seconds_starting", report.seconds_starting)
+      .field("engine", engine_name(stats.engine))
+      .field("engine_reason", stats.engine_reason);
+  json_object(object.key_of_next("bytes_by_route"))
+      .field("direct", stats.bytes_direct)
+      .field("buffered", stats.bytes_buffered)
+      .close();
+  object.field("route_reason", stats.route_reason)
+      .field("bytes_straight", stats.bytes_straight)
+      .field("pinned_bytes_peak", stats.pinned_bytes_peak)
+      .field("page_kind", stats.page_kind)
+      .field("slots_registered", stats.slots_registered)
+      .field("registration_reason", stats.registration_reason)
+      .field("reads", stats.reads)
+      .field("short_reads", stats.short_reads)
+      .field("retries", stats.retries)
+      .field("longest_submit_seconds", stats.longest_submit_seconds)
+      .field("seconds_device_wait", stats.seconds_device_wait)
+      .field("seconds_memory_wait", stats.seconds_memory_wait)
+      .list("notes", report.loaded.notes)
+      .close();
+}
+
+}  // namespace ringload::tool

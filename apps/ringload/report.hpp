@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What a load took, for eyes and for programs.
+
+#include <ringload/catalog.hpp>
+#include <ringload/stats.hpp>
+#include <string>
+#include <string_view>
+
+namespace ringload::tool {
+
+struct load_report {
+  const std::string& source;
+  const std::string& device;  // Its name: "host".
+  const catalog& loaded;
+  const load_stats& stats;
+  double seconds_starting;  // That the loader took to start, before the load's own clock.
+};
+
+/// Decimal gigabytes a second; 0 where no time has passed.
+double gb_per_s(const load_stats& stats) noexcept;
+
+/// Several lines.
+std::string report_text(const load_report& report);
+
+/// One object, without a line's end.
+void append_report(std::string& to, const load_report& report);
+
+}  // namespace ringload::tool

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the command line asks for, as plain data. Each command takes one of these and nothing else.
+
+#include <cstdint>
+#include <optional>
+#include <ringload/catalog.hpp>
+#include <ringload/limits.hpp>
+#include <stdexcept>
+#include <string>
+#include <variant>
+
+namespace ringload::tool {
+
+struct ls_request {
+  std::string source;
+  profile strictness = profile::strict;
+  bool json = false;
+};
+
+struct load_request {
+  std::string source;
+  std::string device = "host";
+  limits within;
+  load_options how;
+  bool json = false;
+  bool progress = true;
+};
+
+struct sum_request {
+  load_request load;
+};
+
+enum class tensor_shapes : std::uint8_t { mixed, llama };
+
+// Where a tensor stands in its file.
+enum class tensor_order : std::uint8_t {
+  dtype,  // Wide elements first, as the reference writer does: each is aligned for its type.
+  name,   // By name alone, so that many tensors are not aligned for their type.
+};
+
+struct make_request {
+  std::string path;
+  std::uint64_t bytes = 0;
+  std::optional<std::uint32_t> tensors;
+  std::uint32_t shards = 1;
+  tensor_shapes shapes = tensor_shapes::mixed;
+  tensor_order order = tensor_order::dtype;
+  std::uint64_t seed = 0;
+  bool force = false;
+  bool progress = true;
+};
+
+// What --help and --version ask for.
+struct text_request {
+  std::string text;
+};
+
+using any_request = std::variant<text_request, ls_request, load_request, sum_request, make_request>;
+
+/// The person wrote something that we cannot take: exit code 2.
+class usage_error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace ringload::tool

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Names from a checkpoint are any text. Here they are made fit for a terminal, for a line of sums,
+// and for JSON.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ringload::tool {
+
+/// The length of the UTF-8 character that `text` begins with; 0 where it begins with none.
+std::size_t utf8_length(std::string_view text) noexcept;
+
+/// `text` with control characters and bytes that are not UTF-8 shown as "\n", "\x1b": one line, and
+/// nothing that a terminal would obey. A backslash stays as it is: this is for eyes, not for
+/// programs.
+std::string printable(std::string_view text);
+
+/// One line of `ringload sum`: the digest, two spaces, the name. As with sha256sum, a name with a
+/// backslash or a control character makes the line begin with a backslash, and is escaped: "\\",
+/// "\n", "\r", "\t", any other control character "\x1b".
+std::string sum_line(std::string_view digest, std::string_view name);
+
+/// How many columns a terminal needs, taking each character for one wide.
+std::size_t columns(std::string_view utf8) noexcept;
+
+}  // namespace ringload::tool

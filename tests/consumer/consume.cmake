@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds the program of this folder in one of the ways that the README names, and runs it.
+#
+#   WAY        find_package, pkg_config, add_subdirectory or fetch_content
+#   SOURCE     ringload's source tree
+#   WORK       a folder of this test's own
+#   BUILD      for the first two: a build tree of ringload, to install from
+#   PREFIX     or: where ringload is installed already
+#   BUILD_TYPE Debug or Release
+#   MORE       more arguments for CMake
+
+cmake_minimum_required(VERSION 3.23)
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed OUTPUT_VARIABLE output
+    ERROR_VARIABLE output)
+  if(failed)
+    list(JOIN ARGN " " command)
+    message(FATAL_ERROR "${command}\n${output}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE ${WORK})
+file(MAKE_DIRECTORY ${WORK})
+set(program ${WORK}/build/consumer)
+
+if(BUILD)
+  set(PREFIX ${WORK}/prefix)
+  # Moved after the installation: nothing in the tree may remember where it was.
+  run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/at_first)
+  file(RENAME ${WORK}/at_first ${PREFIX})
+  file(GLOB_RECURSE texts ${PREFIX}/*.cmake ${PREFIX}/*.pc ${PREFIX}/*.hpp)
+  foreach(text IN LISTS texts)
+    file(STRINGS ${text} lines REGEX "at_first")
+    if(lines)
+      message(FATAL_ERROR "${text} names the prefix: ${lines}")
+    endif()
+  endforeach()
+endif()
+
+if(WAY STREQUAL pkg_config)
+  file(GLOB_RECURSE pc ${PREFIX}/ringload.pc)
+  get_filename_component(pc_folder ${pc} DIRECTORY)
+  set(ENV{PKG_CONFIG_PATH} ${pc_folder})
+  execute_process(COMMAND pkg-config --cflags --libs --static ringload
+    OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  file(MAKE_DIRECTORY ${WORK}/build)
+  run(c++ -std=c++20 ${SOURCE}/tests/consumer/main.cpp ${flags} -o ${program})
+else()
+  run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${WORK}/build -G Ninja
+    -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DWAY=${WAY}
+    -DCMAKE_PREFIX_PATH=${PREFIX} -DRINGLOAD_SOURCE=${SOURCE}
+    -DFETCHCONTENT_SOURCE_DIR_RINGLOAD=${SOURCE} ${MORE})
+  run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer)
+endif()
+
+# One tensor of four bytes. The header has 64 (octal 100), padded with spaces as the format allows.
+set(header "{\"one\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}")
+string(LENGTH "${header}" length)
+math(EXPR spaces "64 - ${length}")
+string(REPEAT " " ${spaces} padding)
+execute_process(COMMAND printf "\\100\\0\\0\\0\\0\\0\\0\\0${header}${padding}abcd"
+  OUTPUT_FILE ${WORK}/one.safetensors COMMAND_ERROR_IS_FATAL ANY)
+
+run(${program} ${WORK}/one.safetensors)
+if(NOT output MATCHES "^one: 4 bytes at 0x[0-9a-f]+\n$")
+  message(FATAL_ERROR "the consumer printed: ${output}")
+endif()
