@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "command_line.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "progress_bar.hpp"
+
+namespace tool = ringload::tool;
+
+namespace {
+
+tool::any_request parsed(const std::vector<const char*>& words) {
+  std::vector<const char*> argv = {"ringload"};
+  argv.insert(argv.end(), words.begin(), words.end());
+  return tool::parse_command_line(static_cast<int>(argv.size()), argv.data());
+}
+
+template <class Request>
+Request parsed_as(const std::vector<const char*>& words) {
+  return std::get<Request>(parsed(words));
+}
+
+}  // namespace
+
+TEST_CASE("command line: what is not said is as the library has it") {
+  const auto load = parsed_as<tool::load_request>({"load", "m.safetensors"});
+  const ringload::limits usual;
+  CHECK(load.source == "m.safetensors");
+  CHECK(load.device == "host");
+  CHECK(load.within.slots == usual.slots);
+  CHECK(load.within.slot_bytes == usual.slot_bytes);
+  CHECK(load.within.engine == ringload::read_engine::automatic);
+  CHECK(load.how.route == ringload::read_route::automatic);
+  CHECK(load.how.strictness == ringload::profile::strict);
+  CHECK(load.progress);
+  CHECK_FALSE(load.json);
+}
+
+TEST_CASE("command line: every option of load arrives") {
+  const auto load = parsed_as<tool::load_request>({"load",
+                                                   "m",
+                                                   "--device",
+                                                   "auto",
+                                                   "--json",
+                                                   "--engine",
+                                                   "threads",
+                                                   "--route",
+                                                   "buffered",
+                                                   "--slots",
+                                                   "3",
+                                                   "--slot-bytes",
+                                                   "64K",
+                                                   "--profile",
+                                                   "reference",
+                                                   "--no-progress",
+                                                   "--bytes-in-flight",
+                                                   "1M",
+                                                   "--copy-threads",
+                                                   "5",
+                                                   "--reader-threads",
+                                                   "7"});
+  CHECK(load.device == "auto");
+  CHECK(load.json);
+  CHECK(load.within.engine == ringload::read_engine::threads);
+  CHECK(load.how.route == ringload::read_route::buffered);
+  CHECK(load.within.slots == 3);
+  CHECK(load.within.slot_bytes == 65'536);
+  CHECK(load.how.strictness == ringload::profile::reference);
+  CHECK_FALSE(load.progress);
+  CHECK(load.within.bytes_in_flight == 1'048'576);
+  CHECK(load.within.copy_threads == 5);
+  CHECK(load.within.reader_threads == 7);
+}
+
+TEST_CASE("command line: sum takes what load takes") {
+  const auto sum = parsed_as<tool::sum_request>({"sum", "--engine=ring", "--route=direct", "m"});
+  CHECK(sum.load.source == "m");
+  CHECK(sum.load.within.engine == ringload::read_engine::ring);
+  CHECK(sum.load.how.route == ringload::read_route::direct);
+}
+
+TEST_CASE("command line: every option of make arrives") {
+  const auto make = parsed_as<tool::make_request>({"make", "x", "--bytes", "1.5M", "--tensors", "0",
+                                                   "--shards", "2", "--order", "name", "--seed",
+                                                   "18446744073709551615", "--force"});
+  CHECK(make.path == "x");
+  CHECK(make.bytes == 1'572'864);
+  CHECK(make.tensors == 0);
+  CHECK(make.shards == 2);
+  CHECK(make.order == tool::tensor_order::name);
+  CHECK(make.seed == 18446744073709551615U);
+  CHECK(make.force);
+
+  const auto llama = parsed_as<tool::make_request>({"make", "x", "--bytes=1G", "--shape=llama"});
+  CHECK(llama.shapes == tool::tensor_shapes::llama);
+  CHECK_FALSE(llama.tensors.has_value());
+}
+
+TEST_CASE("command line: help and version are texts, for the tool and for each command") {
+  CHECK(parsed_as<tool::text_request>({"--help"}).text.find("Exit code") != std::string::npos);
+  CHECK(parsed_as<tool::text_request>({"--version"}).text.starts_with("ringload "));
+  for (const char* command : {"ls", "load", "sum", "make"}) {
+    CAPTURE(command);
+    const std::string text = parsed_as<tool::text_request>({command, "--help"}).text;
+    CHECK(text.find(std::string("ringload ") + command) != std::string::npos);
+    CHECK(text.find("Default: ") != std::string::npos);
+  }
+}
+
+TEST_CASE("command line: a source may begin with a dash after two") {
+  CHECK(parsed_as<tool::ls_request>({"ls", "--", "-x"}).source == "-x");
+}
+
+TEST_CASE("command line: what cannot be meant is a usage error") {
+  const std::vector<std::vector<const char*>> wrong = {
+      {},
+      {"lsd"},
+      {"ls"},
+      {"ls", "a", "b"},
+      {"ls", "a", "--slots", "1"},
+      {"ls", "a", "--profile", "lax"},
+      {"load", "a", "--slots", "-1"},
+      {"load", "a", "--slots", "4294967296"},
+      {"load", "a", "--slots", "0x10"},
+      {"load", "a", "--slots"},
+      {"load", "a", "--slot-bytes", "2 M"},
+      {"load", "a", "--engine", "Ring"},
+      {"load", "a", "--route", ""},
+      {"load", "a", "--device", "gpu"},
+      {"load", "a", "--device", "cuda:"},
+      {"load", "a", "--device", "cuda:-1"},
+      {"make", "a"},
+      {"make", "--bytes", "1K"},
+      {"make", "a", "--bytes", "1K", "--shape", "gpt"},
+      {"make", "a", "--bytes", "1K", "--shape", "llama", "--tensors", "3"},
+      {"make", "a", "--bytes", "1K", "--shards", "100000"},
+  };
+  for (const auto& words : wrong) {
+    std::string line;
+    for (const char* word : words) line += std::string(" ") + word;
+    CAPTURE(line);
+    CHECK_THROWS_AS(parsed(words), tool::usage_error);
+  }
+}
+
+TEST_CASE("progress: the bar gives way to the words, and the words to the terminal's edge") {
+  const tool::progress half{1'000'000'000, 2'000'000'000};
+  const std::string wide = tool::progress_text("loading", half, 0.5, 100);
+  CHECK(wide.find("50%") != std::string::npos);
+  CHECK(wide.find("2.00 GB/s") != std::string::npos);
+  CHECK(wide.find("[####################....................]") != std::string::npos);
+  for (std::size_t columns = 0; columns < 120; ++columns) {
+    CHECK(tool::progress_text("loading", half, 0.5, columns).size() <= columns);
+  }
+}
+
+TEST_CASE("progress: nothing is done while the total is not known, and no time is no speed") {
+  const std::string text = tool::progress_text("loading", {0, 0}, 0, 80);
+  CHECK(text.find("  0%") != std::string::npos);
+  CHECK(text.find("0.00 GB/s") != std::string::npos);
+}

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# errors.sh RINGLOAD JSON_TOOL: what goes wrong is one line and exit code 1, or 2 when it is the
+# command line that is wrong.
+
+. "$(dirname "$0")/support.sh"
+
+"$ringload" make "$work/good.safetensors" --bytes 100000 >/dev/null || fail "make"
+
+# fails SOURCE PATTERN: every command that takes a source says so in the same way.
+fails() {
+  for command in ls load sum; do
+    expect 1 timeout 60 "$ringload" $command "$1"
+    complains '^ringload: error: [^:]*: '
+    complains "$2"
+    [ ! -s "$work/out" ] || fail "$command prints something all the same"
+  done
+}
+
+head -c 100000 "$work/good.safetensors" >"$work/short.safetensors"
+fails "$work/short.safetensors" 'short.safetensors'
+(cat "$work/good.safetensors" && printf x) >"$work/long.safetensors"
+fails "$work/long.safetensors" 'long.safetensors'
+head -c 7 "$work/good.safetensors" >"$work/tiny.safetensors"
+fails "$work/tiny.safetensors" 'tiny.safetensors'
+: >"$work/empty.safetensors"
+fails "$work/empty.safetensors" 'empty.safetensors'
+fails "$work/missing.safetensors" 'missing.safetensors'
+mkdir "$work/folder"
+fails "$work/folder" 'folder'
+mkfifo "$work/fifo.safetensors"
+fails "$work/fifo.safetensors" 'fifo.safetensors'
+fails /dev/null 'null'
+fails '' ''
+# A line's end in a name stays one line.
+fails "$work/no
+such" 'no'
+if [ "$(id -u)" -ne 0 ]; then
+  cp "$work/good.safetensors" "$work/locked.safetensors"
+  chmod 0 "$work/locked.safetensors"
+  fails "$work/locked.safetensors" 'ermission'
+fi
+
+# A shard that is missing.
+"$ringload" make "$work/sharded" --bytes 1M --shards 3 >/dev/null
+rm "$work/sharded/model-00002-of-00003.safetensors"
+fails "$work/sharded" '00002'
+
+# What the library refuses.
+for options in '--slots 0' '--slots 1025' '--slot-bytes 3M' '--slot-bytes 1K' '--copy-threads 0' \
+  '--reader-threads 65' '--device cuda'; do
+  # shellcheck disable=SC2086
+  expect 1 "$ringload" load "$work/good.safetensors" $options
+  complains '^ringload: error: '
+done
+
+# What the command line refuses.
+for words in '' 'lsd' 'ls' 'load --slots x' "load $work/good.safetensors --engine uring" \
+  "ls $work/good.safetensors --nonsense" "make $work/x" "make $work/x --bytes 1Q" \
+  "make $work/x --bytes 10 --tensors 2 --shards 3" "make $work/x --bytes 10 --tensors 0" \
+  "make $work/x --bytes 10 --shape llama" "make $work/x --bytes 10 --shards 0"; do
+  # shellcheck disable=SC2086
+  expect 2 "$ringload" $words
+  complains '^ringload: usage: '
+done
+[ ! -e "$work/x" ] || fail "a wrong command line makes a file"
+
+expect 0 "$ringload" --version
+expect 0 "$ringload" --help
+expect 0 "$ringload" sum --help

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# json.sh RINGLOAD JSON_TOOL: what --json prints is JSON, and has the fields that programs rely on.
+
+. "$(dirname "$0")/support.sh"
+
+"$ringload" make "$work/x" --bytes 1000001 --shards 2 >/dev/null || fail "make"
+expect 0 "$ringload" ls "$work/x" --json
+"$json" get files metadata tensors notes <"$work/out" >"$work/values" || fail "ls"
+[ "$(sed -n 2p "$work/values")" = '{"format":"pt"}' ] || fail "metadata"
+sed -n 1p "$work/values" | grep -q '00001-of-00002.safetensors",".*00002-of-00002' || fail "files"
+
+expect 0 "$ringload" load "$work/x" --json --no-progress
+silent
+"$json" get source bytes tensors files seconds gb_per_s seconds_to_first_tensor engine \
+  engine_reason bytes_by_route.direct bytes_by_route.buffered pinned_bytes_peak device \
+  <"$work/out" >"$work/values" || fail "load"
+[ "$(sed -n 2p "$work/values")" = 1000001 ] || fail "bytes"
+[ "$(sed -n 3p "$work/values")" = 16 ] || fail "tensors"
+[ "$(sed -n 4p "$work/values")" = 2 ] || fail "files"
+[ "$(sed -n 13p "$work/values")" = host ] || fail "device"
+case $(sed -n 8p "$work/values") in ring | threads) ;; *) fail "engine" ;; esac
+[ -n "$(sed -n 9p "$work/values")" ] || fail "the engine has no reason"
+[ $(($(sed -n 10p "$work/values") + $(sed -n 11p "$work/values"))) -ge 1000001 ] || fail "routes"
+[ "$(wc -l <"$work/out")" -eq 1 ] || fail "one object, one line"
+
+expect 0 "$ringload" sum "$work/x" --json
+"$json" get load.bytes tensors <"$work/out" >/dev/null || fail "sum"
+
+# Orders are kept, and said.
+for route in direct buffered; do
+  can_load "$work/x" --route $route || continue
+  expect 0 "$ringload" load "$work/x" --json --route $route --engine threads
+  [ "$("$json" get engine <"$work/out")" = threads ] || fail "engine threads"
+  [ "$("$json" get bytes_by_route.$route <"$work/out")" -ge 1000001 ] || fail "route $route"
+done
+
+# A name of every kind of character. In the header: quote, backslash, line's end, U+0001, euro.
+header='{"a\"b\\c\nd\u0001e\u20acf":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}'
+{
+  printf "\\$(printf %03o ${#header})\\0\\0\\0\\0\\0\\0\\0"
+  printf %s "$header"
+  printf xyz
+} >"$work/name.safetensors"
+euro=$(printf '\342\202\254')
+expect 0 "$ringload" ls "$work/name.safetensors" --json --profile reference
+"$json" get tensors <"$work/out" >"$work/values" || fail "ls of an odd name"
+expect 0 "$ringload" ls "$work/name.safetensors" --profile reference
+grep -q -F "a\"b\\c\\nd\\x01e${euro}f" "$work/out" || fail "table: $(cat "$work/out")"
+expect 0 "$ringload" sum "$work/name.safetensors" --profile reference
+sum=$(printf xyz | sha256sum)
+[ "$(cat "$work/out")" = "\\${sum%% *}  a\"b\\\\c\\nd\\x01e${euro}f" ] || fail "$(cat "$work/out")"
+expect 1 "$ringload" ls "$work/name.safetensors"
+complains '^ringload: error: '

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# For the scripts beside it: . support.sh RINGLOAD JSON_TOOL
+# Gives $ringload, $json, and $work, an empty folder that goes away with the script. It lies where
+# the script is run, which is the build folder: /tmp may be no disk.
+
+set -u
+ringload=$1
+json=$2
+work=$(mktemp -d "$PWD/work-XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+
+fail() {
+  echo "failed: $*" >&2
+  exit 1
+}
+
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+
+# expect CODE COMMAND...: runs the command into $work/out and $work/err.
+expect() {
+  wanted=$1
+  shift
+  code=0
+  "$@" >"$work/out" 2>"$work/err" || code=$?
+  if [ "$code" -ne "$wanted" ]; then
+    cat "$work/err" >&2
+    fail "exit code $code and not $wanted: $*"
+  fi
+}
+
+# What came on standard error is one line, and this pattern matches it.
+complains() {
+  [ "$(wc -l <"$work/err")" -eq 1 ] || fail "not one line: $(cat "$work/err")"
+  grep -q -e "$1" "$work/err" || fail "not '$1' but: $(cat "$work/err")"
+}
+
+silent() {
+  [ ! -s "$work/err" ] || fail "not silent: $(cat "$work/err")"
+}
+
+# sums_by_coreutils: reads what `ringload ls --json` prints of plain names, and prints what
+# `ringload sum` should, without any code of ours.
+sums_by_coreutils() {
+  sed -n '/^{"name": "/ {
+    s///; s/", "dtype".*"bytes": / /; s/, "file": "/ /; s/", "offset": / /; s/}.*//p
+  }' |
+    while read -r name bytes file offset; do
+      sum=$(tail -c +$((offset + 1)) "$file" | head -c "$bytes" | sha256sum)
+      echo "${sum%% *}  $name"
+    done | LC_ALL=C sort -k 2
+}
+
+# Whether this machine and this file system can do it: can_load SOURCE OPTION...
+can_load() {
+  "$ringload" load "$@" >/dev/null 2>"$work/err"
+}
