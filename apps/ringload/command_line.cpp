@@ -121,7 +121,7 @@ void add_limits(CLI::App& to, limits& within) {
   add_size(to, "--bytes-in-flight", within.bytes_in_flight,
            "Bytes that the drive works on at once. Default: 16M");
   add_number(to, "--copy-threads", within.copy_threads, most,
-             "Threads that copy out of the page cache: 1 to 64. Default: 2");
+             "Threads that copy out of the page cache: 1 to 64. Default: 3");
   add_number(to, "--reader-threads", within.reader_threads, most,
              "Threads that read where there is no io_uring: 1 to 64. Default: 8");
 }

@@ -36,8 +36,9 @@ struct limits {
   std::uint64_t bytes_in_flight = std::uint64_t{16} << 20;
   /// The largest memory that the tensors of one load may take on the device.
   std::uint64_t arena_bytes_max = std::numeric_limits<std::uint64_t>::max();
-  /// Threads that copy what the page cache already has, and make host memory ready: 1 to 64.
-  std::uint32_t copy_threads = 2;
+  /// Threads that copy what the page cache already has, and make host memory ready: 1 to 64. More
+  /// than two are worth it even where there are two processors.
+  std::uint32_t copy_threads = 3;
   /// Threads that read in place of io_uring, where there is none: 1 to 64.
   std::uint32_t reader_threads = 8;
   read_engine engine = read_engine::automatic;

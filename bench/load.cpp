@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A whole load into host memory against what the machine gives, in the same run, in turns.
+//
+//   cold: plain io_uring direct reads of several shapes; the best of them is the ceiling
+//   warm: two threads of pread
+//
+// Both ceilings read into memory on huge pages that was populated before the clock started. A
+// load's time is everything between the call and the model: opening, parsing, taking the memory,
+// reading. Before each run the page cache is put into the state that is wanted, and asked whether
+// it is so.
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <boost/asio/use_future.hpp>
+#include <filesystem>
+#include <ringload/ringload.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "ceiling.hpp"
+#include "core/mapping.hpp"
+#include "machine.hpp"
+
+namespace {
+
+using namespace ringload;
+using bench::direct_shape;
+
+constexpr std::uint32_t mib = 1 << 20;
+constexpr direct_shape shapes[] = {{mib, 4},     {mib, 8},     {mib, 16},    {2 * mib, 2},
+                                   {2 * mib, 4}, {2 * mib, 8}, {4 * mib, 1}, {4 * mib, 4}};
+
+double median(std::vector<double> of) {
+  std::sort(of.begin(), of.end());
+  return of[of.size() / 2];
+}
+
+struct contender {
+  std::string name;
+  std::vector<double> seconds;
+};
+
+void print(const contender& one, double bytes) {
+  const auto [least, most] = std::minmax_element(one.seconds.begin(), one.seconds.end());
+  fmt::print("| {:<34} | {:6.3f} | {:5.2f} | {:5.2f} .. {:5.2f} |\n", one.name, median(one.seconds),
+             bytes / median(one.seconds) * 1e-9, bytes / *most * 1e-9, bytes / *least * 1e-9);
+}
+
+void print_head() {
+  fmt::print("| {:<34} | {:>6} | {:>5} | {:<14} |\n|---|---|---|---|\n", "median of the runs", "s",
+             "GB/s", "least .. most");
+}
+
+// A virtual machine may have given its free memory back to its host, and then the first touch of a
+// page takes the host a fault: 1 GB/s where it was measured, as slow as a slow drive. Here the
+// memory that a load is about to take is touched shortly before, so that it costs what it costs on
+// metal.
+void touch_free_memory(std::uint64_t bytes) {
+  auto memory = mapping::make(bytes, page_kind::transparent);
+  if (!memory || populate(memory->span())) throw std::runtime_error("no memory for the load");
+}
+
+load_stats load_once(const std::string& path, const limits& within, bool touched) {
+  if (touched) touch_free_memory(std::filesystem::file_size(path));
+  loader into_host(host(), within);
+  auto waiting = into_host.load_async(path, boost::asio::use_future);
+  return waiting.get().stats();
+}
+
+long peak_resident_kib() {
+  struct ::rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+double cold(const std::string& path, std::span<std::byte> region, int repeat, const limits& within,
+            bool touched) {
+  const auto bytes = static_cast<double>(std::filesystem::file_size(path));
+  std::vector<contender> plain;
+  for (const direct_shape s : shapes) {
+    plain.push_back(
+        {fmt::format("plain io_uring, {} x {} KiB", s.depth, s.block_bytes / 1024), {}});
+  }
+  contender ours = {"ringload, whole load", {}};
+  for (int i = 0; i < repeat; ++i) {
+    for (std::size_t s = 0; s < plain.size(); ++s) {
+      bench::make_cold(path);
+      plain[s].seconds.push_back(bench::read_direct(path, region, shapes[s]));
+    }
+    bench::make_cold(path);
+    const load_stats stats = load_once(path, within, touched);
+    if (stats.bytes_buffered > 0) throw std::runtime_error("the load did not read directly");
+    ours.seconds.push_back(stats.seconds);
+  }
+  fmt::print("\nCold, direct:\n\n");
+  print_head();
+  const contender* best = &plain.front();
+  for (const contender& one : plain) {
+    print(one, bytes);
+    if (median(one.seconds) < median(best->seconds)) best = &one;
+  }
+  print(ours, bytes);
+  const double share = median(best->seconds) / median(ours.seconds);
+  fmt::print("\nringload reaches {:.3f} of the best ({})\n", share, best->name);
+  return share;
+}
+
+double warm(const std::string& path, std::span<std::byte> region, int repeat, const limits& within,
+            bool touched) {
+  const auto bytes = static_cast<double>(std::filesystem::file_size(path));
+  contender plain = {"pread, 2 threads", {}};
+  contender fresh = {"the same, into fresh memory", {}};
+  contender ours = {"ringload, whole load", {}};
+  for (int i = 0; i < repeat; ++i) {
+    bench::make_warm(path);
+    plain.seconds.push_back(bench::read_buffered(path, region, 2, false));
+    {
+      if (touched) touch_free_memory(region.size());
+      auto memory = mapping::make(region.size(), page_kind::transparent);
+      if (!memory) throw std::runtime_error("no memory for a region");
+      fresh.seconds.push_back(bench::read_buffered(path, memory->span(), 2, true));
+    }
+    bench::make_warm(path);
+    const load_stats stats = load_once(path, within, touched);
+    if (stats.bytes_direct > stats.bytes_buffered / 100) {
+      throw std::runtime_error("the load did not read from the page cache");
+    }
+    ours.seconds.push_back(stats.seconds);
+  }
+  fmt::print("\nWarm, buffered:\n\n");
+  print_head();
+  print(plain, bytes);
+  print(fresh, bytes);
+  print(ours, bytes);
+  const double share = median(plain.seconds) / median(ours.seconds);
+  fmt::print("\nringload reaches {:.3f} of it\n", share);
+  return share;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("A whole load against what the drive and the page cache give", "bench_load");
+  std::string path;
+  int repeat = 7;
+  limits within;
+  bool untouched = false;
+  std::string only;
+  app.add_option("FILE", path, "A .safetensors file, best of 4 GiB, on the drive to be measured")
+      ->required();
+  app.add_option("--repeat", repeat, "Runs of each, in turns")->check(CLI::Range(1, 1000));
+  app.add_option("--slots", within.slots, "As limits::slots");
+  app.add_option("--bytes-in-flight", within.bytes_in_flight, "As limits::bytes_in_flight");
+  app.add_option("--copy-threads", within.copy_threads, "As limits::copy_threads");
+  app.add_flag("--untouched", untouched,
+               "Do not touch free memory before a load; on a virtual machine it may then be slow");
+  app.add_option("--only", only, "One of the two parts")->check(CLI::IsMember({"cold", "warm"}));
+  CLI11_PARSE(app, argc, argv);
+
+  try {
+    const bool touched = !untouched;
+    // Before there is a region of our own, so that the peak is the load's.
+    bench::make_cold(path);
+    const load_stats first = load_once(path, within, touched);
+    const long resident_kib = peak_resident_kib();
+
+    const std::uint64_t bytes = std::filesystem::file_size(path);
+    auto region = mapping::make(bytes + 4 * mib, page_kind::transparent);
+    if (!region || populate(region->span())) throw std::runtime_error("no memory for the region");
+
+    fmt::print("{}\n\n", bench::describe_machine(path));
+    fmt::print("{} bytes; {} runs of each in turns; the region is on {} pages; free memory {}\n",
+               bytes, repeat, name(region->kind()),
+               touched ? "touched before each load" : "as it is");
+    fmt::print("{}; slots {}, pinned {} bytes; resident at most {} bytes more than the tensors\n",
+               first.engine_reason, within.slots, first.pinned_bytes_peak,
+               resident_kib * 1024L - static_cast<long>(first.bytes));
+    if (only != "warm") cold(path, region->span(), repeat, within, touched);
+    if (only != "cold") warm(path, region->span(), repeat, within, touched);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "bench_load: {}\n", e.what());
+    return 1;
+  }
+  return 0;
+}
