@@ -11,6 +11,16 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/ringload)
 
 install(TARGETS ringload EXPORT ringload-targets FILE_SET HEADERS)
 install(EXPORT ringload-targets NAMESPACE ringload:: DESTINATION ${package_folder})
+set(cuda_needs_toolkit OFF)
+if(TARGET ringload_cuda)
+  install(TARGETS ringload_cuda EXPORT ringload-cuda-targets FILE_SET HEADERS)
+  install(EXPORT ringload-cuda-targets NAMESPACE ringload:: DESTINATION ${package_folder})
+  # A static ringload_cuda leaves the CUDA runtime to who links it; a shared one has it inside.
+  get_target_property(cuda_kind ringload_cuda TYPE)
+  if(cuda_kind STREQUAL STATIC_LIBRARY)
+    set(cuda_needs_toolkit ON)
+  endif()
+endif()
 
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/ringload-config.cmake.in

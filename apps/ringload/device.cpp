@@ -42,7 +42,22 @@ device device_named(std::string_view name) {
                 "this ringload was built without CUDA");
 #endif
   }
+#ifdef RINGLOAD_WITH_CUDA
+  if (name == "auto" && cuda_device_count() > 0) return cuda_device(0);
+#endif
   return host();
+}
+
+const void* readable(const tensor& of, std::uint64_t from, [[maybe_unused]] std::uint64_t bytes,
+                     [[maybe_unused]] std::vector<std::byte>& room) {
+#ifdef RINGLOAD_WITH_CUDA
+  if (of.device().kind() == device_kind::cuda) {
+    room.resize(static_cast<std::size_t>(bytes));
+    copy_to_host(of, from, room);
+    return room.data();
+  }
+#endif
+  return static_cast<const std::byte*>(of.data()) + from;
 }
 
 }  // namespace ringload::tool

@@ -13,6 +13,9 @@
 #include <stdexcept>
 #include <thread>
 #include <utility>
+#include <vector>
+
+#include "device.hpp"
 
 namespace ringload::tool {
 
@@ -72,13 +75,13 @@ asio::awaitable<void> hashing::finish_async() {
 void hashing::hash(const tensor& landed, tensor_sum& to) {
   const std::unique_ptr<EVP_MD_CTX, free_digest> digest(::EVP_MD_CTX_new());
   require(digest && ::EVP_DigestInit_ex(digest.get(), ::EVP_sha256(), nullptr) == 1);
-  const auto* at = static_cast<const unsigned char*>(landed.data());
-  for (std::uint64_t left = landed.bytes(); left > 0;) {
+  std::vector<std::byte> room;
+  for (std::uint64_t at = 0; at < landed.bytes();) {
     if (stop_) return;
-    const std::uint64_t step = std::min(left, step_bytes);
-    require(::EVP_DigestUpdate(digest.get(), at, static_cast<std::size_t>(step)) == 1);
+    const std::uint64_t step = std::min(landed.bytes() - at, step_bytes);
+    const void* bytes = readable(landed, at, step, room);
+    require(::EVP_DigestUpdate(digest.get(), bytes, static_cast<std::size_t>(step)) == 1);
     at += step;
-    left -= step;
     bytes_hashed_ += step;
   }
   require(::EVP_DigestFinal_ex(digest.get(), to.digest.data(), nullptr) == 1);

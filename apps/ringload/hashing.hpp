@@ -32,8 +32,8 @@ class hashing {
   hashing& operator=(const hashing&) = delete;
   ~hashing();
 
-  /// Queues a tensor in the memory of the host. There are as many in the queue as a checkpoint has,
-  /// at most; their bytes are in memory anyway.
+  /// Queues a tensor. There are as many in the queue as a checkpoint has,
+  /// at most; their bytes are in memory anyway, and those of a GPU are copied piece by piece.
   void add(tensor landed);
 
   /// Completes when all that were added are hashed. Throws what hashing threw.

@@ -7,6 +7,7 @@
 #include <boost/system/result.hpp>
 #include <exception>
 #include <ringload/error.hpp>
+#include <ringload/export.hpp>
 #include <string>
 #include <utility>
 
@@ -41,7 +42,7 @@ std::exception_ptr to_exception(const fault& what);
 // boost::system::result calls this when value() is asked of a failed result.
 [[noreturn]] void throw_exception_from_error(const fault& what, const boost::source_location&);
 
-/// 4096 -> "4,096": byte counts in messages are read by people.
-std::string grouped(std::uint64_t number);
+/// 4096 -> "4,096": byte counts in messages are read by people. Shown to ringload_cuda too.
+RINGLOAD_EXPORT std::string grouped(std::uint64_t number);
 
 }  // namespace ringload::inline v0

@@ -21,6 +21,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::uint64_t small_page_bytes = 4096;
+constexpr std::uint64_t bytes_max = std::uint64_t{1} << 62;
 
 std::byte* map(std::uint64_t bytes, int more_flags) {
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -55,6 +56,11 @@ mapping::~mapping() {
 }
 
 result<mapping> mapping::make(std::uint64_t bytes, page_kind kind) {
+  // No address space is this large, and below the size is rounded up.
+  if (bytes > bytes_max) {
+    errno = ENOMEM;
+    return no_memory(bytes);
+  }
   if (kind == page_kind::hugetlb) {
     const std::uint64_t whole = round_up(bytes, huge_page_bytes);
     std::byte* at = map(whole, MAP_HUGETLB);

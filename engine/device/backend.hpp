@@ -22,8 +22,9 @@ class arena {
  public:
   virtual ~arena() = default;
 
-  // In the device's own addresses; aligned to at least a block. Where reads land straight, this is
-  // fresh memory of the host, and who reads into it populates it first.
+  // In the device's own addresses; aligned as layout_rules asks for tensors. Where reads land
+  // straight, it is aligned to a block, and fresh memory of the host: who reads into it populates
+  // it first.
   virtual std::byte* data() const noexcept = 0;
 };
 

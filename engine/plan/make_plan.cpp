@@ -12,13 +12,18 @@ namespace {
 
 class planner {
  public:
-  planner(std::span<const extent> wanted, const layout_rules& rules, std::uint64_t slot_bytes)
-      : wanted_(wanted), rules_(rules), slot_bytes_(slot_bytes) {
+  planner(std::span<const extent> wanted, const layout_rules& rules, std::uint64_t slot_bytes,
+          std::uint64_t arena_bytes_max)
+      : wanted_(wanted), rules_(rules), slot_bytes_(slot_bytes), arena_bytes_max_(arena_bytes_max) {
     made_.tensors.resize(wanted.size());
   }
 
   // False when a sum leaves 64 bits.
   bool run();
+
+  // The sum goes on then, to be told, but no more reads are made: a sparse file may promise more of
+  // them than fit in memory.
+  bool too_large() const { return made_.arena_bytes > arena_bytes_max_; }
 
   plan&& take() { return std::move(made_); }
 
@@ -38,6 +43,7 @@ class planner {
   std::span<const extent> wanted_;
   const layout_rules& rules_;
   const std::uint64_t slot_bytes_;
+  const std::uint64_t arena_bytes_max_;
   plan made_;
   std::uint64_t reserved_at_ = 0;  // Where the last reserve() put its bytes.
 };
@@ -111,6 +117,7 @@ void planner::place_straight_run(std::uint32_t first, std::uint32_t last, std::u
     made_.tensors[t].arena_offset = reserved_at_ + (wanted_[t].offset - begin);
   }
 
+  if (too_large()) return;
   std::uint32_t t = first;
   for (std::uint64_t at = begin; at < run_end;) {
     const std::uint64_t arena_at = reserved_at_ + (at - begin);
@@ -143,6 +150,7 @@ void planner::place_straight_run(std::uint32_t first, std::uint32_t last, std::u
 
 // Covers the staged tensors of one file with reads, each at most a slot long.
 void planner::read_staged(std::uint32_t first, std::uint32_t last) {
+  if (too_large()) return;
   bool open = false;
   std::uint64_t reached = 0;  // The end of the wanted bytes in the open read.
   for (std::uint32_t t = first; t < last; ++t) {
@@ -212,12 +220,13 @@ bool planner::take_piece(read_op& into, std::uint32_t t, std::uint64_t from) {
 result<plan> make_plan(std::span<const extent> wanted, const layout_rules& rules,
                        std::uint64_t slot_bytes, std::uint64_t arena_bytes_max) {
   assert(slot_bytes >= block_bytes && (slot_bytes & (slot_bytes - 1)) == 0);
-  planner work(wanted, rules, slot_bytes);
+  planner work(wanted, rules, slot_bytes, arena_bytes_max);
   if (!work.run()) {
     return fault{errc::size_overflow, "", "the tensors' bytes do not add up within 64 bits"};
   }
+  const bool too_large = work.too_large();
   plan made = work.take();
-  if (made.arena_bytes > arena_bytes_max) {
+  if (too_large) {
     return fault{errc::memory_exceeded, "",
                  "the tensors need " + grouped(made.arena_bytes) + " bytes, the limit is " +
                      grouped(arena_bytes_max)};

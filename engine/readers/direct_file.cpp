@@ -78,6 +78,8 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
   if (was.st_dev != is.st_dev || was.st_ino != is.st_ino) {
     return fault{errc::changed_file, path, "the file was replaced while it was opened"};
   }
+  // io_uring lets reads of a non-blocking descriptor fail with EAGAIN instead of waiting.
+  if (::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK) != 0) return fault{system_code(errno), path};
 
   const std::lock_guard lock(mutex_);
   auto known = verdicts_.find(is.st_dev);

@@ -55,14 +55,37 @@ std::string why_refused(int error_number) {
   }
 }
 
-// IORING_OP_READ came with Linux 5.6; a filter may also let rings be made and refuse to use them.
+// IORING_OP_READ came with Linux 5.6.
 result<void> check_reads(::io_uring& ring) {
   ::io_uring_probe* probe = ::io_uring_get_probe_ring(&ring);
-  if (!probe) return fault{errc::engine_unavailable, "", "io_uring: the kernel is older than 5.6"};
+  if (!probe) {
+    return fault{errc::engine_unavailable, "",
+                 "io_uring_register: refused: the kernel is older than 5.6, or a seccomp filter "
+                 "refuses it"};
+  }
   const bool reads = ::io_uring_opcode_supported(probe, IORING_OP_READ) != 0 &&
                      ::io_uring_opcode_supported(probe, IORING_OP_READ_FIXED) != 0;
   ::io_uring_free_probe(probe);
   if (!reads) return fault{errc::engine_unavailable, "", "io_uring: this kernel's has no READ"};
+  return {};
+}
+
+// A filter may let rings be made and refuse to use them: no read would ever complete.
+result<void> check_use(::io_uring& ring) {
+  ::io_uring_prep_nop(::io_uring_get_sqe(&ring));
+  int answer = 0;
+  do {
+    answer = ::io_uring_submit_and_wait(&ring, 1);
+  } while (answer == -EINTR);
+  ::io_uring_cqe* cqe = nullptr;
+  if (answer >= 0) answer = ::io_uring_wait_cqe(&ring, &cqe);
+  if (answer < 0) {
+    const bool filtered = answer == -EPERM || answer == -ENOSYS;
+    return fault{errc::engine_unavailable, "",
+                 "io_uring_enter: " + system_code(-answer).message() +
+                     (filtered ? ": a seccomp filter may refuse it" : "")};
+  }
+  ::io_uring_cqe_seen(&ring, cqe);
   return {};
 }
 
@@ -77,7 +100,9 @@ result<ring_setup> set_up(::io_uring& ring, unsigned entries) {
     refused = -::io_uring_queue_init_params(entries, &ring, &params);
     if (refused == EINVAL) continue;
     if (refused != 0) break;
-    if (auto able = check_reads(ring); !able) {
+    auto able = check_reads(ring);
+    if (able) able = check_use(ring);
+    if (!able) {
       ::io_uring_queue_exit(&ring);
       return able.error();
     }

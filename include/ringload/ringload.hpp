@@ -5,6 +5,7 @@
 
 #include <ringload/catalog.hpp>
 #include <ringload/device.hpp>
+#include <ringload/dlpack.hpp>
 #include <ringload/dtype.hpp>
 #include <ringload/error.hpp>
 #include <ringload/limits.hpp>

@@ -53,7 +53,9 @@ class handler_body {
 template <class T>
 class handler_body_for : public handler_body {
  public:
-  virtual void post(std::exception_ptr failure, T value) = 0;
+  // `self` is this body. It goes along, so that whatever a handler leaves behind is destroyed where
+  // the handler runs, and not in the engine thread.
+  virtual void post(std::unique_ptr<handler_body> self, std::exception_ptr failure, T value) = 0;
 };
 
 class pending_operation;
@@ -113,9 +115,8 @@ class operation final : public pending_operation {
   void complete(std::exception_ptr failure, T value) {
     claim mine = take();
     if (!mine.body) return;
-    static_cast<handler_body_for<T>&>(*mine.body).post(std::move(failure), std::move(value));
-    if (mine.lock) mine.lock.unlock();
-    // Only now is the emptied body destroyed: whatever is left of a handler may lock again.
+    auto& body = static_cast<handler_body_for<T>&>(*mine.body);
+    body.post(std::move(mine.body), std::move(failure), std::move(value));
   }
 };
 
@@ -144,10 +145,11 @@ class handler_body_of final : public handler_body_for<T> {
 
   executor_type executor() const noexcept { return work_.get_executor(); }
 
-  void post(std::exception_ptr failure, T value) override {
+  void post(std::unique_ptr<handler_body> self, std::exception_ptr failure, T value) override {
+    const executor_type target = executor();
     const allocator_type memory = boost::asio::get_associated_allocator(handler_);
-    boost::asio::post(work_.get_executor(),
-                      call(std::move(handler_), std::move(failure), std::move(value), memory));
+    std::unique_ptr<handler_body_of> mine(static_cast<handler_body_of*>(self.release()));
+    boost::asio::post(target, call(std::move(mine), std::move(failure), std::move(value), memory));
   }
 
  private:
@@ -156,8 +158,9 @@ class handler_body_of final : public handler_body_for<T> {
    public:
     using allocator_type = handler_body_of::allocator_type;
 
-    call(Handler&& handler, std::exception_ptr failure, T value, const allocator_type& memory)
-        : handler_(std::move(handler)),
+    call(std::unique_ptr<handler_body_of> body, std::exception_ptr failure, T value,
+         const allocator_type& memory)
+        : body_(std::move(body)),
           failure_(std::move(failure)),
           value_(std::move(value)),
           memory_(memory) {}
@@ -165,13 +168,15 @@ class handler_body_of final : public handler_body_for<T> {
     allocator_type get_allocator() const noexcept { return memory_; }
 
     void operator()() {
-      auto slot = boost::asio::get_associated_cancellation_slot(handler_);
+      auto slot = boost::asio::get_associated_cancellation_slot(body_->handler_);
       if (slot.is_connected()) slot.clear();
-      std::move(handler_)(std::move(failure_), std::move(value_));
+      Handler handler(std::move(body_->handler_));
+      body_.reset();
+      std::move(handler)(std::move(failure_), std::move(value_));
     }
 
    private:
-    Handler handler_;
+    std::unique_ptr<handler_body_of> body_;
     std::exception_ptr failure_;
     T value_;
     allocator_type memory_;

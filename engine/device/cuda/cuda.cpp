@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A CUDA device: slots are pinned where they are, and copied from into one allocation for each
+// load. How the engine thread learns that a copy has ended stands in copier.hpp.
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <cassert>
+#include <memory>
+#include <optional>
+#include <ringload/cuda.hpp>
+#include <ringload/error.hpp>
+#include <string>
+
+#include "device/backend.hpp"
+#include "device/cuda/copier.hpp"
+#include "device/cuda/runtime.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+// What kernels want of a tensor's address: cudaMalloc promises as much, and no library asks more.
+constexpr std::uint64_t tensor_alignment = 256;
+
+// Registered in pieces: some kernels refuse to pin more than 2 GB in one call.
+constexpr std::size_t pinned_piece_bytes = std::size_t{1} << 30;
+
+std::string name_of(int index) { return "cuda:" + std::to_string(index); }
+
+class cuda_arena final : public arena {
+ public:
+  cuda_arena(void* memory, int index) noexcept
+      : memory_(static_cast<std::byte*>(memory)), index_(index) {}
+  cuda_arena(const cuda_arena&) = delete;
+  cuda_arena& operator=(const cuda_arena&) = delete;
+
+  // Waits for the work that the device still has, so a consumer's kernel never loses its input.
+  ~cuda_arena() override {
+    const auto free = [this] { (void)cuda::code_of(cudaFree(memory_)); };
+    // The address says which device it belongs to; the right thread is only the better one.
+    if (cuda::on_device(index_, free)) free();
+  }
+
+  std::byte* data() const noexcept override { return memory_; }
+
+ private:
+  std::byte* const memory_;
+  const int index_;
+};
+
+// Memory of the host that the device can copy from by itself.
+class pinned {
+ public:
+  explicit pinned(std::span<std::byte> memory) noexcept : memory_(memory) {}
+  pinned(const pinned&) = delete;
+  pinned& operator=(const pinned&) = delete;
+  ~pinned() {
+    for (std::size_t at = 0; at < pinned_bytes_; at += pinned_piece_bytes) {
+      (void)cuda::code_of(cudaHostUnregister(memory_.data() + at));
+    }
+  }
+
+  boost::system::error_code pin() noexcept {
+    while (pinned_bytes_ < memory_.size()) {
+      const std::size_t bytes = std::min(memory_.size() - pinned_bytes_, pinned_piece_bytes);
+      auto failed = cuda::code_of(
+          cudaHostRegister(memory_.data() + pinned_bytes_, bytes, cudaHostRegisterDefault));
+      if (failed) return failed;
+      pinned_bytes_ += bytes;
+    }
+    return {};
+  }
+
+ private:
+  const std::span<std::byte> memory_;
+  std::size_t pinned_bytes_ = 0;
+};
+
+class cuda_backend final : public backend {
+ public:
+  explicit cuda_backend(int index) noexcept : index_(index) {}
+
+  layout_rules rules() const noexcept override {
+    layout_rules rules;
+    rules.tensor_alignment = tensor_alignment;
+    return rules;
+  }
+
+  result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
+    // One of the library's own threads, which has no device of its own.
+    if (auto failed = cuda::code_of(cudaSetDevice(index_))) return fault{failed, name_of(index_)};
+    std::size_t free_bytes = 0;
+    std::size_t total_bytes = 0;
+    if (auto failed = cuda::code_of(cudaMemGetInfo(&free_bytes, &total_bytes))) {
+      return fault{failed, name_of(index_)};
+    }
+    const std::string needed = "the tensors need " + grouped(bytes) + " bytes, " + name_of(index_) +
+                               " has " + grouped(free_bytes) + " of " + grouped(total_bytes) +
+                               " free";
+    if (bytes > free_bytes) return fault{errc::memory_exceeded, "", needed};
+
+    void* memory = nullptr;
+    const cudaError_t said = cudaMalloc(&memory, bytes);
+    const auto failed = cuda::code_of(said);
+    // Free memory may be in pieces, or gone since it was counted.
+    if (said == cudaErrorMemoryAllocation) {
+      return fault{errc::memory_exceeded, "", needed + ": " + failed.message()};
+    }
+    if (failed) return fault{failed, name_of(index_)};
+    return own(memory);
+  }
+
+  result<void> attach(boost::asio::io_context& loop, std::span<std::byte> slots) override {
+    const auto count = cuda::count_devices();
+    if (!count) {
+      return fault{count.error().code, name_of(index_), "no CUDA device: " + count.error().cause};
+    }
+    if (index_ < 0 || index_ >= *count) {
+      return fault{errc::device_unavailable, name_of(index_),
+                   "no CUDA device " + std::to_string(index_) + ": there " +
+                       (*count == 1 ? "is 1" : "are " + std::to_string(*count)) +
+                       ", counted from 0"};
+    }
+    // The engine thread belongs to the loader, so its device is set once.
+    if (auto failed = cuda::code_of(cudaSetDevice(index_))) return fault{failed, name_of(index_)};
+    slots_.emplace(slots);
+    if (auto failed = slots_->pin()) {
+      slots_.reset();
+      return fault{failed, name_of(index_) + ": pinning the slots"};
+    }
+    copies_.emplace(loop);
+    if (auto failed = copies_->open()) {
+      detach();
+      return fault{failed, name_of(index_)};
+    }
+    return {};
+  }
+
+  void start(copy_operation& op) override { copies_->start(op); }
+
+  void detach() noexcept override {
+    copies_.reset();
+    slots_.reset();
+  }
+
+ private:
+  result<std::shared_ptr<arena>> own(void* memory) {
+    try {
+      return std::shared_ptr<arena>(std::make_shared<cuda_arena>(memory, index_));
+    } catch (const std::bad_alloc&) {
+      (void)cuda::code_of(cudaFree(memory));
+      throw;
+    }
+  }
+
+  const int index_;
+  // In the engine thread only.
+  std::optional<pinned> slots_;
+  std::optional<cuda::copier> copies_;
+};
+
+}  // namespace
+
+device cuda_device(int index) noexcept {
+  return {device_kind::cuda, index, [](int which) -> std::unique_ptr<backend> {
+            return std::make_unique<cuda_backend>(which);
+          }};
+}
+
+void copy_to_host(const tensor& source, std::uint64_t from, std::span<std::byte> into) {
+  assert(source.device().kind() == device_kind::cuda);
+  assert(from <= source.bytes() && into.size() <= source.bytes() - from);
+  if (into.empty()) return;
+  const device on = source.device();
+  boost::system::error_code failed;
+  const auto copy = [&] {
+    failed = cuda::code_of(cudaMemcpy(into.data(), static_cast<std::byte*>(source.data()) + from,
+                                      into.size(), cudaMemcpyDeviceToHost));
+  };
+  if (auto no_device = cuda::on_device(on.index(), copy)) failed = no_device;
+  if (failed) throw error(failed, on.name() + ": copying to the host", {});
+}
+
+}  // namespace ringload::inline v0
