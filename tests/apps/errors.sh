@@ -48,7 +48,7 @@ fails "$work/sharded" '00002'
 
 # What the library refuses.
 for options in '--slots 0' '--slots 1025' '--slot-bytes 3M' '--slot-bytes 1K' '--copy-threads 0' \
-  '--reader-threads 65' '--device cuda'; do
+  '--reader-threads 65' '--device cuda:1023'; do
   # shellcheck disable=SC2086
   expect 1 "$ringload" load "$work/good.safetensors" $options
   complains '^ringload: error: '

@@ -13,10 +13,10 @@ namespace ringload::testing {
 
 class temporary_folder {
  public:
-  temporary_folder() {
-    const char* base = std::getenv("TMPDIR");
-    std::string name = base != nullptr && *base != '\0' ? base : "/tmp";
-    name += "/ringload-XXXXXX";
+  temporary_folder() : temporary_folder(usual_place()) {}
+  // In a folder of one's choice: `/tmp` may be in memory, the build tree is on a drive.
+  explicit temporary_folder(const std::filesystem::path& base) {
+    std::string name = (base / "ringload-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp fails: " + name);
     // Without symlinks of its own, so that a test can compare paths as text.
     path_ = std::filesystem::canonical(name);
@@ -31,6 +31,11 @@ class temporary_folder {
   const std::filesystem::path& path() const noexcept { return path_; }
 
  private:
+  static std::filesystem::path usual_place() {
+    const char* base = std::getenv("TMPDIR");
+    return base != nullptr && *base != '\0' ? base : "/tmp";
+  }
+
   std::filesystem::path path_;
 };
 

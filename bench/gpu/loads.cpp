@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Whole loads into the device, from the file to the last tensor: cold, warm, with several limits,
+// and into the host's memory beside it.
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <boost/asio/use_future.hpp>
+#include <filesystem>
+#include <ringload/cuda.hpp>
+#include <ringload/ringload.hpp>
+
+#include "gpu.hpp"
+
+namespace ringload::bench {
+
+namespace {
+
+constexpr unsigned runs = 3;
+
+struct setting {
+  std::uint32_t slots;
+  std::uint64_t slot_bytes;
+  std::uint64_t bytes_in_flight;
+};
+
+constexpr setting settings[] = {
+    {16, 2 * mib, 16 * mib},  // What limits begin with.
+    {32, 2 * mib, 32 * mib}, {16, 4 * mib, 32 * mib},
+    {16, 8 * mib, 64 * mib}, {128, 1 * mib, 64 * mib},
+};
+
+void make_cold(const catalog& what) {
+  for (const file_info& each : what.files) {
+    const int fd = ::open(each.path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) continue;
+    (void)::fsync(fd);
+    (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    ::close(fd);
+  }
+}
+
+void measure(const std::string& path, const catalog& what, device target, const setting& with,
+             bool warm) {
+  limits within;
+  within.slots = with.slots;
+  within.slot_bytes = with.slot_bytes;
+  within.bytes_in_flight = with.bytes_in_flight;
+  within.copy_threads = 8;
+  loader from(target, within);
+  load_stats last;
+  std::vector<double> seconds;
+  for (unsigned run = 0; run <= runs; ++run) {
+    if (!warm) make_cold(what);
+    const model loaded = from.load_async(path, boost::asio::use_future).get();
+    last = loaded.stats();
+    if (run > 0) seconds.push_back(last.seconds);
+  }
+  const std::string name = std::filesystem::path(path).filename().string();
+  print_row(fmt::format("{} to {}, {}, {} slots of {} MiB", name, target.name(),
+                        warm ? "warm" : "cold", with.slots, with.slot_bytes / mib),
+            warm ? ">= 0.85 of the copies" : ">= 0.95 of the disk",
+            fmt::format("{} {:.3f} s", rate(what.bytes(), median(seconds)), median(seconds)));
+  print_row("  opening, waiting for the device (summed over slots)", "",
+            fmt::format("{:.3f} s, {:.3f} s", last.seconds_opening, last.seconds_device_wait));
+}
+
+}  // namespace
+
+void measure_loads(std::span<const std::string> paths) {
+  for (const std::string& path : paths) {
+    const catalog what = read_catalog(path);
+    for (const bool warm : {false, true}) {
+      for (const setting& each : settings) measure(path, what, cuda_device(0), each, warm);
+      measure(path, what, host(), settings[0], warm);
+    }
+  }
+}
+
+}  // namespace ringload::bench

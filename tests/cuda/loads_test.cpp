@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Loads through the public face end with the file's bytes on the device. Runs on the stand-in, and
+// on a GPU where there is one.
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/use_future.hpp>
+#include <future>
+#include <vector>
+
+#include "cuda/on_device.hpp"
+#include "support/skip.hpp"
+#include "support/small_limits.hpp"
+#include "support/waiting.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+using boost::asio::use_future;
+
+namespace {
+
+bool has_device() {
+  std::string why;
+  if (cuda_device_count(&why) > 0) return true;
+  skip("no CUDA device: " + why);
+  return false;
+}
+
+std::vector<made_tensor> odd_tensors() {
+  std::vector<made_tensor> all = {f32("weights", 70'001), {"none", 0}, {"one", 1}, {"odd", 777}};
+  for (unsigned i = 0; i < 40; ++i) {
+    all.push_back({"t" + std::to_string(i), 1 + std::uint64_t{i} * i * 97});
+  }
+  all.push_back({"last", 300'000});
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("cuda: tensors of any size and place in the file land as they are") {
+  if (!has_device()) return;
+  for (const auto engine : {read_engine::automatic, read_engine::threads}) {
+    loader with(last_cuda_device(), small_limits(4, engine));
+    for (const std::size_t spaces : {0U, 1U, 100U, 4000U}) {
+      const made_file file(odd_tensors(), spaces);
+      for (const auto route : {read_route::automatic, read_route::buffered}) {
+        const model loaded = get(with.load_async(file.name(), by(route), use_future));
+        CHECK(first_difference_on_device(loaded) == "");
+        CHECK(loaded.stats().bytes_straight == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("cuda: tensors of a multiple of 256 bytes and of none are the same") {
+  if (!has_device()) return;
+  loader with(last_cuda_device(), small_limits());
+  const made_file file(equal_tensors(600, 1024));
+  CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
+  const made_file nothing(std::vector<made_tensor>{{"a", 0}, {"b", 0}});
+  const model loaded = get(with.load_async(nothing.name(), use_future));
+  CHECK(loaded.at("b").data() != nullptr);
+  CHECK(loaded.at("b").bytes() == 0);
+  CHECK(first_difference_on_device(loaded) == "");
+}
+
+TEST_CASE("cuda: thousands of small tensors land as they are") {
+  if (!has_device()) return;
+  loader with(last_cuda_device(), small_limits());
+  const made_file file(equal_tensors(3000, 100));
+  CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
+}
+
+TEST_CASE("cuda: slots that are larger than a copy may be") {
+  if (!has_device()) return;
+  limits within = small_limits(2);
+  within.slot_bytes = std::uint64_t{32} << 20;
+  loader with(last_cuda_device(), within);
+  const made_file file(only("large", std::uint64_t{40} << 20));
+  CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
+}
+
+TEST_CASE("cuda: loads side by side share the slots and keep their bytes apart") {
+  if (!has_device()) return;
+  loader with(last_cuda_device(), small_limits(3));
+  const made_file file(odd_tensors());
+  const made_file other(made_file::as_it_is::text,
+                        checkpoint_text(equal_tensors(9, 100'000), 5, 77));
+  std::vector<std::future<model>> loads;
+  for (int i = 0; i < 6; ++i) {
+    loads.push_back(with.load_async((i % 2 == 0 ? file : other).name(), use_future));
+  }
+  for (auto& each : loads) CHECK(first_difference_on_device(get(std::move(each))) == "");
+}
+
+TEST_CASE("cuda: a tensor that is awaited is there when it is given") {
+  if (!has_device()) return;
+  loader with(last_cuda_device(), small_limits(2));
+  const made_file file(equal_tensors(20, 100'000));
+  loading load = get(with.start_async(file.name(), use_future));
+  const catalog& in = load.catalog();
+  const tensor last = get(load.tensor_async("t19", use_future));
+  CHECK(difference_on_device(last, in.tensors[19], in) == "");
+  std::size_t count = 0;
+  for (auto next = get(load.next_async(use_future)); next;
+       next = get(load.next_async(use_future))) {
+    count += 1;
+    const auto at = std::stoul(std::string(next->name().substr(1)));
+    CHECK(difference_on_device(*next, in.tensors[at], in) == "");
+  }
+  CHECK(count == 20);
+  CHECK(first_difference_on_device(get(load.finish_async(use_future))) == "");
+}
+
+TEST_CASE("cuda: part of a tensor can be read back") {
+  if (!has_device()) return;
+  loader with(last_cuda_device(), small_limits());
+  const made_file file(only("a", 1000));
+  const model loaded = get(with.load_async(file.name(), use_future));
+  const std::string whole = bytes_on_device(loaded.at("a"));
+  std::string part(10, '\0');
+  copy_to_host(loaded.at("a"), 990, std::as_writable_bytes(std::span(part)));
+  CHECK(part == whole.substr(990));
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The host as a device that knows how many loads have memory of it.
+
+#include <atomic>
+#include <memory>
+#include <ringload/device.hpp>
+#include <utility>
+
+#include "device/backend.hpp"
+
+namespace ringload::testing {
+
+inline std::atomic<int> arenas_taken = 0;
+
+class counted_arena final : public arena {
+ public:
+  explicit counted_arena(std::shared_ptr<arena> real) : real_(std::move(real)) { ++arenas_taken; }
+  counted_arena(const counted_arena&) = delete;
+  counted_arena& operator=(const counted_arena&) = delete;
+  ~counted_arena() override { --arenas_taken; }
+
+  std::byte* data() const noexcept override { return real_->data(); }
+
+ private:
+  const std::shared_ptr<arena> real_;
+};
+
+class counted_backend final : public backend {
+ public:
+  layout_rules rules() const noexcept override { return real_->rules(); }
+  result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
+    auto real = real_->allocate(bytes);
+    if (!real) return real.error();
+    return std::shared_ptr<arena>(std::make_shared<counted_arena>(std::move(*real)));
+  }
+  result<void> attach(boost::asio::io_context& loop, std::span<std::byte> slots) override {
+    return real_->attach(loop, slots);
+  }
+  void start(copy_operation& op) override { real_->start(op); }
+  void detach() noexcept override { real_->detach(); }
+
+ private:
+  const std::unique_ptr<backend> real_ = host().maker()(0);
+};
+
+inline device counted_host() noexcept {
+  return {device_kind::host, 0,
+          [](int) -> std::unique_ptr<backend> { return std::make_unique<counted_backend>(); }};
+}
+
+}  // namespace ringload::testing

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What stands behind the stand-in's functions: what was made, counted and ordered to fail.
+
+#include <cuda_runtime_api.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "support/fake_cudart/device.hpp"
+
+struct CUstream_st {
+  std::shared_ptr<ringload::testing::fake_cudart::stream_state> state;
+};
+
+struct CUevent_st {
+  std::shared_ptr<ringload::testing::fake_cudart::event_state> state;
+};
+
+namespace ringload::testing::fake_cudart {
+
+struct failure {
+  unsigned calls_left;
+  cudaError_t with;
+};
+
+struct runtime {
+  device_side device;
+
+  // Guarded by device.mutex.
+  std::map<std::string, unsigned> counts;
+  std::map<std::string, failure> failures;
+  std::set<CUstream_st*> streams;
+  std::set<CUevent_st*> events;
+  cudaError_t count_says = cudaSuccess;
+  int driver_version = 13000;
+};
+
+runtime& the();
+
+// What the runtime keeps for each thread.
+extern thread_local int current_device;
+extern thread_local cudaError_t last_error;
+
+// One call of the runtime, from its beginning to its end.
+class call {
+ public:
+  explicit call(const char* name);
+  ~call() { the().device.changed.notify_all(); }
+
+  bool failed() const noexcept { return failed_ != cudaSuccess; }
+
+  // The answer, or the failure that was ordered.
+  cudaError_t says(cudaError_t answer = cudaSuccess) const noexcept;
+
+  void complain(const std::string& what) const { the().device.complain(name_ + ": " + what); }
+
+  // Whether it is a stream that this thread may use now.
+  bool may_use(CUstream_st* stream) const;
+
+  std::unique_lock<std::mutex> lock;
+
+ private:
+  std::string name_;
+  cudaError_t failed_ = cudaSuccess;
+};
+
+}  // namespace ringload::testing::fake_cudart

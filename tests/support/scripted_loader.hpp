@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A loader whose reads follow a script.
+
+#include <boost/asio/async_result.hpp>
+#include <future>
+#include <memory>
+#include <ringload/loader.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "support/scripted_reader.hpp"
+#include "support/waiting.hpp"
+
+namespace ringload::testing {
+
+class scripted_loader {
+ public:
+  explicit scripted_loader(read_script& script, const limits& within = {}, device on = host())
+      : script_(script), engine_(detail::engine::make(on, within, script.wrapper())) {
+    script.runs_in(engine_->loop);
+  }
+  scripted_loader(const scripted_loader&) = delete;
+  scripted_loader& operator=(const scripted_loader&) = delete;
+  // Whatever a failed test has left held is let go, so that it fails and does not hang.
+  ~scripted_loader() {
+    script_.release_all();
+    engine_->close();
+  }
+
+  template <class CompletionToken>
+  auto load_async(std::string_view source, load_options options, CompletionToken&& token) {
+    return boost::asio::async_initiate<CompletionToken, detail::model_signature>(
+        detail::initiate_load(engine_), token, std::string(source), options);
+  }
+  template <class CompletionToken>
+  auto start_async(std::string_view source, load_options options, CompletionToken&& token) {
+    return boost::asio::async_initiate<CompletionToken, detail::loading_signature>(
+        detail::initiate_start(engine_), token, std::string(source), options);
+  }
+
+  load_stats stats() const {
+    load_stats s;
+    engine_->fill(s);
+    return s;
+  }
+
+  // Comes back when the engine has heard all that it was told before.
+  void settle() {
+    const auto heard = std::make_shared<std::promise<void>>();
+    if (engine_->post([heard] { heard->set_value(); })) get(heard->get_future());
+  }
+
+  // What the destructor of a loader does, without letting go of anything first.
+  void close() { engine_->close(); }
+
+ private:
+  read_script& script_;
+  const std::shared_ptr<detail::engine> engine_;
+};
+
+}  // namespace ringload::testing

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Lets the kernel refuse a system call with an error of our choice, as the filters of containers
+// do. All threads of the process are affected, and those that they start later; it cannot be taken
+// back, so it is for a child process or for an executable of its own.
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <system_error>
+#include <vector>
+
+namespace ringload::testing {
+
+inline void refuse_calls(std::initializer_list<long> numbers, int error_number) {
+  std::vector<::sock_filter> program;
+  program.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+  for (const long number : numbers) {
+    // One of these calls: on to the next line. Another one: over it.
+    program.push_back(
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0, 1));
+    program.push_back(
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(error_number)));
+  }
+  program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  ::sock_fprog filter = {};
+  filter.len = static_cast<unsigned short>(program.size());
+  filter.filter = program.data();
+
+  // Without it only root may install a filter.
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    throw std::system_error(errno, std::generic_category(), "PR_SET_NO_NEW_PRIVS");
+  }
+  const long refused =
+      ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter);
+  if (refused != 0) {
+    // A positive number is a thread that has a filter of its own.
+    throw std::system_error(refused < 0 ? errno : EBUSY, std::generic_category(), "seccomp");
+  }
+}
+
+// From here on no io_uring can be made: EPERM is what containers say, ENOSYS an old kernel.
+inline void refuse_io_uring(int error_number) { refuse_calls({SYS_io_uring_setup}, error_number); }
+
+}  // namespace ringload::testing

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Waits with an end: what never comes fails the test that waits for it.
+
+#include <boost/asio/error.hpp>
+#include <chrono>
+#include <future>
+#include <optional>
+#include <ringload/error.hpp>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#if defined(__SANITIZE_THREAD__)
+// The count of an exception_ptr lives in libstdc++.so, which ThreadSanitizer does not see into. So
+// it takes the last owner, who destroys the exception, to race with all who looked at it before.
+extern "C" __attribute__((used)) inline const char* __tsan_default_suppressions() {
+  return "race:std::__exception_ptr::exception_ptr::_M_release\n";
+}
+#endif
+
+namespace ringload::testing {
+
+inline constexpr std::chrono::seconds patience{60};
+
+template <class T>
+T get(std::future<T> from) {
+  if (from.wait_for(patience) != std::future_status::ready) {
+    throw std::runtime_error("it does not complete");
+  }
+  return from.get();
+}
+
+template <class T>
+bool ready(const std::future<T>& one) {
+  return one.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+// The error that it completes with; empty if it succeeds.
+template <class T>
+std::optional<error> failure_of(std::future<T> from) {
+  try {
+    get(std::move(from));
+  } catch (const error& e) {
+    return e;
+  }
+  return std::nullopt;
+}
+
+template <class T>
+boost::system::error_code code_of(std::future<T> from) {
+  const auto failed = failure_of(std::move(from));
+  return failed ? failed->code() : boost::system::error_code();
+}
+
+inline boost::system::error_code code_of(const std::exception_ptr& failure) {
+  if (!failure) return {};
+  try {
+    std::rethrow_exception(failure);
+  } catch (const boost::system::system_error& e) {
+    return e.code();
+  }
+}
+
+inline bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace ringload::testing
