@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "answer.hpp"
+
+#include <algorithm>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "page.hpp"
+
+namespace ringload::server {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+namespace json = boost::json;
+
+namespace {
+
+constexpr unsigned json_depth_max = 4;
+
+std::string_view view(boost::beast::string_view text) { return {text.data(), text.size()}; }
+
+response with_body(http::status status, std::string_view type, std::string body) {
+  response out(status, 11);
+  out.set(http::field::content_type, boost::beast::string_view(type.data(), type.size()));
+  // Also for answers that a browser might take for something else.
+  out.set("X-Content-Type-Options", "nosniff");
+  out.set(http::field::cache_control, "no-store");
+  out.body() = std::move(body);
+  return out;
+}
+
+response in_json(http::status status, const json::object& body) {
+  return with_body(status, "application/json", json_text(body));
+}
+
+response not_allowed(std::string_view methods) {
+  response out = problem(http::status::method_not_allowed, "this path takes other methods");
+  out.set(http::field::allow, boost::beast::string_view(methods.data(), methods.size()));
+  return out;
+}
+
+bool reads(const request& asked) {
+  return asked.method() == http::verb::get || asked.method() == http::verb::head;
+}
+
+response list_models(const services& with) {
+  json::object out;
+  json::array& list = out["models"].emplace_array();
+  for (const auto& [id, of] : with.loads.all()) list.push_back(describe(*of));
+  return in_json(http::status::ok, out);
+}
+
+// What POST /models asks for, or why it cannot be done.
+struct load_wish {
+  std::string id;  // May be empty.
+  std::string source;
+};
+
+std::variant<load_wish, response> parse_wish(const request& asked) {
+  // A page of another site can send a form, but not this type without asking us first.
+  if (!accepts(view(asked[http::field::content_type]), "application/json")) {
+    return problem(http::status::unsupported_media_type, "the body must be application/json");
+  }
+  json::parse_options options;
+  options.max_depth = json_depth_max;
+  json::error_code failed;
+  const json::value body = json::parse(asked.body(), failed, {}, options);
+  const json::object* fields = failed ? nullptr : body.if_object();
+  const json::value* source = fields != nullptr ? fields->if_contains("source") : nullptr;
+  if (source == nullptr || !source->is_string()) {
+    return problem(http::status::bad_request, "the body must be {\"source\": \"...\"}");
+  }
+  load_wish out;
+  out.source = source->get_string().c_str();
+  // A NUL inside: the rest would be lost on the way.
+  if (out.source.size() != source->get_string().size()) {
+    return problem(http::status::bad_request, "the source holds a NUL");
+  }
+  if (const json::value* id = fields->if_contains("id")) {
+    if (!id->is_string() || !is_model_id(std::string_view(id->get_string()))) {
+      return problem(http::status::bad_request,
+                     "an id is 1 to 64 letters, digits, dots, dashes and underscores");
+    }
+    out.id = id->get_string().c_str();
+  }
+  return out;
+}
+
+response start_load(const services& with, const request& asked) {
+  auto parsed = parse_wish(asked);
+  if (response* refused = std::get_if<response>(&parsed)) return std::move(*refused);
+  load_wish& wish = std::get<load_wish>(parsed);
+
+  auto source = with.allowed.resolve(wish.source);
+  if (!source) {
+    return problem(http::status::forbidden, "no such source beneath the folders that are served");
+  }
+  if (wish.id.empty()) wish.id = with.loads.free_id();
+  switch (with.loads.start(wish.id, std::move(*source))) {
+    case start_result::started: break;
+    case start_result::too_many_models:
+      return problem(http::status::service_unavailable, "there are too many models: remove one");
+    case start_result::too_many_loads: {
+      response busy = problem(http::status::service_unavailable, "too many loads are under way");
+      busy.set(http::field::retry_after, "1");
+      return busy;
+    }
+    case start_result::closing:
+      return problem(http::status::service_unavailable, "the server is shutting down");
+  }
+  response out = in_json(http::status::accepted, describe(*with.loads.find(wish.id)));
+  out.set(http::field::location, "/models/" + wish.id);
+  return out;
+}
+
+response remove_model(const services& with, const std::string& id) {
+  switch (with.loads.remove(id)) {
+    case remove_result::absent: break;
+    case remove_result::cancelling:
+      return in_json(http::status::accepted, describe(*with.loads.find(id)));
+    case remove_result::removed: return response(http::status::no_content, 11);
+  }
+  return problem(http::status::not_found, "no such model");
+}
+
+response nothing_known(const entry& of) {
+  if (of.latest->state != load_state::opening) {
+    return problem(http::status::conflict, "nothing of this model is loaded or being loaded");
+  }
+  response out = problem(http::status::service_unavailable, "the model is being opened");
+  out.set(http::field::retry_after, "1");
+  return out;
+}
+
+response list_tensors(const entry& of, const target& where) {
+  const catalog* known = of.catalog();
+  if (known == nullptr) {
+    return nothing_known(of);
+  }
+  const auto offset = number_in(where, "offset", 0);
+  const auto limit = number_in(where, "limit", listed_tensors);
+  if (!offset || !limit) {
+    return problem(http::status::bad_request, "offset and limit must be numbers");
+  }
+  return in_json(http::status::ok,
+                 describe(*known, {*offset, std::min(*limit, listed_tensors_max)}));
+}
+
+// The tensor, as soon as its bytes have landed. Empty: they have not in time, or the load ended.
+asio::awaitable<tensor> landed_tensor(std::shared_ptr<entry> of, std::string name,
+                                      std::chrono::seconds wait) {
+  using namespace asio::experimental::awaitable_operators;
+  tensor out;
+  if (of->served) {
+    out = of->served->loaded.find(name);
+    co_return out;
+  }
+  const std::shared_ptr<attempt> from = of->latest;
+  if (from->state != load_state::loading) co_return out;
+  auto executor = co_await asio::this_coro::executor;
+  asio::steady_timer timer(executor, wait);
+  try {
+    // Awaiting it moves its reads to the front. The loser of the two is cancelled: for the tensor
+    // that ends our wait, and not the load.
+    auto race =
+        from->load.tensor_async(name, asio::use_awaitable) || timer.async_wait(asio::use_awaitable);
+    auto first = co_await std::move(race);
+    if (first.index() == 0) out = std::get<0>(std::move(first));
+  } catch (const boost::system::system_error&) {
+    // What became of the load is told by the model itself.
+  }
+  co_return out;
+}
+
+reply bytes_of(tensor bytes, const request& asked) {
+  reply out;
+  const range_answer wanted = parse_range(view(asked[http::field::range]), bytes.bytes());
+  if (wanted.kind == range_kind::outside) {
+    out.head =
+        problem(http::status::range_not_satisfiable, "no byte of the tensor is in the range");
+    out.head.set(http::field::content_range, "bytes */" + std::to_string(bytes.bytes()));
+    return out;
+  }
+  const bool part = wanted.kind == range_kind::part;
+  out.head = with_body(part ? http::status::partial_content : http::status::ok,
+                       "application/octet-stream", {});
+  out.head.set(http::field::accept_ranges, "bytes");
+  out.head.set("X-Tensor-Dtype", std::string(name(bytes.dtype())));
+  if (part) {
+    out.head.set(http::field::content_range, "bytes " + std::to_string(wanted.bytes.begin) + "-" +
+                                                 std::to_string(wanted.bytes.end - 1) + "/" +
+                                                 std::to_string(bytes.bytes()));
+  }
+  out.bytes = std::move(bytes);
+  out.range = wanted.bytes;
+  return out;
+}
+
+asio::awaitable<reply> tensor_answer(const services& with, std::shared_ptr<entry> of,
+                                     std::string name, const request& asked) {
+  reply out;
+  const catalog* known = of->catalog();
+  if (known == nullptr) {
+    out.head = nothing_known(*of);
+    co_return out;
+  }
+  const auto info = std::ranges::find(known->tensors, name, &tensor_info::name);
+  if (info == known->tensors.end()) {
+    out.head = problem(http::status::not_found, "no such tensor");
+    co_return out;
+  }
+  if (!accepts(view(asked[http::field::accept]), "application/octet-stream")) {
+    out.head = in_json(http::status::ok, describe(*info));
+    co_return out;
+  }
+  auto bytes = co_await landed_tensor(std::move(of), std::move(name), with.how.timeout);
+  if (bytes) {
+    out = bytes_of(std::move(bytes), asked);
+  } else {
+    out.head = problem(http::status::service_unavailable, "the tensor has not landed");
+    out.head.set(http::field::retry_after, "1");
+  }
+  co_return out;
+}
+
+// Everything but a single tensor, which may have to be waited for.
+reply answer_at_once(const services& with, const request& asked, const target& where) {
+  reply out;
+  const std::string first = where.parts.empty() ? std::string() : where.parts[0];
+  const std::size_t depth = where.parts.size();
+  if (depth <= 1 && (first.empty() || first == "health" || first == "metrics")) {
+    if (!reads(asked)) {
+      out.head = not_allowed("GET, HEAD");
+    } else if (first.empty()) {
+      out.head = with_body(http::status::ok, "text/html; charset=utf-8", std::string(page));
+      out.head.set("Content-Security-Policy", std::string(page_policy));
+    } else if (first == "health") {
+      out.head = in_json(http::status::ok, {{"status", "ok"}});
+    } else {
+      out.head = with_body(http::status::ok, "text/plain; version=0.0.4; charset=utf-8",
+                           metrics_text(with.loads, with.counted));
+    }
+    return out;
+  }
+  if (first != "models" || (depth == 3 && where.parts[2] != "tensors") || depth > 3) {
+    out.head = problem(http::status::not_found, "no such path");
+    return out;
+  }
+  if (depth == 1) {
+    const bool starts = asked.method() == http::verb::post;
+    out.head = starts         ? start_load(with, asked)
+               : reads(asked) ? list_models(with)
+                              : not_allowed("GET, HEAD, POST");
+    return out;
+  }
+  if (depth == 2 && asked.method() == http::verb::delete_) {
+    out.head = remove_model(with, where.parts[1]);
+    return out;
+  }
+  if (!reads(asked)) {
+    out.head = not_allowed(depth == 2 ? "GET, HEAD, DELETE" : "GET, HEAD");
+    return out;
+  }
+  const std::shared_ptr<entry> of = with.loads.find(where.parts[1]);
+  if (!of) {
+    out.head = problem(http::status::not_found, "no such model");
+  } else if (depth == 3) {
+    out.head = list_tensors(*of, where);
+  } else if (accepts(view(asked[http::field::accept]), "text/event-stream")) {
+    out.head = with_body(http::status::ok, "text/event-stream", {});
+    out.events = of;
+  } else {
+    out.head = in_json(http::status::ok, describe(*of));
+  }
+  return out;
+}
+
+}  // namespace
+
+response problem(http::status status, std::string_view words) {
+  json::object body;
+  body["error"] = std::string(words);
+  return in_json(status, body);
+}
+
+asio::awaitable<reply> answer(const services& with, const request& asked) {
+  reply out;
+  const auto where = parse_target(view(asked.target()));
+  if (!where) {
+    out.head = problem(http::status::bad_request, "the path is malformed");
+    co_return out;
+  }
+  // On loopback the clients are programs of this machine, a browser among them: a page that made
+  // its own name point here shall not become one of them.
+  const std::string_view host = view(asked[http::field::host]);
+  if (is_loopback_host(with.how.address) && !host.empty() && !is_loopback_host(host)) {
+    out.head = problem(http::status::misdirected_request, "this server is called localhost");
+    co_return out;
+  }
+  const bool one_tensor =
+      where->parts.size() == 4 && where->parts[0] == "models" && where->parts[2] == "tensors";
+  if (!one_tensor) {
+    out = answer_at_once(with, asked, *where);
+    co_return out;
+  }
+  const std::shared_ptr<entry> of = with.loads.find(where->parts[1]);
+  if (!reads(asked)) {
+    out.head = not_allowed("GET, HEAD");
+  } else if (!of) {
+    out.head = problem(http::status::not_found, "no such model");
+  } else {
+    auto found = co_await tensor_answer(with, of, where->parts[3], asked);
+    out = std::move(found);
+  }
+  co_return out;
+}
+
+}  // namespace ringload::server

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "describe.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/string.hpp>
+#include <iterator>
+#include <string_view>
+
+namespace ringload::server {
+
+namespace json = boost::json;
+
+namespace {
+
+// The length of the UTF-8 sequence that `text` begins with, by the ranges of RFC 3629; 0 if it
+// begins with none.
+std::size_t sequence_length(std::string_view text) {
+  const auto at = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned lead = at(0);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead < 0xc2   ? 0
+                             : lead < 0xe0 ? 2
+                             : lead < 0xf0 ? 3
+                             : lead < 0xf5 ? 4
+                                           : 0;
+  if (length == 0 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((at(i) & 0xc0) != 0x80) return 0;
+  }
+  const unsigned second = at(1);
+  const bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
+  const bool no_character = (lead == 0xed && second > 0x9f) || (lead == 0xf4 && second > 0x8f);
+  return overlong || no_character ? 0 : length;
+}
+
+json::string utf8(std::string_view text) {
+  json::string out;
+  while (!text.empty()) {
+    const std::size_t length = sequence_length(text);
+    if (length == 0) {
+      out.append("\xef\xbf\xbd");
+    } else {
+      out.append(text.substr(0, length));
+    }
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return out;
+}
+
+}  // namespace
+
+json::object describe(const entry& of) {
+  const attempt& last = *of.latest;
+  const load_stats stats = last.progress();
+  json::object out;
+  out["id"] = of.id;
+  out["state"] = std::string(name(last.state));
+  out["source"] = utf8(last.source);
+  out["serving"] = of.served ? json::value(utf8(of.served->source)) : json::value();
+  out["next"] = of.next_source.empty() ? json::value() : json::value(utf8(of.next_source));
+  out["bytes"] = stats.bytes;
+  out["bytes_total"] = stats.bytes_total;
+  out["tensors"] = stats.tensors;
+  out["tensors_total"] = stats.tensors_total;
+  out["seconds"] = stats.seconds;
+  const double bytes = static_cast<double>(stats.bytes);
+  out["gb_per_s"] = stats.seconds > 0 ? bytes / 1e9 / stats.seconds : 0.0;
+  if (!last.problem.empty()) out["error"] = utf8(last.problem);
+  return out;
+}
+
+json::object describe(const tensor_info& of) {
+  json::object out;
+  out["name"] = utf8(of.name);
+  out["dtype"] = std::string(name(of.dtype));
+  out["shape"] = json::array(of.shape.begin(), of.shape.end());
+  out["bytes"] = of.bytes;
+  return out;
+}
+
+json::object describe(const catalog& of, const list_window& window) {
+  json::object out;
+  out["total"] = of.tensors.size();
+  out["offset"] = window.offset;
+  json::array& list = out["tensors"].emplace_array();
+  const std::uint64_t begin = std::min<std::uint64_t>(window.offset, of.tensors.size());
+  const std::uint64_t count = std::min<std::uint64_t>(window.limit, of.tensors.size() - begin);
+  for (std::uint64_t i = begin; i < begin + count; ++i) list.push_back(describe(of.tensors[i]));
+  return out;
+}
+
+std::string metrics_text(const models& of, const counters& counted) {
+  std::string out;
+  auto to = std::back_inserter(out);
+  const auto head = [&to](std::string_view name, std::string_view type, std::string_view help) {
+    fmt::format_to(to, "# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+  };
+
+  std::array<unsigned, 6> states{};
+  for (const auto& [id, one] : of.all()) ++states[static_cast<std::size_t>(one->latest->state)];
+  head("model_server_models", "gauge", "Models by the state of their latest load.");
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    fmt::format_to(to, "model_server_models{{state=\"{}\"}} {}\n", name(load_state(i)), states[i]);
+  }
+  const load_counts& loads = of.counts();
+  head("model_server_loads_total", "counter", "Loads that have ended.");
+  fmt::format_to(to, "model_server_loads_total{{result=\"ready\"}} {}\n", loads.ready);
+  fmt::format_to(to, "model_server_loads_total{{result=\"failed\"}} {}\n", loads.failed);
+  fmt::format_to(to, "model_server_loads_total{{result=\"cancelled\"}} {}\n", loads.cancelled);
+  head("model_server_loaded_bytes_total", "counter", "Tensor bytes of loads that became ready.");
+  fmt::format_to(to, "model_server_loaded_bytes_total {}\n", loads.bytes);
+
+  head("model_server_answers_total", "counter", "Answers to requests.");
+  for (const auto& [code, count] : counted.answers) {
+    fmt::format_to(to, "model_server_answers_total{{code=\"{}\"}} {}\n", code, count);
+  }
+  head("model_server_sent_tensor_bytes_total", "counter", "Tensor bytes sent to clients.");
+  fmt::format_to(to, "model_server_sent_tensor_bytes_total {}\n", counted.tensor_bytes_sent);
+  head("model_server_connections", "gauge", "Clients that are connected.");
+  fmt::format_to(to, "model_server_connections {}\n", counted.connections);
+
+  const load_stats loader = of.loader_stats();
+  head("ringload_engine", "gauge", "1 for the engine that reads.");
+  fmt::format_to(to, "ringload_engine{{engine=\"{}\"}} 1\n",
+                 loader.engine == read_engine::ring ? "ring" : "threads");
+  head("ringload_longest_submit_seconds", "gauge", "The longest submission to the ring.");
+  fmt::format_to(to, "ringload_longest_submit_seconds {:.9f}\n", loader.longest_submit_seconds);
+  return out;
+}
+
+std::string json_text(const json::object& of) { return json::serialize(of) + "\n"; }
+
+}  // namespace ringload::server

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The models in words: JSON for programs and the page, and Prometheus' text for those who watch.
+
+#include <boost/json/object.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <ringload/catalog.hpp>
+#include <string>
+
+#include "models.hpp"
+
+namespace ringload::server {
+
+/// State and progress of one model.
+boost::json::object describe(const entry& of);
+
+/// Name, type, shape and size.
+boost::json::object describe(const tensor_info& of);
+
+struct list_window {
+  std::uint64_t offset = 0;
+  std::uint64_t limit = 0;
+};
+
+/// The tensors from `window.offset` on, at most `window.limit` of them.
+boost::json::object describe(const catalog& of, const list_window& window);
+
+/// What the server itself counts.
+struct counters {
+  std::map<unsigned, std::uint64_t> answers;  // By status code.
+  std::size_t connections = 0;
+  std::uint64_t tensor_bytes_sent = 0;
+};
+
+/// Prometheus' text format, version 0.0.4.
+std::string metrics_text(const models& of, const counters& counted);
+
+/// One line.
+std::string json_text(const boost::json::object& of);
+
+}  // namespace ringload::server

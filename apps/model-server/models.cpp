@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models.hpp"
+
+#include <algorithm>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+namespace ringload::server {
+
+namespace asio = boost::asio;
+
+namespace {
+
+asio::awaitable<void> load_model(loader& with, std::shared_ptr<attempt> into) {
+  const std::string source = into->source;
+  auto started = co_await with.start_async(source);
+  into->load = std::move(started);
+  // The catalog is known, and clients may ask for single tensors from now on.
+  if (into->state == load_state::opening) into->state = load_state::loading;
+  auto loaded = co_await into->load.finish_async();
+  into->loaded = std::move(loaded);
+}
+
+std::string words_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& problem) {
+    return problem.what();
+  }
+}
+
+}  // namespace
+
+std::string_view name(load_state state) noexcept {
+  switch (state) {
+    case load_state::opening: return "opening";
+    case load_state::loading: return "loading";
+    case load_state::cancelling: return "cancelling";
+    case load_state::ready: return "ready";
+    case load_state::failed: return "failed";
+    case load_state::cancelled: return "cancelled";
+  }
+  return "";
+}
+
+bool is_model_id(std::string_view id) noexcept {
+  return !id.empty() && id.size() <= 64 && std::ranges::all_of(id, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_';
+  });
+}
+
+bool attempt::under_way() const noexcept {
+  return state == load_state::opening || state == load_state::loading ||
+         state == load_state::cancelling;
+}
+
+load_stats attempt::progress() const {
+  if (state == load_state::loading) return load.progress();
+  return end;
+}
+
+const ringload::catalog* entry::catalog() const noexcept {
+  if (served) return &served->loaded.catalog();
+  if (latest->state == load_state::loading) return &latest->load.catalog();
+  return nullptr;
+}
+
+models::models(asio::any_io_executor executor, const settings& from)
+    : executor_(std::move(executor)),
+      models_max_(from.models_max),
+      loads_max_(from.loads_max),
+      loader_(host(), from.within) {}
+
+start_result models::start(const std::string& id, std::string source) {
+  if (closing_) return start_result::closing;
+  const auto found = entries_.find(id);
+  if (found != entries_.end() && found->second->latest->under_way()) {
+    // It has its place among the loads already; its successor takes that over.
+    found->second->next_source = std::move(source);
+    found->second->removed = false;
+    stop(*found->second);
+    return start_result::started;
+  }
+  if (loads_ == loads_max_) return start_result::too_many_loads;
+  if (found != entries_.end()) {
+    run(found->second, std::move(source));
+    return start_result::started;
+  }
+  if (entries_.size() == models_max_) return start_result::too_many_models;
+  auto added = std::make_shared<entry>(id);
+  entries_.emplace(id, added);
+  run(added, std::move(source));
+  return start_result::started;
+}
+
+remove_result models::remove(const std::string& id) {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return remove_result::absent;
+  const std::shared_ptr<entry> of = found->second;
+  of->served.reset();
+  of->next_source.clear();
+  of->removed = true;
+  if (of->latest->under_way()) {
+    stop(*of);
+    return remove_result::cancelling;
+  }
+  entries_.erase(found);
+  return remove_result::removed;
+}
+
+std::shared_ptr<entry> models::find(const std::string& id) const {
+  const auto found = entries_.find(id);
+  return found == entries_.end() ? nullptr : found->second;
+}
+
+std::string models::free_id() {
+  std::string id;
+  do {
+    ++last_id_;
+    id = "m" + std::to_string(last_id_);
+  } while (entries_.contains(id));
+  return id;
+}
+
+void models::close(std::function<void()> when_idle) {
+  closing_ = true;
+  when_idle_ = std::move(when_idle);
+  for (const auto& [id, of] : entries_) {
+    of->next_source.clear();
+    stop(*of);
+  }
+}
+
+void models::run(const std::shared_ptr<entry>& of, std::string source) {
+  ++loads_;
+  of->latest = std::make_shared<attempt>(std::move(source));
+  asio::co_spawn(
+      executor_, load_model(loader_, of->latest),
+      asio::bind_cancellation_slot(of->latest->cancel.slot(),
+                                   [this, of](std::exception_ptr failure) { ended(of, failure); }));
+}
+
+void models::ended(const std::shared_ptr<entry>& of, const std::exception_ptr& failure) {
+  attempt& last = *of->latest;
+  // A cancellation may come when the load is done already: the client's last word counts.
+  const bool cancelled = last.state == load_state::cancelling;
+  --loads_;
+  if (cancelled) {
+    last.state = load_state::cancelled;
+    last.loaded = model();
+    ++counts_.cancelled;
+  } else if (failure) {
+    last.state = load_state::failed;
+    last.problem = words_of(failure);
+    ++counts_.failed;
+  } else {
+    last.state = load_state::ready;
+    last.end = last.loaded.stats();
+    // What was served until now goes when the last answer that uses it has gone out.
+    of->served = of->latest;
+    ++counts_.ready;
+    counts_.bytes += last.end.bytes;
+  }
+  last.load = loading();
+
+  if (!of->next_source.empty()) {
+    run(of, std::exchange(of->next_source, std::string()));
+  } else if (of->removed) {
+    entries_.erase(of->id);
+  }
+  if (closing_ && idle()) when_idle_();
+}
+
+void models::stop(const entry& of) {
+  attempt& last = *of.latest;
+  if (last.state != load_state::opening && last.state != load_state::loading) return;
+  last.end = last.progress();
+  last.state = load_state::cancelling;
+  last.cancel.emit(asio::cancellation_type::terminal);
+}
+
+}  // namespace ringload::server

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The models of the server: what is served, what is being loaded, and what follows.
+//
+// Everything here runs on the thread of the one io_context, so nothing is locked. Loads run on the
+// loader's own thread; their coroutines only wait for them.
+//
+//   POST a        ----loading a---- a is served ------------------------------- b is served
+//   POST b, same id                              ----loading b (a is served)----
+//
+// A load that is superseded is cancelled, and its successor begins when it has ended: each id has
+// at most one load under way, so one id never needs more than two models' memory.
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <ringload/loader.hpp>
+#include <string>
+#include <string_view>
+
+#include "settings.hpp"
+
+namespace ringload::server {
+
+enum class load_state : std::uint8_t {
+  opening,     // Its catalog is not known yet.
+  loading,     // Bytes are on their way.
+  cancelling,  // The kernel still has buffers of it.
+  ready,
+  failed,
+  cancelled,
+};
+
+std::string_view name(load_state state) noexcept;
+
+/// One try at loading one checkpoint.
+struct attempt {
+  explicit attempt(std::string from) : source(std::move(from)) {}
+
+  const std::string source;
+  load_state state = load_state::opening;
+  std::string problem;  // Why it failed.
+  boost::asio::cancellation_signal cancel;
+  loading load;    // While it is loading, and when it is cancelled after that.
+  model loaded;    // When it is ready.
+  load_stats end;  // How far it came, when it has ended.
+
+  bool under_way() const noexcept;
+  load_stats progress() const;
+};
+
+struct entry {
+  explicit entry(std::string name) : id(std::move(name)) {}
+
+  const std::string id;
+  std::shared_ptr<attempt> latest;
+  std::shared_ptr<attempt> served;  // The last that became ready. May be `latest`.
+  std::string next_source;          // Loaded when `latest`, which it supersedes, has ended.
+  bool removed = false;             // Goes when `latest` has ended.
+
+  /// What is known of the tensors of the model that is served, else of the one that comes; or null.
+  const ringload::catalog* catalog() const noexcept;
+};
+
+/// 1 to 64 letters, digits, dots, dashes and underscores.
+bool is_model_id(std::string_view id) noexcept;
+
+enum class start_result : std::uint8_t { started, too_many_models, too_many_loads, closing };
+enum class remove_result : std::uint8_t { absent, cancelling, removed };
+
+struct load_counts {
+  std::uint64_t ready = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t cancelled = 0;
+  std::uint64_t bytes = 0;  // Of the loads that became ready.
+};
+
+class models {
+ public:
+  /// Throws `ringload::error`.
+  models(boost::asio::any_io_executor executor, const settings& from);
+
+  /// Begins to load. If a model has the id already, it is served until the new one is ready.
+  start_result start(const std::string& id, std::string source);
+  /// Cancels what is under way, and drops the model. Bytes that are being sent stay till then.
+  remove_result remove(const std::string& id);
+  std::shared_ptr<entry> find(const std::string& id) const;
+  const std::map<std::string, std::shared_ptr<entry>>& all() const noexcept { return entries_; }
+
+  /// An id that no model has.
+  std::string free_id();
+
+  /// Cancels everything, and starts nothing more. Calls `when_idle` each time a load has ended and
+  /// none is left.
+  void close(std::function<void()> when_idle);
+  bool idle() const noexcept { return loads_ == 0; }
+
+  const load_counts& counts() const noexcept { return counts_; }
+  load_stats loader_stats() const { return loader_.stats(); }
+
+ private:
+  void run(const std::shared_ptr<entry>& of, std::string source);
+  void ended(const std::shared_ptr<entry>& of, const std::exception_ptr& failure);
+  static void stop(const entry& of);
+
+  boost::asio::any_io_executor executor_;
+  const std::size_t models_max_;
+  const std::size_t loads_max_;
+  std::map<std::string, std::shared_ptr<entry>> entries_;  // Never more than models_max_.
+  std::size_t loads_ = 0;                                  // Never more than loads_max_.
+  std::uint64_t last_id_ = 0;
+  load_counts counts_;
+  bool closing_ = false;
+  std::function<void()> when_idle_;
+  // Destroyed first: its destructor waits until no load needs anything.
+  loader loader_;
+};
+
+}  // namespace ringload::server

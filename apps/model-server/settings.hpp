@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the command line asks the server to be, and the limits that no client can pass.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <ringload/limits.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ringload::server {
+
+struct settings {
+  // Loopback, because whoever can reach the port can make this process read files and take memory.
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 8080;  // 0: any that is free, which is then printed.
+
+  // Only what lies beneath one of these folders is loaded.
+  std::vector<std::string> roots;
+  bool hub_cache = false;  // And `owner/model[@revision]` of the local Hugging Face cache.
+
+  // Loaded from the start on: id and source.
+  std::vector<std::pair<std::string, std::string>> preload;
+
+  limits within;
+  std::size_t models_max = 16;
+  std::size_t loads_max = 2;  // At once. A load that takes another's place waits for it to end.
+  std::size_t connections_max = 256;
+
+  // For a whole request to come, for a piece of an answer to go, and for a tensor to land.
+  std::chrono::seconds timeout{15};
+};
+
+inline constexpr std::uint32_t header_bytes_max = 8192;
+inline constexpr std::uint64_t body_bytes_max = 65536;
+inline constexpr std::uint64_t listed_tensors_max = 10'000;  // In one answer.
+inline constexpr std::uint64_t listed_tensors = 1000;        // If the client does not say.
+// A piece of a tensor's bytes. Between two pieces other clients get their turn.
+inline constexpr std::size_t piece_bytes = std::size_t{1} << 20;
+inline constexpr auto event_every = std::chrono::milliseconds(200);
+// How long a shutdown waits for answers that are under way.
+inline constexpr auto grace = std::chrono::seconds(5);
+
+}  // namespace ringload::server

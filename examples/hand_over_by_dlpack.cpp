@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Hands tensors to another library without a copy. DLPack fixes the layout of what is handed over;
+// a library that has <dlpack/dlpack.h> casts it to DLManagedTensorVersioned.
+//
+//   hand_over_by_dlpack CHECKPOINT
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <cstddef>
+#include <exception>
+#include <iostream>
+#include <ringload/dlpack.hpp>
+#include <ringload/ringload.hpp>
+#include <string>
+
+namespace asio = boost::asio;
+namespace dlpack = ringload::dlpack;
+
+// Stands for the other library, which knows nothing of ringload. It owns what it is given.
+void take(dlpack::managed_tensor_versioned* given) {
+  const dlpack::tensor& tensor = given->dl_tensor;
+  std::cout << tensor.ndim << " dimensions, " << int{tensor.dtype.bits} << " bits, at "
+            << tensor.data << '\n';
+  given->deleter(given);
+}
+
+asio::awaitable<void> hand_over(ringload::loader& loader, std::string source) {
+  std::size_t taken = 0;
+  ringload::model model = co_await loader.load_async(source);
+  for (const ringload::tensor& tensor : model) {
+    // The tensor's memory stays until the other library calls the deleter.
+    take(ringload::to_dlpack(tensor));
+    ++taken;
+  }
+  std::cout << taken << " tensors taken\n";
+}
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: hand_over_by_dlpack CHECKPOINT\n";
+    return 2;
+  }
+  try {
+    asio::io_context context;
+    ringload::loader loader;
+    asio::co_spawn(context, hand_over(loader, argv[1]), [](std::exception_ptr failure) {
+      if (failure) std::rethrow_exception(failure);
+    });
+    context.run();
+  } catch (const std::exception& failure) {
+    std::cerr << failure.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ringload::testing {
+
+/// The server as a process of its own; killed with the object, if it has not ended.
+class server_process {
+ public:
+  /// Returns when it listens, or has ended without.
+  explicit server_process(std::vector<std::string> arguments);
+  server_process(const server_process&) = delete;
+  server_process& operator=(const server_process&) = delete;
+  ~server_process();
+
+  std::uint16_t port() const noexcept { return port_; }  // 0: it does not listen.
+
+  void signal(int number) const;
+  /// Waits for its end. The exit code, or minus the signal that ended it.
+  int exit_code();
+
+ private:
+  pid_t pid_ = -1;
+  std::uint16_t port_ = 0;
+  int out_ = -1;
+};
+
+}  // namespace ringload::testing

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The server as a process, asked over real sockets. What must happen during a load is asked in one
+// write together with the request that starts it: the load of a gigabyte through one small slot
+// takes longer than the next few answers, on any machine. Nothing here looks at a clock.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <boost/json/parse.hpp>
+
+#include "client.hpp"
+#include "process.hpp"
+#include "support/safetensors_text.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace ringload::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t big_bytes = std::uint64_t{1} << 30;
+
+// Zeros that take no room on the disk, and "tail" behind them.
+void write_big(const fs::path& path) {
+  const std::string size = std::to_string(big_bytes);
+  const std::string head =
+      safetensors_text(header_text({tensor_text("big", "U8", size, 0, big_bytes),
+                                    tensor_text("tail", "U8", "4", big_bytes, big_bytes + 4)}));
+  write_file(path, head);
+  fs::resize_file(path, head.size() + big_bytes);
+  std::ofstream(path, std::ios::binary | std::ios::app) << "tail";
+}
+
+struct served {
+  explicit served(std::vector<std::string> more = {}) : server(arguments(in.path(), more)) {
+    REQUIRE(server.port() != 0);
+  }
+
+  static std::vector<std::string> arguments(const fs::path& root, std::vector<std::string> more) {
+    write_file(root / "one.safetensors", one_tensor_text("a/b", "0123456789"));
+    write_file(root / "two.safetensors", one_tensor_text("a/b", "abcdefghij"));
+    write_file(root / "bad.safetensors", "no checkpoint at all");
+    write_big(root / "big.safetensors");
+    more.insert(more.end(), {"--root", root.string(), "--slots", "1", "--slot-bytes", "65536",
+                             "--bytes-in-flight", "65536"});
+    return more;
+  }
+
+  // The last of its events: what has become of the load.
+  boost::json::value end_of(const std::string& id) const {
+    const response events = client(server.port()).get("/models/" + id, "text/event-stream");
+    REQUIRE(events.result() == http::status::ok);
+    const std::size_t last = events.body().rfind("event: end\ndata: ");
+    REQUIRE(last != std::string::npos);
+    return boost::json::parse(events.body().substr(last + 17));
+  }
+
+  std::string metric(const std::string& name) const {
+    const std::string text = client(server.port()).get("/metrics").body();
+    const std::size_t at = text.find("\n" + name + " ");
+    if (at == std::string::npos) return "none";
+    const std::size_t value = at + name.size() + 2;
+    return text.substr(value, text.find('\n', value) - value);
+  }
+
+  temporary_folder in{fs::current_path()};
+  server_process server;
+};
+
+request post(const std::string& source, const std::string& id) {
+  return make_request(http::verb::post, "/models",
+                      R"({"source":")" + source + R"(","id":")" + id + "\"}");
+}
+
+std::string text_in(const boost::json::value& of, const char* field) {
+  return of.at(field).as_string().c_str();
+}
+
+std::string state_of(const response& of) { return text_in(json_of(of), "state"); }
+
+bool is_under_way(const response& of) {
+  return state_of(of) == "opening" || state_of(of) == "loading";
+}
+
+}  // namespace
+
+TEST_CASE("server: answers while it loads, and cancels when told") {
+  const served with;
+  const auto answers =
+      client(with.server.port())
+          .ask_all({post("big.safetensors", "a"), make_request(http::verb::get, "/models/a"),
+                    make_request(http::verb::get, "/health"),
+                    make_request(http::verb::delete_, "/models/a")});
+  CHECK(answers[0].result() == http::status::accepted);
+  CHECK(answers[0][http::field::location] == "/models/a");
+  CHECK(is_under_way(answers[1]));
+  CHECK(answers[2].body() == "{\"status\":\"ok\"}\n");
+  CHECK(answers[3].result() == http::status::accepted);
+  CHECK(state_of(answers[3]) == "cancelling");
+
+  client poll(with.server.port());
+  while (poll.get("/models/a").result() != http::status::not_found) {
+  }
+  CHECK(with.metric("model_server_loads_total{result=\"cancelled\"}") == "1");
+  CHECK(with.metric("model_server_loads_total{result=\"ready\"}") == "0");
+}
+
+TEST_CASE("server: serves the old model until the new one is there, and skips the superseded") {
+  const served with;
+  client one(with.server.port());
+  CHECK(one.ask(post("one.safetensors", "m")).result() == http::status::accepted);
+  CHECK(text_in(with.end_of("m"), "state") == "ready");
+
+  request bytes = make_request(http::verb::get, "/models/m/tensors/a%2Fb");
+  bytes.set(http::field::accept, "application/octet-stream");
+  const auto answers =
+      one.ask_all({post("big.safetensors", "m"), make_request(http::verb::get, "/models/m"), bytes,
+                   post("two.safetensors", "m")});
+  CHECK(is_under_way(answers[1]));
+  CHECK(text_in(json_of(answers[1]), "serving") == (with.in.path() / "one.safetensors").string());
+  CHECK(answers[2].body() == "0123456789");
+  CHECK(state_of(answers[3]) == "cancelling");
+
+  // Each event stream ends with the load that it finds.
+  boost::json::value end = with.end_of("m");
+  while (text_in(end, "source") != (with.in.path() / "two.safetensors").string())
+    end = with.end_of("m");
+  CHECK(text_in(end, "state") == "ready");
+  CHECK(one.ask(bytes).body() == "abcdefghij");
+  CHECK(with.metric("model_server_loads_total{result=\"cancelled\"}") == "1");
+  CHECK(with.metric("model_server_loads_total{result=\"ready\"}") == "2");
+}
+
+TEST_CASE("server: sends a tensor's bytes before the rest has landed") {
+  const served with;
+  client one(with.server.port());
+  CHECK(one.ask(post("big.safetensors", "a")).result() == http::status::accepted);
+  while (state_of(one.get("/models/a")) == "opening") {
+  }
+  CHECK(one.get("/models/a/tensors/tail", "application/octet-stream").body() == "tail");
+  CHECK(json_of(one.get("/models/a/tensors/big")).at("bytes") == big_bytes);
+}
+
+TEST_CASE("server: ranges, heads and lists") {
+  const served with({"--model", "one.safetensors"});
+  client one(with.server.port());
+  CHECK(with.end_of("main").at("tensors") == 1);
+
+  request bytes = make_request(http::verb::get, "/models/main/tensors/a/b");
+  bytes.set(http::field::accept, "application/octet-stream");
+  CHECK(one.ask(bytes).body() == "0123456789");
+  bytes.set(http::field::range, "bytes=3-5");
+  const response part = one.ask(bytes);
+  CHECK(part.result() == http::status::partial_content);
+  CHECK(part[http::field::content_range] == "bytes 3-5/10");
+  CHECK(part.body() == "345");
+  bytes.set(http::field::range, "bytes=10-");
+  CHECK(one.ask(bytes).result() == http::status::range_not_satisfiable);
+  bytes.method(http::verb::head);
+  bytes.erase(http::field::range);
+  CHECK(one.ask(bytes)[http::field::content_length] == "10");
+
+  const auto list = json_of(one.get("/models/main/tensors"));
+  CHECK(list.at("total") == 1);
+  CHECK(text_in(list.at("tensors").at(0), "name") == "a/b");
+  CHECK(json_of(one.get("/models/main/tensors?offset=1")).at("tensors").as_array().empty());
+  CHECK(json_of(one.get("/models/main/tensors?limit=0")).at("tensors").as_array().empty());
+  CHECK(json_of(one.get("/models")).at("models").as_array().size() == 1);
+  CHECK(one.get("/")[http::field::content_type] == "text/html; charset=utf-8");
+  CHECK(one.ask(make_request(http::verb::delete_, "/models/main")).result() ==
+        http::status::no_content);
+  CHECK(one.get("/models/main").result() == http::status::not_found);
+}
+
+TEST_CASE("server: a load that fails says why, and leaves what is served") {
+  const served with({"--model", "m=one.safetensors"});
+  client one(with.server.port());
+  CHECK(text_in(with.end_of("m"), "state") == "ready");
+  one.ask(post("bad.safetensors", "m"));
+  const auto end = with.end_of("m");
+  CHECK(text_in(end, "state") == "failed");
+  CHECK(text_in(end, "error").find("bad.safetensors") != std::string::npos);
+  CHECK(one.get("/models/m/tensors/a/b", "application/octet-stream").body() == "0123456789");
+}
+
+TEST_CASE("server: wrong requests are told what is wrong") {
+  const served with({"--models-max", "1", "--model", "m=one.safetensors"});
+  client one(with.server.port());
+  CHECK(text_in(with.end_of("m"), "state") == "ready");
+  const auto status = [&one](http::verb method, const std::string& target,
+                             const std::string& body = {}) {
+    return one.ask(make_request(method, target, body)).result_int();
+  };
+  for (const std::string target :
+       {"/x", "/models/none", "/models/m/x", "/models/m/tensors/none", "/models/none/tensors/a",
+        "/health/x", "/../etc/passwd", "/models/..%2f..%2fetc"}) {
+    CAPTURE(target);
+    CHECK(status(http::verb::get, target) == 404);
+  }
+  CHECK(status(http::verb::get, "/%zz") == 400);
+  CHECK(status(http::verb::get, "/models/m/tensors?limit=x") == 400);
+  CHECK(status(http::verb::put, "/models/m") == 405);
+  CHECK(status(http::verb::post, "/health") == 405);
+  CHECK(status(http::verb::post, "/models/m/tensors/a") == 405);
+  CHECK(status(http::verb::post, "/models") == 415);
+  for (const std::string body : {"{", "[]", "{}", R"({"source":1})", R"({"source":"a\u0000b"})",
+                                 R"({"source":"one.safetensors","id":"a/b"})"}) {
+    CAPTURE(body);
+    CHECK(status(http::verb::post, "/models", body) == 400);
+  }
+  for (const std::string body : {R"({"source":"/etc/passwd"})", R"({"source":"../x"})",
+                                 R"({"source":"owner/model"})", R"({"source":"missing"})"}) {
+    CAPTURE(body);
+    CHECK(status(http::verb::post, "/models", body) == 403);
+  }
+  CHECK(status(http::verb::post, "/models", R"({"source":"one.safetensors"})") == 503);
+
+  request foreign = make_request(http::verb::get, "/health");
+  foreign.set(http::field::host, "evil.example");
+  CHECK(one.ask(foreign).result() == http::status::misdirected_request);
+  CHECK(one.get("/health").result() == http::status::ok);
+}
+
+TEST_CASE("server: what is no request, or too large, ends the connection") {
+  const served with;
+  const auto answer = [&with](const std::string& bytes) {
+    return client(with.server.port()).ask_raw(bytes).substr(0, 12);
+  };
+  CHECK(answer("nonsense\r\n\r\n") == "HTTP/1.1 400");
+  CHECK(answer("GET / HTTP/1.1\r\nA: " + std::string(20'000, 'x')) == "HTTP/1.1 431");
+  CHECK(answer("POST /models HTTP/1.1\r\nContent-Length: 999999\r\n\r\n") == "HTTP/1.1 413");
+}
+
+TEST_CASE("server: does not wait for slow clients") {
+  const served with({"--timeout", "1"});
+  CHECK(client(with.server.port()).ask_raw("").empty());
+  CHECK(client(with.server.port()).ask_raw("GET /hea").empty());
+  CHECK(client(with.server.port())
+            .ask_raw("POST /models HTTP/1.1\r\nContent-Length: 9\r\n\r\n{")
+            .empty());
+}
+
+TEST_CASE("server: has room for so many clients, and no more") {
+  const served with({"--connections-max", "1"});
+  client first(with.server.port());
+  CHECK(first.get("/health").result() == http::status::ok);
+  CHECK(client(with.server.port()).ask_raw("").starts_with("HTTP/1.1 503"));
+  CHECK(first.get("/health").result() == http::status::ok);
+}
+
+TEST_CASE("server: ends in order in the middle of a load, with clients connected") {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    served with;
+    client one(with.server.port());
+    client idle(with.server.port());
+    CHECK(one.ask(post("big.safetensors", "a")).result() == http::status::accepted);
+    with.server.signal(signal);
+    CHECK(with.server.exit_code() == 0);
+  }
+}
+
+TEST_CASE("server: says what keeps it from beginning") {
+  CHECK(server_process({"--bogus"}).exit_code() == 2);
+  CHECK(server_process({}).exit_code() == 2);
+  CHECK(server_process({"--root", "/", "--address", "nowhere"}).exit_code() == 1);
+  CHECK(server_process({"--root", ".", "--model", "missing"}).exit_code() == 1);
+  CHECK(server_process({"--help"}).exit_code() == 0);
+}
