@@ -14,6 +14,8 @@ vcpkg_cmake_configure(
   SOURCE_PATH "${SOURCE_PATH}"
   OPTIONS
     ${feature_options}
+    -DRINGLOAD_CUDA=OFF
+    -DRINGLOAD_EXAMPLES=OFF
     -DRINGLOAD_TESTS=OFF
     -DRINGLOAD_BENCH=OFF
     -DRINGLOAD_INSTALL=ON)

@@ -83,13 +83,18 @@ if(NOT usage MATCHES "find_package\\(ringload ${minor_version} ")
   string(APPEND wrong "\n  usage does not ask for ${minor_version}")
 endif()
 
-# --- Features: those of the port are those of the project but its tests, and the portfile acts on
-# each. What a feature needs, both need.
+# --- Features: those of the port are those of the project but its tests and examples, and the
+# portfile acts on each. What a feature needs, both need.
 features_of(all "${manifest}")
 features_of(ported "${port}")
-set(without_tests ${all})
-list(REMOVE_ITEM without_tests tests)
-expect("features of the port" "${ported}" "${without_tests}")
+set(for_users ${all})
+list(REMOVE_ITEM for_users examples tests)
+expect("features of the port" "${ported}" "${for_users}")
+foreach(option EXAMPLES TESTS BENCH)
+  if(NOT portfile MATCHES "-DRINGLOAD_${option}=OFF")
+    string(APPEND wrong "\n  the portfile does not switch off RINGLOAD_${option}")
+  endif()
+endforeach()
 foreach(feature IN LISTS ported)
   string(TOUPPER ${feature} upper)
   if(NOT portfile MATCHES "\n    ${feature} RINGLOAD_${upper}[\n)]")

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# docs.sh FOLDER: writes the reference of the public headers to FOLDER/html. Fails if Doxygen has
+# anything to say, as about a type or a free function without a comment. Only members may go
+# without: a comment that says no more than the name is not wanted.
+
+set -eu
+case $1 in /*) out=$1 ;; *) out=$PWD/$1 ;; esac
+if ! command -v doxygen >/dev/null; then
+  echo "skipped: doxygen is not installed"
+  exit 77
+fi
+cd "$(dirname "$0")/.."
+mkdir -p "$out"
+version=$(sed -n 's/^  VERSION \([0-9.]*\)$/\1/p' CMakeLists.txt)
+printf '@INCLUDE = cmake/Doxyfile\nOUTPUT_DIRECTORY = "%s"\nPROJECT_NUMBER = %s\n' \
+  "$out" "$version" | doxygen - >"$out/log" 2>&1
+if grep -E 'warning|error' "$out/log" |
+  grep -v -E 'Member .* of (class|struct) .* is not documented'; then
+  echo "docs: doxygen complains (the whole of it: $out/log)"
+  exit 1
+fi
+echo "docs: $out/html/index.html"
