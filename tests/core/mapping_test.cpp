@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/mapping.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "support/resident.hpp"
+#include "support/skip.hpp"
+
+using namespace ringload;
+using ringload::testing::can_populate;
+using ringload::testing::resident_pages;
+using ringload::testing::skip;
+
+namespace {
+
+std::uintptr_t address_of(const mapping& m) { return reinterpret_cast<std::uintptr_t>(m.data()); }
+
+bool is_mapped(const std::byte* at, std::size_t bytes) {
+  unsigned char pages[1024];
+  return ::mincore(const_cast<std::byte*>(at), bytes, pages) == 0;
+}
+
+std::uint64_t free_huge_pages() {
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string word; meminfo >> word;) {
+    std::uint64_t count = 0;
+    if (word == "HugePages_Free:" && meminfo >> count) return count;
+  }
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("mapping: from 2 MiB on it begins on a huge page and ends on one") {
+  for (const page_kind kind : {page_kind::small, page_kind::transparent}) {
+    for (const std::uint64_t bytes :
+         {huge_page_bytes, huge_page_bytes + 1, 3 * huge_page_bytes - 1, 3 * huge_page_bytes}) {
+      CAPTURE(bytes);
+      const auto made = mapping::make(bytes, kind);
+      REQUIRE(made.has_value());
+      CHECK(address_of(*made) % huge_page_bytes == 0);
+      CHECK(made->bytes() % huge_page_bytes == 0);
+      CHECK(made->bytes() >= bytes);
+      CHECK(made->bytes() < bytes + huge_page_bytes);
+      CHECK(made->span().data() == made->data());
+      CHECK(made->span().size() == made->bytes());
+    }
+  }
+}
+
+TEST_CASE("mapping: what is smaller takes whole small pages and no more") {
+  for (const page_kind kind : {page_kind::small, page_kind::transparent}) {
+    CHECK(mapping::make(1, kind)->bytes() == 4096);
+    CHECK(mapping::make(4096, kind)->bytes() == 4096);
+    CHECK(mapping::make(4097, kind)->bytes() == 8192);
+    const auto largest = mapping::make(huge_page_bytes - 1, kind);
+    CHECK(largest->bytes() == huge_page_bytes);
+    CHECK(address_of(*largest) % 4096 == 0);
+    CHECK(mapping::make(1, kind)->kind() == page_kind::small);
+  }
+}
+
+TEST_CASE("mapping: the memory is zero, has no pages yet, and can be written to its end") {
+  const auto made = mapping::make(huge_page_bytes, page_kind::small);
+  REQUIRE(made.has_value());
+  CHECK(resident_pages(made->span()) == 0);
+  CHECK(std::all_of(made->span().begin(), made->span().end(),
+                    [](std::byte b) { return b == std::byte{0}; }));
+  made->span().front() = std::byte{1};
+  made->span().back() = std::byte{2};
+  CHECK(made->span().front() == std::byte{1});
+  CHECK(made->span().back() == std::byte{2});
+}
+
+TEST_CASE("mapping: moving takes the memory along, and the last owner gives it back") {
+  auto first = mapping::make(4096, page_kind::small);
+  REQUIRE(first.has_value());
+  std::byte* const at = first->data();
+  *at = std::byte{42};
+  {
+    const mapping second = std::move(*first);
+    CHECK(first->data() == nullptr);
+    CHECK(first->bytes() == 0);
+    CHECK(second.data() == at);
+    CHECK(second.bytes() == 4096);
+    CHECK(*second.data() == std::byte{42});
+  }
+  CHECK_FALSE(is_mapped(at, 4096));
+}
+
+TEST_CASE("mapping: move assignment leaves nothing mapped twice and nothing behind") {
+  std::byte* before = nullptr;
+  std::byte* after = nullptr;
+  {
+    auto target = mapping::make(4096, page_kind::small);
+    REQUIRE(target.has_value());
+    before = target->data();
+    {
+      auto source = mapping::make(8192, page_kind::small);
+      REQUIRE(source.has_value());
+      after = source->data();
+      *target = std::move(*source);
+    }
+    CHECK(target->data() == after);
+    CHECK(target->bytes() == 8192);
+    CHECK_FALSE(is_mapped(before, 4096));
+    CHECK(is_mapped(after, 8192));
+  }
+  CHECK_FALSE(is_mapped(after, 8192));
+}
+
+TEST_CASE("mapping: a size that cannot be had is a fault that names it") {
+  for (const page_kind kind : {page_kind::small, page_kind::transparent, page_kind::hugetlb}) {
+    const auto made = mapping::make(std::uint64_t{1} << 60, kind);
+    REQUIRE_FALSE(made.has_value());
+    CHECK(made.error().code == system_code(ENOMEM));
+    CHECK(message_of(made.error()) ==
+          "mapping 1,152,921,504,606,846,976 bytes of memory: Cannot allocate memory");
+  }
+}
+
+TEST_CASE("mapping: a size that cannot be rounded up within 64 bits is refused") {
+  for (const page_kind kind : {page_kind::small, page_kind::transparent, page_kind::hugetlb}) {
+    CHECK_FALSE(mapping::make(UINT64_MAX, kind).has_value());
+    CHECK_FALSE(mapping::make(UINT64_MAX - huge_page_bytes + 1, kind).has_value());
+    CHECK_FALSE(mapping::make(UINT64_MAX - huge_page_bytes, kind).has_value());
+  }
+}
+
+TEST_CASE("mapping: hugetlb pages are refused where none are reserved") {
+  if (free_huge_pages() > 0) return skip("this machine has hugetlb pages to give");
+  const auto made = mapping::make(huge_page_bytes, page_kind::hugetlb);
+  REQUIRE_FALSE(made.has_value());
+  CHECK(made.error().code == system_code(ENOMEM));
+}
+
+TEST_CASE("mapping: says of its pages what they are and not what was wished") {
+  const auto small = mapping::make(huge_page_bytes, page_kind::small);
+  REQUIRE(small.has_value());
+  CHECK_FALSE(populate(small->span()));
+  CHECK(small->kind() == page_kind::small);
+
+  // A wish alone brings no huge page.
+  const auto untouched = mapping::make(huge_page_bytes, page_kind::transparent);
+  REQUIRE(untouched.has_value());
+  CHECK(untouched->kind() == page_kind::small);
+}
+
+TEST_CASE("page_kind: has the names that people know") {
+  CHECK(name(page_kind::small) == "4k");
+  CHECK(name(page_kind::transparent) == "thp");
+  CHECK(name(page_kind::hugetlb) == "hugetlb");
+}
+
+TEST_CASE("populate: makes the pages under a range present, and no other") {
+  if (!can_populate()) return skip("this kernel has no MADV_POPULATE_WRITE");
+  const auto made = mapping::make(huge_page_bytes, page_kind::small);
+  REQUIRE(made.has_value());
+  // 8,192 bytes from the middle of the second page on lie in pages 1, 2 and 3.
+  CHECK_FALSE(populate(made->span().subspan(4096 + 2048, 8192)));
+  CHECK(resident_pages(made->span()) == 3);
+  CHECK(resident_pages(made->span().subspan(4096, 3 * 4096)) == 3);
+
+  CHECK_FALSE(populate(made->span()));
+  CHECK(resident_pages(made->span()) == huge_page_bytes / 4096);
+}
+
+TEST_CASE("populate: keeps what was written, and takes an empty range") {
+  const auto made = mapping::make(8192, page_kind::small);
+  REQUIRE(made.has_value());
+  made->span()[5000] = std::byte{7};
+  CHECK_FALSE(populate(made->span()));
+  CHECK(made->span()[5000] == std::byte{7});
+  CHECK_FALSE(populate({}));
+}
+
+TEST_CASE("populate: fails where nothing is mapped") {
+  if (!can_populate()) return skip("this kernel has no MADV_POPULATE_WRITE");
+  std::byte* gone = nullptr;
+  {
+    const auto made = mapping::make(4096, page_kind::small);
+    REQUIRE(made.has_value());
+    gone = made->data();
+  }
+  CHECK(populate({gone, 4096}) == system_code(ENOMEM));
+}

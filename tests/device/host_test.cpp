@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <ringload/device.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/mapping.hpp"
+#include "device/backend.hpp"
+#include "support/noise_file.hpp"
+#include "support/resident.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+
+namespace {
+
+std::unique_ptr<backend> host_backend() { return host().maker()(host().index()); }
+
+// One copy operation that remembers how it ended.
+struct remembered : copy_operation {
+  remembered() {
+    done = [](copy_operation& self, boost::system::error_code failure) {
+      auto& mine = static_cast<remembered&>(self);
+      mine.failed = failure;
+      mine.answered_in = std::this_thread::get_id();
+      ++mine.times;
+    };
+  }
+  boost::system::error_code failed;
+  unsigned times = 0;
+  std::thread::id answered_in;
+};
+
+// "1,234" -> 1234
+std::uint64_t number_before(const std::string& text, const std::string& word) {
+  const std::size_t end = text.find(word);
+  REQUIRE(end != std::string::npos);
+  const std::size_t begin = text.find_last_of(' ', end - 1) + 1;
+  std::string digits = text.substr(begin, end - begin);
+  std::erase(digits, ',');
+  return std::stoull(digits);
+}
+
+}  // namespace
+
+TEST_CASE("host: has a name, and reads may land in its memory") {
+  CHECK(host().name() == "host");
+  CHECK(host().kind() == device_kind::host);
+  CHECK(host() == host());
+  const layout_rules rules = host_backend()->rules();
+  CHECK(rules.straight);
+  CHECK(rules.tensor_alignment == 1);
+}
+
+TEST_CASE("host: an arena is aligned memory that nobody has touched") {
+  const auto target = host_backend();
+  for (const std::uint64_t bytes : {std::uint64_t{block_bytes}, 3 * huge_page_bytes}) {
+    const auto made = target->allocate(bytes);
+    REQUIRE(made.has_value());
+    std::byte* const begin = (*made)->data();
+    CHECK(reinterpret_cast<std::uintptr_t>(begin) % block_bytes == 0);
+    CHECK(resident_pages({begin, bytes}) == 0);
+    begin[0] = std::byte{1};
+    begin[bytes - 1] = std::byte{2};
+    CHECK(begin[0] == std::byte{1});
+    CHECK(begin[bytes - 1] == std::byte{2});
+  }
+}
+
+TEST_CASE("host: two arenas share no byte, and each outlives the device") {
+  auto target = host_backend();
+  const auto first = target->allocate(8192);
+  const auto second = target->allocate(8192);
+  REQUIRE(first.has_value());
+  REQUIRE(second.has_value());
+  target.reset();
+  std::memset((*first)->data(), 1, 8192);
+  std::memset((*second)->data(), 2, 8192);
+  CHECK((*first)->data()[0] == std::byte{1});
+  CHECK((*first)->data()[8191] == std::byte{1});
+  CHECK((*second)->data()[0] == std::byte{2});
+}
+
+TEST_CASE("host: more memory than there is gets refused with both numbers") {
+  const auto made = host_backend()->allocate(std::uint64_t{1} << 60);
+  REQUIRE_FALSE(made.has_value());
+  CHECK(made.error().code == errc::memory_exceeded);
+  const std::string said = message_of(made.error());
+  CAPTURE(said);
+  CHECK(number_before(said, " bytes") == std::uint64_t{1} << 60);
+  const std::uint64_t available = number_before(said, " available");
+  CHECK(available > 0);
+  CHECK(available < std::uint64_t{1} << 60);
+}
+
+TEST_CASE("host: copies land where they should, and nowhere else") {
+  boost::asio::io_context loop;
+  const auto target = host_backend();
+  const auto made = target->allocate(block_bytes);
+  REQUIRE(made.has_value());
+  std::byte* const arena_begin = (*made)->data();
+  std::fill_n(arena_begin, block_bytes, std::byte{0xEE});
+  std::vector<std::byte> slot(1000);
+  for (std::size_t i = 0; i < slot.size(); ++i) slot[i] = noise_at(i);
+  REQUIRE(target->attach(loop, slot).has_value());
+
+  // The last one ends with the slot and with the arena.
+  const std::array<copy_op, 3> copies = {
+      {{0, 10, 5}, {100, 500, 1}, {block_bytes - 400, 600, 400}}};
+  remembered op;
+  op.slot = slot.data();
+  op.copies = copies;
+  op.into = made->get();
+  target->start(op);
+  CHECK(op.times == 0);
+  loop.run();
+  CHECK(op.times == 1);
+  CHECK_FALSE(op.failed);
+  CHECK(op.answered_in == std::this_thread::get_id());
+  target->detach();
+
+  std::vector<std::byte> expected(block_bytes, std::byte{0xEE});
+  for (const copy_op& c : copies) {
+    for (std::size_t i = 0; i < c.bytes; ++i) {
+      expected[c.arena_offset + i] = noise_at(c.slot_offset + i);
+    }
+  }
+  CHECK(std::memcmp(arena_begin, expected.data(), expected.size()) == 0);
+}
+
+TEST_CASE("host: each operation is done once, in the order of the starts, never from inside one") {
+  boost::asio::io_context loop;
+  const auto target = host_backend();
+  const auto made = target->allocate(block_bytes);
+  REQUIRE(made.has_value());
+  std::vector<std::byte> slot(64, std::byte{7});
+  REQUIRE(target->attach(loop, slot).has_value());
+  const std::array<copy_op, 1> copies = {{{0, 0, 64}}};
+  std::array<remembered, 4> ops;
+  for (remembered& op : ops) {
+    op.slot = slot.data();
+    op.copies = copies;
+    op.into = made->get();
+    target->start(op);
+  }
+  for (std::size_t turned = 0; turned < ops.size(); ++turned) {
+    for (std::size_t i = 0; i < ops.size(); ++i) CHECK(ops[i].times == (i < turned ? 1U : 0U));
+    CHECK(loop.run_one() == 1);
+  }
+  CHECK(ops.back().times == 1);
+  CHECK(loop.run_one() == 0);
+  target->detach();
+}
+
+TEST_CASE("host: an operation without copies is done as well") {
+  boost::asio::io_context loop;
+  const auto target = host_backend();
+  const auto made = target->allocate(block_bytes);
+  REQUIRE(made.has_value());
+  REQUIRE(target->attach(loop, {}).has_value());
+  remembered op;
+  op.into = made->get();
+  target->start(op);
+  CHECK(op.times == 0);
+  loop.run();
+  CHECK(op.times == 1);
+  CHECK_FALSE(op.failed);
+  target->detach();
+}
+
+TEST_CASE("device: its name says which of several it is") {
+  const device second(device_kind::cuda, 1, host().maker());
+  CHECK(second.name() == "cuda:1");
+  CHECK_FALSE(second == host());
+  CHECK_FALSE(second == device(device_kind::cuda, 0, host().maker()));
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What a loader may use: what is refused, and what still works at either end.
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/use_future.hpp>
+#include <functional>
+#include <ringload/ringload.hpp>
+
+#include "support/made_checkpoint.hpp"
+#include "support/scripted_loader.hpp"
+#include "support/small_limits.hpp"
+#include "support/waiting.hpp"
+
+namespace asio = boost::asio;
+using namespace ringload;
+using namespace ringload::testing;
+
+namespace {
+
+constexpr std::uint64_t mib = 1024 * 1024;
+
+std::vector<made_tensor> some_tensors() { return {{"a", 999}, f32("b", 50'000), {"c", 250'000}}; }
+
+// Empty if a loader with these limits loads the file as it is, else what went wrong.
+std::string load_within(const limits& within, const made_file& file) {
+  loader with(host(), within);
+  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  if (loaded.size() != 3) return "too few tensors";
+  return first_difference(loaded);
+}
+
+}  // namespace
+
+TEST_CASE("limits: those that contradict themselves are refused, and named") {
+  struct wrong {
+    const char* named;
+    std::function<void(limits&)> make;
+  };
+  const std::vector<wrong> all = {
+      {"slots must", [](limits& l) { l.slots = 0; }},
+      {"slots must", [](limits& l) { l.slots = 1025; }},
+      {"slot_bytes", [](limits& l) { l.slot_bytes = 0; }},
+      {"slot_bytes", [](limits& l) { l.slot_bytes = 32 * 1024; }},
+      {"slot_bytes", [](limits& l) { l.slot_bytes = 64 * 1024 + 1; }},
+      {"slot_bytes", [](limits& l) { l.slot_bytes = 3 * mib; }},
+      {"slot_bytes", [](limits& l) { l.slot_bytes = 128 * mib; }},
+      {"bytes_in_flight", [](limits& l) { l.bytes_in_flight = 0; }},
+      {"copy_threads", [](limits& l) { l.copy_threads = 0; }},
+      {"copy_threads", [](limits& l) { l.copy_threads = 65; }},
+      {"reader_threads", [](limits& l) { l.reader_threads = 0; }},
+      {"reader_threads", [](limits& l) { l.reader_threads = 65; }},
+  };
+  for (const wrong& one : all) {
+    CAPTURE(one.named);
+    limits within;
+    one.make(within);
+    try {
+      loader with(host(), within);
+      FAIL_CHECK("was accepted");
+    } catch (const error& e) {
+      CHECK(e.code() == errc::invalid_limits);
+      CHECK(holds(e.what(), one.named));
+    }
+  }
+}
+
+TEST_CASE("limits: the smallest and the largest of each are accepted") {
+  const made_file file(some_tensors(), 3);
+  const std::vector<std::function<void(limits&)>> all = {
+      [](limits& l) { l.slots = 1; },
+      [](limits& l) { l.slots = 1024; },
+      [](limits& l) { l.slot_bytes = 64 * mib, l.slots = 1; },
+      [](limits& l) { l.bytes_in_flight = 1; },
+      [](limits& l) { l.bytes_in_flight = small_slot; },
+      [](limits& l) { l.copy_threads = 64; },
+      [](limits& l) { l.reader_threads = 64; },
+      [](limits& l) { l.slots = 1, l.bytes_in_flight = 1, l.reader_threads = 1; },
+  };
+  for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
+    for (const auto& change : all) {
+      limits within = small_limits(4, engine);
+      change(within);
+      make_cold(file.path());
+      CHECK(load_within(within, file) == "");
+    }
+  }
+}
+
+TEST_CASE(
+    "limits: bytes_in_flight bounds the direct reads of the ring, and one is always allowed") {
+  const made_file file(equal_tensors(8, small_slot));
+  make_cold(file.path());
+  read_script script([](const read_request&, std::uint64_t) {
+    return read_fate{.until_released = read_fate::hold::start};
+  });
+  limits within = small_limits(4);
+  std::size_t at_once = 0;
+  SUBCASE("1 byte") { within.bytes_in_flight = 1, at_once = 1; }
+  SUBCASE("one slot") { within.bytes_in_flight = small_slot, at_once = 1; }
+  SUBCASE("three slots") { within.bytes_in_flight = 3 * small_slot, at_once = 3; }
+  scripted_loader with(script, within);
+  auto loaded = with.load_async(file.name(), {}, asio::use_future);
+  REQUIRE(script.wait_until_held(at_once));
+  // Only where the ring reads directly: threads bound themselves.
+  const bool bounded = with.stats().engine == read_engine::ring && script.log()[0].direct;
+  while (bounded && !ready(loaded) && script.started() < 8) {
+    with.settle();
+    CHECK(script.held() <= at_once);
+    const std::uint64_t before = script.started();
+    script.release(0);
+    with.settle();
+    REQUIRE(script.wait_until_held(at_once));
+    CHECK(script.started() == before + 1);
+  }
+  script.release_all();
+  CHECK(first_difference(get(std::move(loaded))) == "");
+}
+
+TEST_CASE("limits: arena_bytes_max bounds what a load takes, and the error has both numbers") {
+  const made_file file(equal_tensors(1, 1'000'000));
+  limits within = small_limits();
+  within.arena_bytes_max = 999'999;
+  loader with(host(), within);
+  const auto failed = failure_of(with.load_async(file.name(), asio::use_future));
+  REQUIRE(failed);
+  CHECK(failed->code() == errc::memory_exceeded);
+  CHECK(holds(failed->what(), "999,999"));
+  CHECK(holds(failed->what(), "need 1,0"));  // With the padding that straight reads need.
+  CHECK(holds(failed->what(), "model.safetensors"));
+  CHECK(code_of(with.start_async(file.name(), asio::use_future)) == errc::memory_exceeded);
+
+  const made_file smaller(equal_tensors(1, 900'000));
+  CHECK(first_difference(get(with.load_async(smaller.name(), asio::use_future))) == "");
+}
+
+TEST_CASE("limits: pinned memory is slots times slot_bytes, whatever is loaded") {
+  const made_file file({{"a", 2 * mib}, f32("b", mib / 2)}, 1);
+  limits within = small_limits(2);
+  loader with(host(), within);
+  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  CHECK(loaded.stats().pinned_bytes_peak == 2 * small_slot);
+  CHECK(first_difference(loaded) == "");
+}
+
+TEST_CASE("limits: by default a loader pins no more than 64 MiB") {
+  const limits by_default;
+  CHECK(by_default.slots * by_default.slot_bytes <= 64 * mib);
+}
+
+TEST_CASE("limits: the engine that is ordered is the engine that reads") {
+  const made_file file(some_tensors(), 3);
+  loader with(host(), small_limits(4, read_engine::threads));
+  CHECK(with.stats().engine == read_engine::threads);
+  CHECK(holds(with.stats().engine_reason, "ordered"));
+  CHECK_FALSE(with.stats().slots_registered);
+  CHECK(with.stats().registration_reason != "");
+  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  CHECK(loaded.stats().engine == read_engine::threads);
+  CHECK(first_difference(loaded) == "");
+}

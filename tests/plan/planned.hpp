@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Extents and plans in few words, for tests that compare plans with numbers.
+
+#include <cstdint>
+#include <limits>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "plan/make_plan.hpp"
+
+namespace ringload::testing {
+
+inline constexpr std::uint64_t kib = 1024;
+inline constexpr std::uint64_t mib = 1024 * kib;
+inline constexpr std::uint64_t slot = 2 * mib;
+inline constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
+
+inline layout_rules host_rules() {
+  layout_rules rules;
+  rules.straight = true;
+  return rules;
+}
+
+inline layout_rules cuda_like_rules() {
+  layout_rules rules;
+  rules.tensor_alignment = 256;
+  return rules;
+}
+
+inline extent wanted(std::uint64_t offset, std::uint64_t bytes, std::uint32_t alignment = 1,
+                     std::uint32_t file = 0) {
+  return {file, alignment, offset, bytes};
+}
+
+inline plan planned(const std::vector<extent>& extents, const layout_rules& rules,
+                    std::uint64_t slot_bytes = slot) {
+  return make_plan(extents, rules, slot_bytes, no_limit).value();
+}
+
+// The part of a read that says what is asked for and where it goes.
+struct asked {
+  std::uint64_t file_offset;
+  std::uint64_t arena_offset;  // Or read_op::staged.
+  std::uint64_t bytes;
+  std::uint64_t bytes_needed;
+  friend bool operator==(const asked&, const asked&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const asked& a) {
+    out << "at " << a.file_offset << " to ";
+    if (a.arena_offset == read_op::staged) {
+      out << "a slot";
+    } else {
+      out << a.arena_offset;
+    }
+    return out << ": " << a.bytes << " bytes, of which " << a.bytes_needed;
+  }
+};
+
+inline std::vector<asked> asked_of(const plan& p) {
+  std::vector<asked> out;
+  for (const read_op& r : p.reads) {
+    out.push_back({r.file_offset, r.arena_offset, r.bytes, r.bytes_needed});
+  }
+  return out;
+}
+
+struct copied {
+  std::uint64_t slot_offset;
+  std::uint64_t arena_offset;
+  std::uint64_t bytes;
+  friend bool operator==(const copied&, const copied&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const copied& c) {
+    return out << c.slot_offset << " to " << c.arena_offset << ": " << c.bytes << " bytes";
+  }
+};
+
+inline std::vector<copied> copies_of(const plan& p, std::size_t read) {
+  std::vector<copied> out;
+  for (std::uint32_t c = p.reads[read].copies_begin; c < p.reads[read].copies_end; ++c) {
+    out.push_back({p.copies[c].slot_offset, p.copies[c].arena_offset, p.copies[c].bytes});
+  }
+  return out;
+}
+
+}  // namespace ringload::testing

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What is true of every plan, tried on some thousands of random layouts. Each plan is carried out
+// with memcpy, its reads in a random order, and then every byte must lie where it belongs.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "core/checked.hpp"
+#include "plan/make_plan.hpp"
+#include "plan/planned.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+
+namespace {
+
+constexpr std::uint64_t block = block_bytes;
+
+struct layout {
+  std::vector<extent> extents;
+  std::vector<std::uint64_t> file_bytes;
+  layout_rules rules;
+  std::uint64_t slot_bytes = 0;
+};
+
+class chance {
+ public:
+  explicit chance(unsigned seed) : engine_(seed) {}
+
+  // From `least` to `most`, both included.
+  std::uint64_t number(std::uint64_t least, std::uint64_t most) {
+    return std::uniform_int_distribution<std::uint64_t>(least, most)(engine_);
+  }
+  template <std::size_t N>
+  std::uint64_t one_of(const std::uint64_t (&values)[N]) {
+    return values[number(0, N - 1)];
+  }
+  bool one_in(std::uint64_t n) { return number(1, n) == 1; }
+  std::mt19937_64& engine() { return engine_; }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+std::uint64_t random_gap(chance& by) {
+  switch (by.number(0, 5)) {
+    case 0:
+    case 1:
+    case 2: return 0;
+    case 3: return by.number(1, 300);
+    case 4: return by.number(1, 10'000);
+    default: return by.number(read_through_bytes - 3, read_through_bytes + 3);
+  }
+}
+
+std::uint64_t random_bytes(chance& by) {
+  switch (by.number(0, 5)) {
+    case 0: return 0;
+    case 1: return by.number(1, 16);
+    case 2: return by.number(1, 4) * 256;
+    case 3: return by.number(1, 9000);
+    case 4: return by.number(1, 5) * block;
+    default: return by.number(1, 200'000);
+  }
+}
+
+layout random_layout(unsigned seed) {
+  chance by(seed);
+  layout made;
+  made.slot_bytes = by.one_of({block, 2 * block, 16 * kib, 64 * kib, 256 * kib});
+  made.rules.straight = by.one_in(2);
+  made.rules.tensor_alignment = by.one_of({1, 1, 8, 64, 256, block});
+  made.rules.aligned_run_bytes = by.one_of({1, 32 * kib, 128 * kib, 32 * mib});
+  const std::uint64_t files = by.number(1, 3);
+  for (std::uint32_t file = 0; file < files; ++file) {
+    std::uint64_t at = by.number(0, 3 * block);
+    for (std::uint64_t left = by.number(0, 12); left > 0; --left) {
+      at += random_gap(by);
+      const auto alignment = static_cast<std::uint32_t>(by.one_of({1, 2, 4, 8}));
+      if (!by.one_in(4)) at = round_up(at, std::uint64_t{alignment});
+      made.extents.push_back(wanted(at, random_bytes(by), alignment, file));
+      at += made.extents.back().bytes;
+    }
+    // The file may end with its last tensor, or go on.
+    made.file_bytes.push_back(at + (by.one_in(2) ? 0 : by.number(0, 10'000)));
+  }
+  return made;
+}
+
+// A file that is a window of the same noise as the others, but not at the same place.
+class noise_files {
+ public:
+  noise_files() {
+    std::mt19937_64 by(1);
+    for (std::byte& b : noise_) b = static_cast<std::byte>(by());
+  }
+  const std::byte* at(std::uint32_t file, std::uint64_t offset) const {
+    return noise_.data() + file * 1'000'003ULL + offset;
+  }
+
+ private:
+  std::vector<std::byte> noise_ = std::vector<std::byte>(8 * mib);
+};
+
+// Reads are aligned, no longer than a slot, and neither need bytes past the end of the file nor ask
+// for a block past it. Within a file, and among the reads of one kind, none is read twice.
+void check_reads(const layout& of, const plan& p) {
+  for (std::size_t i = 0; i < p.reads.size(); ++i) {
+    const read_op& r = p.reads[i];
+    CAPTURE(i);
+    const std::uint64_t file_bytes = of.file_bytes[r.file];
+    REQUIRE(r.file_offset % block == 0);
+    REQUIRE(r.bytes % block == 0);
+    REQUIRE(r.bytes > 0);
+    REQUIRE(r.bytes <= of.slot_bytes);
+    REQUIRE(r.bytes == round_up<std::uint64_t>(r.bytes_needed, block));
+    REQUIRE(r.file_offset + r.bytes_needed <= file_bytes);
+    REQUIRE(r.file_offset + r.bytes <= round_up(file_bytes, block));
+    REQUIRE((r.straight() || r.copies_end > r.copies_begin));
+    if (r.straight()) {
+      REQUIRE(of.rules.straight);
+      REQUIRE(r.arena_offset % block == 0);
+      REQUIRE(r.arena_offset + r.bytes <= p.arena_bytes);
+      // It stays between two multiples of the slot size.
+      REQUIRE(r.arena_offset / of.slot_bytes == (r.arena_offset + r.bytes - 1) / of.slot_bytes);
+    }
+    if (i == 0 || p.reads[i - 1].file != r.file) continue;
+    const read_op& before = p.reads[i - 1];
+    if (before.straight() == r.straight()) {
+      REQUIRE(before.file_offset + before.bytes <= r.file_offset);
+    } else {
+      REQUIRE(before.straight());
+    }
+  }
+  for (std::size_t i = 1; i < p.reads.size(); ++i) REQUIRE(p.reads[i - 1].file <= p.reads[i].file);
+}
+
+// Copies stay in their slot and in the arena, and every copy belongs to exactly one read.
+void check_copies(const plan& p) {
+  std::uint32_t seen = 0;
+  for (const read_op& r : p.reads) {
+    if (r.straight()) {
+      REQUIRE(r.copies_begin == r.copies_end);
+      continue;
+    }
+    REQUIRE(r.copies_begin == seen);
+    for (; seen < r.copies_end; ++seen) {
+      const copy_op& c = p.copies[seen];
+      REQUIRE(c.bytes > 0);
+      REQUIRE(std::uint64_t{c.slot_offset} + c.bytes <= r.bytes_needed);
+      REQUIRE(c.arena_offset + c.bytes <= p.arena_bytes);
+    }
+  }
+  REQUIRE(seen == p.copies.size());
+}
+
+// Tensors are aligned, and no two of them overlap in the arena.
+void check_places(const layout& of, const plan& p) {
+  REQUIRE(p.tensors.size() == of.extents.size());
+  REQUIRE(p.arena_bytes >= block);
+  REQUIRE(p.arena_bytes % block == 0);
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
+  for (std::size_t t = 0; t < of.extents.size(); ++t) {
+    const extent& e = of.extents[t];
+    const placement& at = p.tensors[t];
+    REQUIRE(at.arena_offset % e.alignment == 0);
+    REQUIRE(at.arena_offset % of.rules.tensor_alignment == 0);
+    REQUIRE(at.arena_offset + e.bytes <= p.arena_bytes);
+    if (e.bytes == 0) continue;
+    if (at.straight) REQUIRE(at.arena_offset % block == e.offset % block);
+    ranges.emplace_back(at.arena_offset, at.arena_offset + e.bytes);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  for (std::size_t i = 1; i < ranges.size(); ++i) {
+    REQUIRE(ranges[i - 1].second <= ranges[i].first);
+  }
+}
+
+// A tensor waits for exactly the reads that bring its bytes, and each of them knows the tensor.
+void check_landing(const layout& of, const plan& p) {
+  for (std::uint32_t t = 0; t < of.extents.size(); ++t) {
+    CAPTURE(t);
+    const extent& e = of.extents[t];
+    const placement& at = p.tensors[t];
+    if (e.bytes == 0) {
+      REQUIRE(at.reads_begin == at.reads_end);
+      continue;
+    }
+    REQUIRE(at.reads_end <= p.reads.size());
+    for (std::uint32_t r = 0; r < p.reads.size(); ++r) {
+      const read_op& read = p.reads[r];
+      const bool brings = read.file == e.file && read.straight() == at.straight &&
+                          read.file_offset < e.offset + e.bytes &&
+                          read.file_offset + read.bytes_needed > e.offset;
+      REQUIRE(brings == (at.reads_begin <= r && r < at.reads_end));
+      if (brings) REQUIRE((read.tensors_begin <= t && t < read.tensors_end));
+    }
+  }
+}
+
+// The kernel may write all that was asked for, also past the end of the file: noise, here.
+void carry_out(const layout& of, const plan& p, const noise_files& files, chance& by) {
+  std::vector<std::byte> arena(p.arena_bytes, std::byte{0});
+  std::vector<std::byte> slot_memory(of.slot_bytes);
+  std::vector<read_op> reads = p.reads;
+  std::shuffle(reads.begin(), reads.end(), by.engine());
+  for (const read_op& r : reads) {
+    std::byte* into = r.straight() ? arena.data() + r.arena_offset : slot_memory.data();
+    std::memcpy(into, files.at(r.file, r.file_offset), r.bytes);
+    for (std::uint32_t c = r.copies_begin; c < r.copies_end; ++c) {
+      const copy_op& copy = p.copies[c];
+      std::memcpy(arena.data() + copy.arena_offset, slot_memory.data() + copy.slot_offset,
+                  copy.bytes);
+    }
+  }
+  for (std::size_t t = 0; t < of.extents.size(); ++t) {
+    const extent& e = of.extents[t];
+    if (e.bytes == 0) continue;
+    CAPTURE(t);
+    const std::byte* at = arena.data() + p.tensors[t].arena_offset;
+    REQUIRE(std::memcmp(at, files.at(e.file, e.offset), e.bytes) == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("make_plan: brings every byte of every tensor to its place, whatever the layout") {
+  const noise_files files;
+  unsigned straight_reads = 0;
+  unsigned staged_reads = 0;
+  for (unsigned seed = 0; seed < 3000; ++seed) {
+    CAPTURE(seed);
+    const layout of = random_layout(seed);
+    const plan p = planned(of.extents, of.rules, of.slot_bytes);
+    check_reads(of, p);
+    check_copies(p);
+    check_places(of, p);
+    check_landing(of, p);
+    chance order(seed);
+    carry_out(of, p, files, order);
+    for (const read_op& r : p.reads) ++(r.straight() ? straight_reads : staged_reads);
+  }
+  // Both ways were tried, or the layouts have become too tame.
+  CHECK(straight_reads > 10'000);
+  CHECK(staged_reads > 10'000);
+}
+
+TEST_CASE("make_plan: the same layout gives the same plan") {
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    const layout of = random_layout(seed);
+    const plan a = planned(of.extents, of.rules, of.slot_bytes);
+    const plan b = planned(of.extents, of.rules, of.slot_bytes);
+    REQUIRE(asked_of(a) == asked_of(b));
+    REQUIRE(a.arena_bytes == b.arena_bytes);
+  }
+}
