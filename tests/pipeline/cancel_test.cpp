@@ -208,14 +208,14 @@ TEST_CASE("finish_async: cancelling it cancels the load, for all who wait") {
 }
 
 TEST_CASE("a storm of cancelled loads: each handler is called once, and the loader goes on") {
-  constexpr int loads = 300;
+  constexpr std::size_t loads = 300;
   const made_file file(equal_tensors(8, small_slot));
   loader with(counted_host(), small_limits(4));
-  std::atomic<int> ended = 0;
+  std::atomic<std::size_t> ended = 0;
   std::atomic<int> wrong = 0;
   std::deque<asio::cancellation_signal> signals(loads);
   asio::thread_pool pool(2);
-  for (int i = 0; i < loads; ++i) {
+  for (std::size_t i = 0; i < loads; ++i) {
     // A slot belongs to one strand, as Asio demands.
     auto strand = asio::make_strand(pool);
     asio::post(strand, [&, strand, i] {
@@ -240,14 +240,14 @@ TEST_CASE("a storm of cancelled loads: each handler is called once, and the load
 }
 
 TEST_CASE("a storm of cancelled waits: the load goes on, and the others get what they wait for") {
-  constexpr int waits = 600;
+  constexpr std::size_t waits = 600;
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
   scripted_loader with(script, small_limits(2));
   loading load = get(with.start_async(file.name(), {}, asio::use_future));
   REQUIRE(script.wait_until_held(2));
   std::deque<watched> all(waits);
-  for (int i = 0; i < waits; ++i) {
+  for (std::size_t i = 0; i < waits; ++i) {
     watched& one = all[i];
     if (i % 4 == 3) {
       load.next_async(one.handler());
@@ -257,12 +257,12 @@ TEST_CASE("a storm of cancelled waits: the load goes on, and the others get what
     // Some at once, some after all have begun, some never.
     if (i % 3 == 0) one.signal.emit(asio::cancellation_type::terminal);
   }
-  for (int i = 1; i < waits; i += 3) all[i].signal.emit(asio::cancellation_type::terminal);
+  for (std::size_t i = 1; i < waits; i += 3) all[i].signal.emit(asio::cancellation_type::terminal);
   with.settle();
   script.release_all();
   CHECK(first_difference(get(load.finish_async(asio::use_future))) == "");
   int wrong = 0;
-  for (int i = 0; i < waits; ++i) {
+  for (std::size_t i = 0; i < waits; ++i) {
     all[i].context.run_for(patience);
     const bool right = all[i].calls == 1 && all[i].code == (i % 3 == 2 ? fine : aborted);
     if (!right) ++wrong;

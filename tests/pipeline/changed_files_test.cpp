@@ -42,7 +42,7 @@ std::future<model> load_meanwhile(scripted_loader& with, read_script& script, co
 TEST_CASE("a file that is cut while it is loaded is truncated_file, with tensor and byte") {
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
     for (const read_route route : {read_route::buffered, read_route::automatic}) {
-      for (const std::uint64_t left : {0, 4096, 100'001, 450'000}) {
+      for (const std::uint64_t left : {0U, 4096U, 100'001U, 450'000U}) {
         CAPTURE(left);
         const made_file file(some_tensors(), 3);
         make_cold(file.path());
