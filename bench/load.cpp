@@ -7,13 +7,10 @@
 //
 // Both ceilings read into memory on huge pages that was populated before the clock started. A
 // load's time is everything between the call and the model: opening, parsing, taking the memory,
-// reading. Before each run the page cache is put into the state that is wanted, and asked whether
-// it is so.
+// reading. The plain reads are those of uring-bench, which verifies the page cache's state.
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -24,22 +21,32 @@
 #include <string>
 #include <vector>
 
-#include "ceiling.hpp"
 #include "core/mapping.hpp"
 #include "machine.hpp"
+#include "repeated.hpp"
+#include "run.hpp"
 
 namespace {
 
 using namespace ringload;
-using bench::direct_shape;
+using bench::median;
 
 constexpr std::uint32_t mib = 1 << 20;
+
+struct direct_shape {
+  std::uint32_t block_bytes;
+  unsigned depth;
+};
 constexpr direct_shape shapes[] = {{mib, 4},     {mib, 8},     {mib, 16},    {2 * mib, 2},
                                    {2 * mib, 4}, {2 * mib, 8}, {4 * mib, 1}, {4 * mib, 4}};
 
-double median(std::vector<double> of) {
-  std::sort(of.begin(), of.end());
-  return of[of.size() / 2];
+// One pass over the whole file, into memory of its size.
+bench::cell pass_over(const bench::target& of, bench::destination into) {
+  bench::cell what;
+  what.into = into;
+  what.bytes_max = of.bytes();
+  what.seconds = 3600;
+  return what;
 }
 
 struct contender {
@@ -80,9 +87,10 @@ long peak_resident_kib() {
   return usage.ru_maxrss;
 }
 
-double cold(const std::string& path, std::span<std::byte> region, int repeat, const limits& within,
+double cold(const std::string& path, bench::room& memory, int repeat, const limits& within,
             bool touched) {
-  const auto bytes = static_cast<double>(std::filesystem::file_size(path));
+  const bench::target file(path, bench::route::direct);
+  const auto bytes = static_cast<double>(file.bytes());
   std::vector<contender> plain;
   for (const direct_shape s : shapes) {
     plain.push_back(
@@ -91,10 +99,12 @@ double cold(const std::string& path, std::span<std::byte> region, int repeat, co
   contender ours = {"ringload, whole load", {}};
   for (int i = 0; i < repeat; ++i) {
     for (std::size_t s = 0; s < plain.size(); ++s) {
-      bench::make_cold(path);
-      plain[s].seconds.push_back(bench::read_direct(path, region, shapes[s]));
+      bench::cell what = pass_over(file, bench::destination::populated);
+      what.block_bytes = shapes[s].block_bytes;
+      what.depth = shapes[s].depth;
+      plain[s].seconds.push_back(bench::run(file, what, memory).seconds);
     }
-    bench::make_cold(path);
+    file.establish(bench::cache_state::cold);
     const load_stats stats = load_once(path, within, touched);
     if (stats.bytes_buffered > 0) throw std::runtime_error("the load did not read directly");
     ours.seconds.push_back(stats.seconds);
@@ -112,22 +122,20 @@ double cold(const std::string& path, std::span<std::byte> region, int repeat, co
   return share;
 }
 
-double warm(const std::string& path, std::span<std::byte> region, int repeat, const limits& within,
+double warm(const std::string& path, bench::room& memory, int repeat, const limits& within,
             bool touched) {
-  const auto bytes = static_cast<double>(std::filesystem::file_size(path));
+  const bench::target file(path, bench::route::buffered);
+  const auto bytes = static_cast<double>(file.bytes());
+  bench::cell what = pass_over(file, bench::destination::populated);
+  what.with = bench::method::threads;
+  what.by = bench::route::buffered;
+  what.state = bench::cache_state::warm;
+  what.depth = 2;
   contender plain = {"pread, 2 threads", {}};
-  contender fresh = {"the same, into fresh memory", {}};
   contender ours = {"ringload, whole load", {}};
   for (int i = 0; i < repeat; ++i) {
-    bench::make_warm(path);
-    plain.seconds.push_back(bench::read_buffered(path, region, 2, false));
-    {
-      if (touched) touch_free_memory(region.size());
-      auto memory = mapping::make(region.size(), page_kind::transparent);
-      if (!memory) throw std::runtime_error("no memory for a region");
-      fresh.seconds.push_back(bench::read_buffered(path, memory->span(), 2, true));
-    }
-    bench::make_warm(path);
+    plain.seconds.push_back(bench::run(file, what, memory).seconds);
+    file.establish(bench::cache_state::warm);
     const load_stats stats = load_once(path, within, touched);
     if (stats.bytes_direct > stats.bytes_buffered / 100) {
       throw std::runtime_error("the load did not read from the page cache");
@@ -137,7 +145,6 @@ double warm(const std::string& path, std::span<std::byte> region, int repeat, co
   fmt::print("\nWarm, buffered:\n\n");
   print_head();
   print(plain, bytes);
-  print(fresh, bytes);
   print(ours, bytes);
   const double share = median(plain.seconds) / median(ours.seconds);
   fmt::print("\nringload reaches {:.3f} of it\n", share);
@@ -167,23 +174,20 @@ int main(int argc, char** argv) {
   try {
     const bool touched = !untouched;
     // Before there is a region of our own, so that the peak is the load's.
-    bench::make_cold(path);
+    const bench::target file(path, bench::route::direct);
+    file.establish(bench::cache_state::cold);
     const load_stats first = load_once(path, within, touched);
     const long resident_kib = peak_resident_kib();
 
-    const std::uint64_t bytes = std::filesystem::file_size(path);
-    auto region = mapping::make(bytes + 4 * mib, page_kind::transparent);
-    if (!region || populate(region->span())) throw std::runtime_error("no memory for the region");
-
     fmt::print("{}\n\n", bench::describe_machine(path));
-    fmt::print("{} bytes; {} runs of each in turns; the region is on {} pages; free memory {}\n",
-               bytes, repeat, name(region->kind()),
+    fmt::print("{} bytes; {} runs of each in turns; free memory {}\n", file.bytes(), repeat,
                touched ? "touched before each load" : "as it is");
     fmt::print("{}; slots {}, pinned {} bytes; resident at most {} bytes more than the tensors\n",
                first.engine_reason, within.slots, first.pinned_bytes_peak,
                resident_kib * 1024L - static_cast<long>(first.bytes));
-    if (only != "warm") cold(path, region->span(), repeat, within, touched);
-    if (only != "cold") warm(path, region->span(), repeat, within, touched);
+    bench::room memory;
+    if (only != "warm") cold(path, memory, repeat, within, touched);
+    if (only != "cold") warm(path, memory, repeat, within, touched);
   } catch (const std::exception& e) {
     fmt::print(stderr, "bench_load: {}\n", e.what());
     return 1;

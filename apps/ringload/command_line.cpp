@@ -2,14 +2,11 @@
 #include "command_line.hpp"
 
 #include <CLI/CLI.hpp>
-#include <concepts>
 #include <limits>
-#include <utility>
-#include <vector>
 
 #include "device.hpp"
-#include "size.hpp"
-#include "text.hpp"
+#include "options.hpp"
+#include "run_program.hpp"
 
 namespace ringload::tool {
 
@@ -22,68 +19,9 @@ constexpr const char* about_sources =
     "SOURCE is a .safetensors file; a folder that holds a checkpoint; a shard index\n"
     "(model.safetensors.index.json); or owner/model[@revision] in the local Hugging Face cache.\n";
 
-constexpr const char* about_sizes =
-    "SIZE is a number of bytes: 4096, 64K, 1.5M, 4GiB, 8GB. K, M, G, T and KiB, MiB, GiB, TiB\n"
-    "count in steps of 1,024; KB, MB, GB, TB in steps of 1,000.\n";
-
 constexpr const char* about_exit =
     "Exit code: 0; 1 with one line on standard error; 2 when the command line is wrong; 128 and\n"
     "the signal's number (130 after Ctrl-C) when interrupted. A second Ctrl-C does not wait.";
-
-// What is refused here is a matter of the command line, so it names the option.
-[[noreturn]] void refuse(const std::string& option, const std::string& text, const char* why) {
-  throw CLI::ValidationError(option, "'" + text + "' " + why);
-}
-
-void add_size(CLI::App& to, const std::string& option, std::uint64_t& target,
-              const std::string& help) {
-  to.add_option_function<std::string>(
-        option,
-        [&target, option](const std::string& text) {
-          const auto size = parse_size(text);
-          if (!size) refuse(option, text, "is not a size, as 4096, 64K, 1.5M or 4GiB are");
-          target = *size;
-        },
-        help)
-      ->type_name("SIZE");
-}
-
-// Target: an unsigned integer, or an optional one.
-template <class Target>
-CLI::Option* add_number(CLI::App& to, const std::string& option, Target& target,
-                        std::uint64_t largest, const std::string& help) {
-  const auto take = [&target, option, largest](const std::string& text) {
-    const auto number = parse_number(text);
-    if (!number) refuse(option, text, "is not a whole number");
-    if (*number > largest) refuse(option, text, "is too large");
-    if constexpr (std::unsigned_integral<Target>) {
-      target = static_cast<Target>(*number);
-    } else {
-      target = static_cast<typename Target::value_type>(*number);
-    }
-  };
-  return to.add_option_function<std::string>(option, take, help)->type_name("N");
-}
-
-template <class Enum>
-using choices = std::vector<std::pair<std::string, Enum>>;
-
-template <class Enum>
-CLI::Option* add_choice(CLI::App& to, const std::string& option, Enum& target,
-                        const choices<Enum>& among, const std::string& help) {
-  std::string names;
-  for (const auto& [name, value] : among) names += (names.empty() ? "" : "|") + name;
-  const auto take = [&target, option, among, names](const std::string& text) {
-    for (const auto& [name, value] : among) {
-      if (name == text) {
-        target = value;
-        return;
-      }
-    }
-    throw CLI::ValidationError(option, "'" + text + "' is none of " + names);
-  };
-  return to.add_option_function<std::string>(option, take, help)->type_name(names);
-}
 
 void add_source(CLI::App& to, std::string& source, profile& strictness) {
   to.add_option("SOURCE", source, "The checkpoint, see below")->required()->type_name("");

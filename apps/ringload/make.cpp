@@ -26,6 +26,7 @@
 #include "layout.hpp"
 #include "noise.hpp"
 #include "progress_bar.hpp"
+#include "run_program.hpp"
 #include "size.hpp"
 #include "text.hpp"
 #include "unpublished.hpp"

@@ -7,7 +7,6 @@
 #include <optional>
 #include <ringload/catalog.hpp>
 #include <ringload/limits.hpp>
-#include <stdexcept>
 #include <string>
 #include <variant>
 
@@ -58,11 +57,5 @@ struct text_request {
 };
 
 using any_request = std::variant<text_request, ls_request, load_request, sum_request, make_request>;
-
-/// The person wrote something that we cannot take: exit code 2.
-class usage_error : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 }  // namespace ringload::tool

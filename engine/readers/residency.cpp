@@ -26,16 +26,22 @@ struct cachestat_pages {
 
 }  // namespace
 
-residency residency_of(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
+std::optional<page_counts> cached_pages(int fd, std::uint64_t offset,
+                                        std::uint64_t bytes) noexcept {
   constexpr std::uint64_t page_bytes = 4096;
   cachestat_range range = {offset, bytes};
   cachestat_pages pages = {};
-  if (::syscall(cachestat_call, fd, &range, &pages, 0) != 0) return residency::unknown;
-  if (pages.dirty > 0 || pages.writeback > 0) return residency::dirty;
+  if (::syscall(cachestat_call, fd, &range, &pages, 0) != 0) return std::nullopt;
   const std::uint64_t first_page = offset / page_bytes;
   const std::uint64_t last_page = (offset + bytes + page_bytes - 1) / page_bytes;
-  const bool cached = pages.cached * 10 >= (last_page - first_page) * 9;
-  return cached ? residency::cached : residency::cold;
+  return page_counts{last_page - first_page, pages.cached, pages.dirty + pages.writeback};
+}
+
+residency residency_of(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  const auto counts = cached_pages(fd, offset, bytes);
+  if (!counts) return residency::unknown;
+  if (counts->dirty > 0) return residency::dirty;
+  return counts->cached * 10 >= counts->pages * 9 ? residency::cached : residency::cold;
 }
 
 }  // namespace ringload::inline v0

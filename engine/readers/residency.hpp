@@ -6,6 +6,7 @@
 // nothing.
 
 #include <cstdint>
+#include <optional>
 
 namespace ringload::inline v0 {
 
@@ -15,6 +16,15 @@ enum class residency : std::uint8_t {
   dirty,    // Not yet on the drive. A direct read would first write it back.
   unknown,  // The kernel does not say: before Linux 6.5, or the file belongs to somebody else.
 };
+
+struct page_counts {
+  std::uint64_t pages = 0;  // That the range touches.
+  std::uint64_t cached = 0;
+  std::uint64_t dirty = 0;  // Or on their way to the drive.
+};
+
+// Empty where the kernel does not say.
+std::optional<page_counts> cached_pages(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
 // Costs 0.1 us for a cold range, about 1 us for each cached MiB.
 residency residency_of(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "progress_bar.hpp"
+#include "run_program.hpp"
 
 namespace tool = ringload::tool;
 

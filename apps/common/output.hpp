@@ -24,8 +24,8 @@ class output {
   std::string waiting_;  // At most `flush_at` and one text.
 };
 
-/// One line on standard error: "ringload: " and the text, control characters escaped. A failure is
-/// ignored, for there is nowhere left to report it.
-void complain(std::string_view text) noexcept;
+/// One line on standard error: the program, ": " and the text, control characters escaped. A
+/// failure is ignored, for there is nowhere left to report it.
+void complain(std::string_view program, std::string_view text) noexcept;
 
 }  // namespace ringload::tool

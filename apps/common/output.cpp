@@ -45,12 +45,12 @@ void output::flush() {
   }
 }
 
-void complain(std::string_view text) noexcept {
+void complain(std::string_view program, std::string_view text) noexcept {
   try {
-    write_all(STDERR_FILENO, "ringload: " + printable(text) + "\n");
+    write_all(STDERR_FILENO, std::string(program) + ": " + printable(text) + "\n");
   } catch (const std::exception&) {
     // No memory for the sentence; one that needs none.
-    write_all(STDERR_FILENO, "ringload: error: memory: out of memory\n");
+    write_all(STDERR_FILENO, "error: memory: out of memory\n");
   }
 }
 

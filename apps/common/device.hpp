@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The one place of the tool that knows whether this build can load into a GPU.
+// The one place of our programs that knows whether this build can load into a GPU.
 
 #include <cstddef>
 #include <cstdint>

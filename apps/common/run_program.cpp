@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run_program.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <exception>
+#include <new>
+#include <ringload/error.hpp>
+#include <string>
+
+#include "interrupts.hpp"
+#include "output.hpp"
+
+namespace ringload::tool {
+
+namespace {
+
+// Where a standard stream is closed, the first file that we open would take its number, and what is
+// meant for the stream would be written into that file.
+void keep_standard_streams_apart() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) >= 0) continue;
+    // The wrong way round, so that using the stream fails, as it does on a closed one. It takes the
+    // number `fd`, the lowest that is free.
+    ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
+}  // namespace
+
+int run_program(std::string_view program, const std::function<void()>& command) {
+  // A write past a pipe's reader or a file's size limit fails then, and is reported.
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
+  keep_standard_streams_apart();
+  try {
+    command();
+    return 0;
+  } catch (const usage_error& wrong) {
+    complain(program, std::string("usage: ") + wrong.what());
+    return 2;
+  } catch (const interrupted& by) {
+    complain(program, "interrupted");
+    return 128 + by.signal;
+  } catch (const reader_gone&) {
+    return 1;
+  } catch (const std::bad_alloc&) {
+    complain(program, "error: memory: out of memory");
+    return 1;
+  } catch (const error& failed) {
+    const std::string place = failed.place().empty() ? std::string(program) + ": " : "";
+    complain(program, "error: " + place + failed.what());
+    return 1;
+  } catch (const std::exception& failed) {
+    complain(program, "error: " + std::string(program) + ": " + failed.what());
+    return 1;
+  }
+}
+
+}  // namespace ringload::tool

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <limits>
+#include <sstream>
+
+#include "device.hpp"
+#include "options.hpp"
+#include "run.hpp"
+#include "run_program.hpp"
+
+namespace ringload::bench {
+
+namespace {
+
+using tool::add_choice;
+using tool::add_number;
+using tool::add_size;
+using tool::choices;
+
+constexpr const char* about =
+    "Measures what a drive, the page cache and the loader give, and says what limits them.\n"
+    "It opens its target for reading, and has no way to write to it.";
+
+constexpr const char* about_targets =
+    "TARGET is a file, a folder whose files are read one after the other, or a block device.\n";
+
+constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
+
+const choices<page_kind> page_kinds = {
+    {"4k", page_kind::small}, {"thp", page_kind::transparent}, {"hugetlb", page_kind::hugetlb}};
+
+void add_seconds(CLI::App& to, const std::string& option, double& target, const std::string& help) {
+  to.add_option(option, target, help)->type_name("S")->check(CLI::Range(0.001, 86'400.0));
+}
+
+void add_runs(CLI::App& to, std::uint32_t& runs, const std::string& help) {
+  to.add_option("--runs", runs, help)->type_name("N")->check(CLI::Range(1, 100'000));
+}
+
+// "1M,2M,4M": any list of what `take` makes of one.
+template <class Item, class Take>
+void add_list(CLI::App& to, const std::string& option, std::vector<Item>& target, Take take,
+              const std::string& type, const std::string& help) {
+  const auto split = [&target, take](const std::string& text) {
+    target.clear();
+    std::istringstream items(text);
+    for (std::string item; std::getline(items, item, ',');) target.push_back(take(item));
+  };
+  to.add_option_function<std::string>(option, split, help)->type_name(type);
+}
+
+void add_sizes(CLI::App& to, const std::string& option, std::vector<std::uint64_t>& target,
+               const std::string& help) {
+  const auto take = [option](const std::string& text) {
+    const auto size = tool::parse_size(text);
+    if (!size || *size == 0) tool::refuse(option, text, "is not a size, as 512K or 2M are");
+    return *size;
+  };
+  add_list(to, option, target, take, "SIZE,...", help);
+}
+
+// What a cell has that a sweep does not vary.
+void add_common(CLI::App& to, cell& what) {
+  add_choice<pattern>(to, "--pattern", what.order,
+                      {{"seq", pattern::sequential}, {"rand", pattern::random}},
+                      "In order, or each block once in no order. Default: seq");
+  add_choice<method>(
+      to, "--engine", what.with,
+      {{"ring", method::ring}, {"threads", method::threads}, {"mmap", method::mmap}},
+      "ring: io_uring. threads: pread. mmap: copies out of a mapping.\nDefault: ring");
+  add_choice<route>(to, "--route", what.by,
+                    {{"direct", route::direct}, {"buffered", route::buffered}},
+                    "Past the page cache (O_DIRECT), or through it. Default: direct");
+  add_choice<destination>(to, "--into", what.into,
+                          {{"slots", destination::slots},
+                           {"fresh", destination::fresh},
+                           {"populated", destination::populated}},
+                          "slots: a few buffers used again and again, as fio does.\n"
+                          "fresh: memory of the target's size, taken while the clock runs.\n"
+                          "populated: the same, present before it starts. Default: slots");
+  add_choice<cache_state>(
+      to, "--state", what.state,
+      {{"cold", cache_state::cold}, {"warm", cache_state::warm}, {"as-is", cache_state::as_is}},
+      "What the page cache holds before each run: established, then verified\n"
+      "with cachestat. as-is: left alone, and nothing is claimed. Default: cold");
+  add_number(to, "--rings", what.rings, most, "Rings in each thread. Default: 1");
+  add_number(to, "--threads", what.threads, most, "Threads that have rings. Default: 1");
+  to.add_flag("--registered-buffers", what.registered_buffers, "Register the memory with the ring");
+  to.add_flag("--registered-files", what.registered_files, "Register the files with the ring");
+  to.add_flag("--sqpoll", what.sqpoll, "A kernel thread takes the reads, with no system call");
+  to.add_flag("--iopoll", what.iopoll, "The drive is polled; needs polled queues");
+  add_size(to, "--bytes", what.bytes_max, "End after so many. Default: no bound");
+  add_number(to, "--seed", what.seed, std::numeric_limits<std::uint64_t>::max(),
+             "Another order for each seed. Default: 0");
+}
+
+void add_target(CLI::App& to, std::string& path) {
+  to.add_option("TARGET", path, "What to read, see below")->required()->type_name("");
+  to.footer(std::string(about_targets) + "\n" + tool::about_sizes);
+}
+
+struct run_extras {
+  std::uint64_t bytes_in_flight = 0;
+};
+
+CLI::App& add_run(CLI::App& root, run_request& request, run_extras& extras) {
+  CLI::App& run = *root.add_subcommand("run", "Measure one way of reading");
+  add_target(run, request.path);
+  add_size(run, "--block", request.what.block_bytes, "Bytes of one read. Default: 2M");
+  auto* depth = add_number(run, "--depth", request.what.depth, most,
+                           "Reads at once of each ring, or threads that read. Default: 8");
+  add_size(run, "--bytes-in-flight", extras.bytes_in_flight,
+           "Sets --depth, to so many bytes in all rings together")
+      ->excludes(depth);
+  add_choice(run, "--pages", request.what.pages, page_kinds,
+             "What the memory is on: small pages, transparent huge ones, or reserved\n"
+             "huge ones. Default: thp");
+  add_common(run, request.what);
+  add_seconds(run, "--seconds", request.what.seconds, "How long at most. Default: 5");
+  add_runs(run, request.runs, "Runs, of which the median is reported. Default: 1");
+  run.add_flag("--with-fio", request.with_fio, "The same by fio, in turns, and the ratio");
+  run.add_flag("--json", request.json, "Print one JSON object");
+  return run;
+}
+
+CLI::App& add_sweep(CLI::App& root, sweep_request& request) {
+  CLI::App& sweep =
+      *root.add_subcommand("sweep", "Measure block x bytes in flight x page kind, in random order");
+  add_target(sweep, request.path);
+  request.blocks = {512U << 10, 1U << 20, 2U << 20, 4U << 20, 8U << 20};
+  request.bytes_in_flight = {2U << 20, 4U << 20, 8U << 20, 16U << 20, 32U << 20, 64U << 20};
+  request.base.seconds = 0.5;
+  add_sizes(sweep, "--blocks", request.blocks, "Default: 512K,1M,2M,4M,8M");
+  add_sizes(sweep, "--bytes-in-flight", request.bytes_in_flight,
+            "Default: 2M,4M,8M,16M,32M,64M. Less than a block is one block");
+  add_list(
+      sweep, "--pages", request.pages,
+      [](const std::string& text) { return tool::chosen("--pages", text, page_kinds); }, "KIND,...",
+      "Default: 4k,thp, and hugetlb where there are enough such pages");
+  add_common(sweep, request.base);
+  add_seconds(sweep, "--seconds", request.base.seconds, "Of each run. Default: 0.5");
+  add_runs(sweep, request.runs, "Of each cell. Default: 5");
+  sweep.add_flag("--with-fio", request.with_fio, "Each cell by fio too, in turns, and the ratio");
+  sweep.add_flag("--json", request.json, "Print one JSON object");
+  sweep.add_option("--html", request.html, "Write a page with heat maps and curves")
+      ->type_name("FILE");
+  return sweep;
+}
+
+CLI::App& add_legs(CLI::App& root, legs_request& request) {
+  CLI::App& legs = *root.add_subcommand(
+      "legs", "Drive, device copies, both, and the loader, in turns: which is the wall");
+  legs.add_option("SOURCE", request.source, "A checkpoint, as ringload load takes it")
+      ->required()
+      ->type_name("");
+  const auto take_device = [&request](const std::string& text) {
+    if (!tool::is_device_name(text)) {
+      tool::refuse("--device", text, "is none of host, auto, cuda, cuda:N");
+    }
+    request.device = text;
+  };
+  legs.add_option_function<std::string>("--device", take_device,
+                                        "host, or cuda:N where this build has CUDA. Default: host")
+      ->type_name("DEVICE");
+  add_runs(legs, request.runs, "Runs of each. Default: 7");
+  legs.add_flag("--json", request.json, "Print one JSON object");
+  return legs;
+}
+
+CLI::App& add_probe(CLI::App& root, probe_request& request) {
+  CLI::App& probe =
+      *root.add_subcommand("probe", "What can be had here, what not, and what to do about it");
+  probe.add_option("PATH", request.path, "A file or folder on the drive in question. Default: .")
+      ->type_name("");
+  probe.add_flag("--json", request.json, "Print one JSON object");
+  return probe;
+}
+
+CLI::App& add_tune(CLI::App& root, tune_request& request) {
+  CLI::App& tune = *root.add_subcommand(
+      "tune", "Find good limits in under a minute, and what they gain over the defaults");
+  add_target(tune, request.path);
+  add_seconds(tune, "--seconds", request.seconds, "How long at most. Default: 50");
+  tune.add_flag("--json", request.json, "Print one JSON object");
+  return tune;
+}
+
+void set_depth(run_request& request, const run_extras& extras) {
+  if (extras.bytes_in_flight == 0) return;
+  cell& what = request.what;
+  const std::uint64_t each =
+      what.block_bytes * (what.with == method::ring ? what.rings * what.threads : 1);
+  if (each == 0) return;  // check() says why.
+  const std::uint64_t depth = std::max<std::uint64_t>(1, extras.bytes_in_flight / each);
+  what.depth = static_cast<std::uint32_t>(std::min<std::uint64_t>(depth, most));
+}
+
+}  // namespace
+
+any_request parse_command_line(int argc, const char* const* argv) {
+  CLI::App root(about, "uring-bench");
+  root.get_formatter()->column_width(28);
+  root.set_version_flag("--version", "uring-bench " RINGLOAD_VERSION, "Print the version and exit");
+  root.set_help_flag("-h,--help", "Print this help and exit");
+  root.require_subcommand(1);
+  root.footer(std::string(about_targets) + "\n" + tool::about_sizes);
+
+  run_request run;
+  run_extras extras;
+  sweep_request sweep;
+  legs_request legs;
+  probe_request probe;
+  tune_request tune;
+  const CLI::App& run_command = add_run(root, run, extras);
+  const CLI::App& sweep_command = add_sweep(root, sweep);
+  const CLI::App& legs_command = add_legs(root, legs);
+  const CLI::App& probe_command = add_probe(root, probe);
+  add_tune(root, tune);
+
+  try {
+    root.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return text_request{root.help()};
+  } catch (const CLI::CallForVersion& version) {
+    return text_request{std::string(version.what()) + "\n"};
+  } catch (const CLI::ParseError& problem) {
+    std::string command = "uring-bench";
+    for (const CLI::App* chosen : root.get_subcommands()) command += " " + chosen->get_name();
+    throw tool::usage_error(std::string(problem.what()) + " (see '" + command + " --help')");
+  }
+
+  if (run_command.parsed()) {
+    set_depth(run, extras);
+    check(run.what);
+    return run;
+  }
+  if (sweep_command.parsed()) return sweep;
+  if (legs_command.parsed()) return legs;
+  if (probe_command.parsed()) return probe;
+  return tune;
+}
+
+}  // namespace ringload::bench

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The commands of uring-bench. Each does what was asked for and writes its report; it throws what
+// run_program() turns into an exit code.
+
+#include "output.hpp"
+#include "requests.hpp"
+
+namespace ringload::bench {
+
+void run_cell(const run_request& request, tool::output& out);
+void sweep(const sweep_request& request, tool::output& out);
+void measure_legs(const legs_request& request, tool::output& out);
+void probe(const probe_request& request, tool::output& out);
+void tune(const tune_request& request, tool::output& out);
+
+}  // namespace ringload::bench

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fio.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <boost/json/value_to.hpp>
+#include <cstdlib>
+
+#include "failure.hpp"
+#include "interrupts.hpp"
+#include "run_program.hpp"
+
+namespace ringload::bench {
+
+namespace {
+
+namespace json = boost::json;
+
+struct child_output {
+  std::string out;
+  std::string err;
+  int status = 0;
+};
+
+std::string read_all(int fd) {
+  std::string text;
+  std::array<char, 65536> some;
+  for (;;) {
+    const ::ssize_t got = ::read(fd, some.data(), some.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return text;
+    text.append(some.data(), static_cast<std::size_t>(got));
+  }
+}
+
+// fio takes its buffers from malloc. Whether they are on huge pages is decided around it: by the
+// allocator's own setting, or by forbidding them to the process.
+void choose_pages(page_kind pages) {
+  if (pages == page_kind::small) ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+  if (pages == page_kind::transparent) ::setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 1);
+}
+
+child_output run_child(const std::vector<std::string>& arguments, page_kind pages) {
+  std::array<int, 2> out = {};
+  if (::pipe2(out.data(), O_CLOEXEC) != 0) fail(errno, "fio");
+  const unique_fd reading(out[0]);
+  unique_fd writing(out[1]);
+  // fio's own words go to a file without a name, so that neither side waits for the other.
+  const unique_fd err(::open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  std::vector<char*> argv;
+  for (const std::string& one : arguments) argv.push_back(const_cast<char*>(one.c_str()));
+  argv.push_back(nullptr);
+  const ::pid_t child = ::fork();
+  if (child < 0) fail(errno, "fio");
+  if (child == 0) {
+    ::dup2(writing.get(), STDOUT_FILENO);
+    if (err) ::dup2(err.get(), STDERR_FILENO);
+    choose_pages(pages);
+    ::execvp(argv[0], argv.data());
+    ::_exit(127);
+  }
+  writing = unique_fd();
+  child_output result;
+  result.out = read_all(reading.get());
+  while (::waitpid(child, &result.status, 0) < 0 && errno == EINTR) {
+  }
+  if (err) {
+    ::lseek(err.get(), 0, SEEK_SET);
+    result.err = read_all(err.get());
+  }
+  tool::throw_if_interrupted();
+  return result;
+}
+
+double number(const json::value& of, const char* pointer) {
+  return of.at_pointer(pointer).to_number<double>();
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+std::string fio_version() {
+  const child_output said = run_child({"fio", "--version"}, page_kind::small);
+  return said.status == 0 ? first_line(said.out) : "";
+}
+
+std::vector<std::string> fio_arguments(const target& of, const cell& what) {
+  if (what.into != destination::slots) {
+    throw tool::usage_error("--with-fio: fio reads into slots, so compare with --into slots");
+  }
+  if (what.rings != 1) throw tool::usage_error("--with-fio: fio has one ring in each thread");
+  std::string names;
+  for (const target::file& one : of.files()) {
+    if (!names.empty()) names += ':';
+    for (const char c : one.path) {  // fio takes ':' for the end of a name.
+      if (c == ':' || c == '\\') names += '\\';
+      names += c;
+    }
+  }
+  const bool rings = what.with == method::ring;
+  std::vector<std::string> arguments = {
+      "fio",
+      "--name=cell",
+      "--readonly",
+      "--filename=" + names,
+      std::string("--rw=") + (what.order == pattern::random ? "randread" : "read"),
+      fmt::format("--bs={}", what.block_bytes),
+      std::string("--ioengine=") + (rings                          ? "io_uring"
+                                    : what.with == method::threads ? "psync"
+                                                                   : "mmap"),
+      fmt::format("--iodepth={}", rings ? what.depth : 1),
+      fmt::format("--numjobs={}", rings ? what.threads : what.depth),
+      "--thread",
+      "--group_reporting",
+      fmt::format("--direct={}", what.by == route::direct ? 1 : 0),
+      "--invalidate=0",
+      "--allow_file_create=0",
+      fmt::format("--randseed={}", what.seed + 1),
+      std::string("--mem=") + (what.pages == page_kind::hugetlb ? "mmaphuge" : "malloc"),
+      "--iomem_align=2M",
+      "--output-format=json",
+  };
+  if (what.registered_buffers) arguments.emplace_back("--fixedbufs");
+  if (what.registered_files) arguments.emplace_back("--registerfiles");
+  if (what.sqpoll) arguments.emplace_back("--sqthread_poll");
+  if (what.iopoll) arguments.emplace_back("--hipri");
+  if (what.bytes_max > 0) arguments.push_back(fmt::format("--io_size={}", what.bytes_max));
+  arguments.push_back(
+      fmt::format("--runtime={}ms", static_cast<std::uint64_t>(what.seconds * 1e3)));
+  const bool one_pass = what.by == route::buffered && what.state == cache_state::cold;
+  if (!one_pass) arguments.emplace_back("--time_based");
+  return arguments;
+}
+
+measurement parse_fio(const std::string& text) {
+  // Warnings may stand before the object.
+  const auto begin = text.find('{');
+  boost::system::error_code failed;
+  const json::value all =
+      json::parse(begin == std::string::npos ? "" : json::string_view(text).substr(begin), failed);
+  if (failed) fail("fio", "its report is no JSON: " + first_line(text));
+  measurement m;
+  try {
+    const json::value& job = all.at_pointer("/jobs/0");
+    m.bytes = static_cast<std::uint64_t>(number(job, "/read/io_bytes"));
+    m.reads = static_cast<std::uint64_t>(number(job, "/read/total_ios"));
+    m.seconds = number(job, "/read/runtime") * 1e-3;
+    const double busy = (number(job, "/usr_cpu") + number(job, "/sys_cpu")) * 1e-2;
+    // Of each job's own time, and we read them as one group.
+    m.cpu_seconds = busy * number(job, "/job_runtime") * 1e-3;
+  } catch (const boost::system::system_error&) {
+    fail("fio", "its report lacks what was looked for");
+  }
+  return m;
+}
+
+measurement run_fio(const target& of, const cell& what) {
+  const auto share = of.establish(what.state);
+  const child_output said = run_child(fio_arguments(of, what), what.pages);
+  if (said.status != 0) {
+    const std::string why = first_line(said.err.empty() ? said.out : said.err);
+    fail("fio", why.empty() ? "it failed" : why);
+  }
+  measurement m = parse_fio(said.out);
+  m.cached_share_before = share;
+  return m;
+}
+
+}  // namespace ringload::bench

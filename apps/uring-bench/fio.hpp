@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The same cell by fio, which everybody knows and nobody suspects of flattering us.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cell.hpp"
+#include "target.hpp"
+
+namespace ringload::bench {
+
+/// "fio-3.33"; empty where there is none.
+std::string fio_version();
+
+/// Its arguments for the cell, the program's name first. Throws `usage_error` where fio has no such
+/// cell.
+std::vector<std::string> fio_arguments(const target& of, const cell& what);
+
+/// What fio says of itself, from its JSON. Throws `ringload::error`.
+measurement parse_fio(const std::string& json);
+
+/// Establishes the page cache's state as run() does. Without latencies.
+measurement run_fio(const target& of, const cell& what);
+
+}  // namespace ringload::bench

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Times in nanoseconds, counted in buckets that are at most 1/128 of the time wide: a percentile is
+// off by less than 0.8 %, however many there are.
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ringload::bench {
+
+class latencies {
+ public:
+  void add(std::uint64_t nanoseconds) {
+    if (counts_.empty()) counts_.resize(bucket_of(~std::uint64_t{0}) + 1);
+    ++counts_[bucket_of(nanoseconds)];
+    ++total_;
+    if (nanoseconds > largest_) largest_ = nanoseconds;
+  }
+
+  void add(const latencies& others);
+
+  std::uint64_t count() const noexcept { return total_; }
+  std::uint64_t largest() const noexcept { return largest_; }
+
+  /// The smallest time that at least `share` (0 to 1) of all are not above; 0 of none.
+  std::uint64_t percentile(double share) const;
+
+ private:
+  // Times below 256 have a bucket each; above, 128 share the distance to the next power of two.
+  static constexpr unsigned exact_bits = 8;
+
+  static constexpr std::size_t bucket_of(std::uint64_t value) noexcept {
+    if (value < (1U << exact_bits)) return static_cast<std::size_t>(value);
+    const unsigned shift = static_cast<unsigned>(std::bit_width(value)) - exact_bits;
+    return (std::size_t{shift} << (exact_bits - 1)) + static_cast<std::size_t>(value >> shift);
+  }
+  static std::uint64_t top_of(std::size_t bucket) noexcept;
+
+  std::vector<std::uint64_t> counts_;
+  std::uint64_t total_ = 0;
+  std::uint64_t largest_ = 0;
+};
+
+}  // namespace ringload::bench

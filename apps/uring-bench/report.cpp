@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report.hpp"
+
+#include <fmt/format.h>
+
+#include "json.hpp"
+#include "size.hpp"
+#include "text.hpp"
+
+namespace ringload::bench {
+
+namespace {
+
+std::string line(std::string_view title, std::string_view text) {
+  return fmt::format("{:<14}{}\n", title, tool::printable(text));
+}
+
+double microseconds(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-3; }
+
+std::string share_text(const std::optional<double>& share) {
+  return share ? fmt::format("{:.1f} %", *share * 100) : "unknown";
+}
+
+double cpu(const measurement& m) { return m.cpu_s_per_gib(); }
+
+void append_optional(std::string& to, const std::optional<double>& value) {
+  if (value) {
+    tool::append_json(to, *value);
+  } else {
+    to += "null";
+  }
+}
+
+void append_latency(std::string& to, const latencies& of) {
+  tool::json_object(to)
+      .field("p50", microseconds(of.percentile(0.5)))
+      .field("p90", microseconds(of.percentile(0.9)))
+      .field("p99", microseconds(of.percentile(0.99)))
+      .field("p999", microseconds(of.percentile(0.999)))
+      .field("max", microseconds(of.largest()))
+      .close();
+}
+
+template <class Figure>
+std::vector<double> each(const repeated& of, Figure figure) {
+  std::vector<double> values;
+  for (const measurement& one : of.runs()) values.push_back(figure(one));
+  return values;
+}
+
+}  // namespace
+
+double compared::cpu_ratio() const { return ours.median_of(cpu) / fio.median_of(cpu); }
+
+std::string run_text(const run_request& request, const compared& found) {
+  const measurement& m = found.ours.typical();
+  const latencies& l = m.latency;
+  std::string text = line("cell", describe(request.what));
+  text += line("read", fmt::format("{} in {:.3f} s, {} reads", tool::both_sizes(m.bytes), m.seconds,
+                                   tool::grouped(m.reads)));
+  std::string rate = fmt::format("{:.3f} GB/s, {:.0f} IOPS", m.gb_per_s(), m.iops());
+  if (found.ours.runs().size() > 1) {
+    rate += fmt::format("; median of {}, {:.3f} to {:.3f}", found.ours.runs().size(),
+                        found.ours.least_gb_per_s(), found.ours.most_gb_per_s());
+  }
+  text += line("rate", rate);
+  text +=
+      line("latency", fmt::format("p50 {:.0f} us, p90 {:.0f}, p99 {:.0f}, p99.9 {:.0f}, "
+                                  "largest {:.0f}",
+                                  microseconds(l.percentile(0.5)), microseconds(l.percentile(0.9)),
+                                  microseconds(l.percentile(0.99)),
+                                  microseconds(l.percentile(0.999)), microseconds(l.largest())));
+  text += line("processor",
+               fmt::format("{:.4f} s per GiB, {:.4f} with kernel threads and "
+                           "interrupts; others kept {:.2f} processors busy",
+                           m.cpu_s_per_gib(), m.cpu_s_per_gib_with_kernel(), m.foreign_processors));
+  if (m.request_bytes) {
+    text += line("drive saw", "requests of " +
+                                  tool::binary_size(static_cast<std::uint64_t>(*m.request_bytes)) +
+                                  " on average");
+  }
+  text += line("memory", fmt::format("on {} pages", name(m.pages)));
+  text +=
+      line("page cache", fmt::format("had {} before, {} after", share_text(m.cached_share_before),
+                                     share_text(m.cached_share_after)));
+  if (request.what.with == method::ring) {
+    text +=
+        line("ring", fmt::format("{}; longest submission {:.2f} ms; {}, {} handed to workers",
+                                 m.ring_flags, m.longest_submit_seconds * 1e3,
+                                 tool::counted(m.kernel_workers, "kernel worker"),
+                                 m.punts ? tool::counted(*m.punts, "read") : "not told how many"));
+  }
+  text += line("short reads", fmt::format("{}; {} resubmitted", m.short_reads, m.resubmits));
+  if (!found.fio.runs().empty()) {
+    text += line("fio", fmt::format("{:.3f} GB/s, {:.3f} to {:.3f}; {:.4f} s per GiB",
+                                    found.fio.gb_per_s(), found.fio.least_gb_per_s(),
+                                    found.fio.most_gb_per_s(), found.fio.median_of(cpu)));
+    text += line("ours to fio", fmt::format("{:.3f} of its rate, {:.2f} of its processor time",
+                                            found.rate_ratio(), found.cpu_ratio()));
+  }
+  return text;
+}
+
+void append_run(std::string& to, const run_request& request, const compared& found) {
+  const cell& what = request.what;
+  const measurement& m = found.ours.typical();
+  tool::json_object object(to);
+  object.field("target", request.path).field("gb_per_s", m.gb_per_s()).field("iops", m.iops());
+  append_latency(object.key_of_next("latency_us"), m.latency);
+  object.field("cpu_s_per_gib", m.cpu_s_per_gib())
+      .field("cpu_s_per_gib_with_kernel", m.cpu_s_per_gib_with_kernel())
+      .field("bytes", m.bytes)
+      .field("reads", m.reads)
+      .field("seconds", m.seconds)
+      .field("engine", name(what.with))
+      .field("pattern", name(what.order))
+      .field("route", name(what.by))
+      .field("into", name(what.into))
+      .field("state", name(what.state))
+      .field("block", what.block_bytes)
+      .field("depth", std::uint64_t{what.depth})
+      .field("rings", std::uint64_t{what.rings})
+      .field("threads", std::uint64_t{what.threads})
+      .field("bytes_in_flight", what.bytes_in_flight())
+      .field("pages", name(m.pages))
+      .field("pages_asked", name(what.pages))
+      .field("registered_buffers", what.registered_buffers)
+      .field("registered_files", what.registered_files)
+      .field("sqpoll", what.sqpoll)
+      .field("iopoll", what.iopoll)
+      .field("ring_flags", m.ring_flags)
+      .field("longest_submit_seconds", m.longest_submit_seconds)
+      .field("kernel_workers", std::uint64_t{m.kernel_workers})
+      .field("short_reads", m.short_reads)
+      .field("resubmits", m.resubmits)
+      .field("foreign_processors", m.foreign_processors);
+  append_optional(object.key_of_next("punts"),
+                  m.punts ? std::optional(static_cast<double>(*m.punts)) : std::nullopt);
+  append_optional(object.key_of_next("request_bytes"), m.request_bytes);
+  append_optional(object.key_of_next("cached_share_before"), m.cached_share_before);
+  append_optional(object.key_of_next("cached_share_after"), m.cached_share_after);
+  const auto rate = [](const measurement& one) { return one.gb_per_s(); };
+  object.list("runs_gb_per_s", each(found.ours, rate));
+  if (!found.fio.runs().empty()) {
+    tool::json_object fio(object.key_of_next("fio"));
+    fio.field("gb_per_s", found.fio.gb_per_s())
+        .field("cpu_s_per_gib", found.fio.median_of(cpu))
+        .list("runs_gb_per_s", each(found.fio, rate))
+        .field("rate_ratio", found.rate_ratio())
+        .field("cpu_ratio", found.cpu_ratio())
+        .close();
+  }
+  object.close();
+}
+
+}  // namespace ringload::bench

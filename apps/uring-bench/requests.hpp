@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the command line asks for, as plain data. Each command takes one of these and nothing else.
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cell.hpp"
+
+namespace ringload::bench {
+
+struct run_request {
+  std::string path;
+  cell what;
+  std::uint32_t runs = 1;
+  bool with_fio = false;
+  bool json = false;
+};
+
+struct sweep_request {
+  std::string path;
+  cell base;  // What all cells have in common.
+  std::vector<std::uint64_t> blocks;
+  std::vector<std::uint64_t> bytes_in_flight;
+  std::vector<page_kind> pages;
+  std::uint32_t runs = 5;
+  bool with_fio = false;
+  bool json = false;
+  std::string html;  // A file to write; empty: none.
+};
+
+struct legs_request {
+  std::string source;
+  std::string device = "host";
+  std::uint32_t runs = 7;
+  bool json = false;
+};
+
+struct probe_request {
+  std::string path = ".";
+  bool json = false;
+};
+
+struct tune_request {
+  std::string path;
+  double seconds = 50;
+  bool json = false;
+};
+
+// What --help and --version ask for.
+struct text_request {
+  std::string text;
+};
+
+using any_request = std::variant<text_request, run_request, sweep_request, legs_request,
+                                 probe_request, tune_request>;
+
+}  // namespace ringload::bench

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream.hpp"
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/checked.hpp"
+#include "core/mapping.hpp"
+#include "device/backend.hpp"
+#include "failure.hpp"
+#include "interrupts.hpp"
+#include "readers/ring_reader.hpp"
+#include "ring/ring.hpp"
+#include "size.hpp"
+#include "staging/slots.hpp"
+
+namespace ringload::bench {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t direct_block = 4096;
+
+struct piece {
+  std::uint32_t file = 0;
+  std::uint32_t bytes = 0;
+  std::uint64_t file_offset = 0;
+  std::uint64_t arena_offset = 0;
+};
+
+// The files one after the other, each from a block's beginning.
+std::vector<piece> pieces_of(const target& of, std::uint64_t piece_bytes, std::uint64_t& total) {
+  std::vector<piece> pieces;
+  total = 0;
+  for (std::uint32_t file = 0; file < of.files().size(); ++file) {
+    const std::uint64_t bytes = of.files()[file].bytes;
+    for (std::uint64_t at = 0; at < bytes; at += piece_bytes) {
+      const std::uint64_t here = std::min(piece_bytes, bytes - at);
+      pieces.push_back({file, static_cast<std::uint32_t>(here), at, total + at});
+    }
+    total += round_up(bytes, huge_page_bytes);
+  }
+  return pieces;
+}
+
+class run_of_stream {
+ public:
+  run_of_stream(const target& of, const device& to, const limits& within, half which)
+      : of_(of), within_(within), which_(which), target_(to.maker()(to.index())) {}
+
+  double run() {
+    auto made = slots::make(within_.slots, within_.slot_bytes);
+    if (!made) fail("memory", message_of(made.error()));
+    staging_ = std::move(*made);
+    if (auto pinned = target_->attach(loop_, staging_.whole()); !pinned) {
+      fail("the device", message_of(pinned.error()));
+    }
+    try {
+      if (which_ == half::both) open_ring();
+      const double seconds = timed();
+      the_ring_.reset();
+      target_->detach();
+      return seconds;
+    } catch (...) {
+      the_ring_.reset();
+      target_->detach();
+      throw;
+    }
+  }
+
+ private:
+  // A slot and what happens in it, one step after the other.
+  struct lane : reader::operation, copy_operation {
+    run_of_stream* in = nullptr;
+    std::uint32_t slot = 0;
+    piece now;
+    copy_op copy = {};
+  };
+
+  void open_ring() {
+    auto made = ring::make(loop_, within_.slots);
+    if (!made) fail("io_uring", message_of(made.error()));
+    the_ring_ = std::move(*made);
+    const ::iovec all = {staging_.whole().data(), staging_.whole().size()};
+    // As in the loader: refusal is no failure.
+    registered_ =
+        all.iov_len <= (std::uint64_t{1} << 30) && !the_ring_->register_buffers({&all, 1});
+    reader_.emplace(*the_ring_);
+  }
+
+  double timed() {
+    std::uint64_t total = 0;
+    pieces_ = pieces_of(of_, within_.slot_bytes, total);
+    const clock::time_point begin = clock::now();
+    auto memory = target_->allocate(total);
+    if (!memory) fail("the device", message_of(memory.error()));
+    arena_ = std::move(*memory);
+    straight_ = target_->rules().straight;
+    std::vector<lane> lanes(within_.slots);
+    for (std::uint32_t i = 0; i < within_.slots; ++i) {
+      lanes[i].in = this;
+      lanes[i].slot = i;
+      ++busy_;
+      boost::asio::post(loop_, [this, one = &lanes[i]] { next(*one); });
+    }
+    loop_.run();
+    const double seconds = std::chrono::duration<double>(clock::now() - begin).count();
+    helpers_.join();
+    arena_.reset();
+    tool::throw_if_interrupted();
+    if (!problem_.empty()) fail(of_.path(), problem_);
+    return seconds;
+  }
+
+  void next(lane& one) {
+    if (tool::interrupt_signal() != 0 || next_ == pieces_.size() || !problem_.empty()) {
+      // The ring waits for more as long as nobody says that there is none.
+      if (--busy_ == 0 && the_ring_) the_ring_->stop();
+      return;
+    }
+    one.now = pieces_[next_++];
+    if (straight_) {
+      make_ready(one);
+    } else if (which_ == half::both) {
+      enter(one);
+    } else {
+      copy(one);
+    }
+  }
+
+  std::span<std::byte> place(const lane& one) const {
+    if (!straight_) return staging_.at(one.slot).first(bytes_asked(one));
+    return {arena_->data() + one.now.arena_offset, bytes_asked(one)};
+  }
+
+  static std::uint32_t bytes_asked(const lane& one) {
+    return round_up<std::uint32_t>(one.now.bytes, direct_block);
+  }
+
+  void make_ready(lane& one) {
+    boost::asio::post(helpers_, [this, lane_of = &one] {
+      const auto failed = populate(place(*lane_of));
+      boost::asio::post(loop_, [this, lane_of, failed] {
+        if (failed) problem_ = failed.message();
+        if (failed || which_ == half::copies) {
+          next(*lane_of);
+        } else {
+          enter(*lane_of);
+        }
+      });
+    });
+  }
+
+  // As the loader does: a lane waits while the drive has enough to do.
+  void enter(lane& one) {
+    if (in_flight_ > 0 && in_flight_ + one.now.bytes > within_.bytes_in_flight) {
+      line_.push_back(&one);
+      return;
+    }
+    in_flight_ += one.now.bytes;
+    reader::operation& read = one;
+    read.what = {};
+    read.what.fd = of_.files()[one.now.file].fd.get();
+    read.what.direct = true;
+    read.what.bytes = bytes_asked(one);
+    read.what.file_offset = one.now.file_offset;
+    read.what.into = place(one).data();
+    read.what.registered_buffer = straight_ || !registered_ ? -1 : 0;
+    read.done = [](reader::operation& self, int res) {
+      auto& mine = static_cast<lane&>(self);
+      mine.in->arrived(mine, res);
+    };
+    reader_->start(read);
+  }
+
+  void arrived(lane& one, int res) {
+    in_flight_ -= one.now.bytes;
+    if (!line_.empty()) {
+      lane* const waiting = line_.front();
+      line_.pop_front();
+      enter(*waiting);
+    }
+    if (res < 0) problem_ = system_code(-res).message();
+    if (res >= 0 && static_cast<std::uint32_t>(res) < one.now.bytes) {
+      problem_ = "a direct read came back short at byte " +
+                 tool::grouped(one.now.file_offset + static_cast<std::uint32_t>(res));
+    }
+    if (straight_ || !problem_.empty()) {
+      next(one);
+    } else {
+      copy(one);
+    }
+  }
+
+  void copy(lane& one) {
+    one.copy = {one.now.arena_offset, 0, one.now.bytes};
+    copy_operation& copying = one;
+    copying.slot = staging_.at(one.slot).data();
+    copying.copies = {&one.copy, 1};
+    copying.into = arena_.get();
+    copying.done = [](copy_operation& self, boost::system::error_code failed) {
+      auto& mine = static_cast<lane&>(self);
+      if (failed) mine.in->problem_ = failed.message();
+      mine.in->next(mine);
+    };
+    target_->start(copying);
+  }
+
+  const target& of_;
+  const limits& within_;
+  const half which_;
+  boost::asio::io_context loop_{1};
+  boost::asio::thread_pool helpers_{within_.copy_threads};
+  std::unique_ptr<backend> target_;
+  slots staging_;
+  std::unique_ptr<ring> the_ring_;
+  std::optional<ring_reader> reader_;
+  bool registered_ = false;
+  bool straight_ = false;
+  std::shared_ptr<arena> arena_;
+  std::vector<piece> pieces_;
+  std::size_t next_ = 0;
+  std::uint32_t busy_ = 0;  // Lanes that have something to do.
+  std::uint64_t in_flight_ = 0;
+  std::deque<lane*> line_;
+  std::string problem_;
+};
+
+}  // namespace
+
+double stream(const target& of, const device& to, const limits& within, half which) {
+  return run_of_stream(of, to, within, which).run();
+}
+
+}  // namespace ringload::bench

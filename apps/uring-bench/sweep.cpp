@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// uring-bench sweep: every cell several times, in another random order each time, so that what
+// drifts, as a drive's temperature does, spreads over all of them.
+
+#include "sweep.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+#include <random>
+
+#include "commands.hpp"
+#include "failure.hpp"
+#include "fio.hpp"
+#include "interrupts.hpp"
+#include "run.hpp"
+#include "run_program.hpp"
+
+namespace ringload::bench {
+
+namespace {
+
+// With more than this taken by others a run says little about the drive.
+constexpr double foreign_processors_max = 0.25;
+constexpr int tries_max = 4;
+
+bool enough_huge_pages(const sweep_request& request) {
+  const std::string free_pages =
+      first_line("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+  const std::uint64_t bytes = (free_pages.empty() ? 0 : std::stoull(free_pages)) * huge_page_bytes;
+  const std::uint64_t most =
+      *std::max_element(request.bytes_in_flight.begin(), request.bytes_in_flight.end());
+  return request.base.into == destination::slots && bytes >= most;
+}
+
+void show(std::size_t done, std::size_t all) {
+  if (::isatty(STDERR_FILENO) == 0) return;
+  const std::string text = done < all ? fmt::format("\rrun {} of {}", done + 1, all) : "\r\x1b[K";
+  static_cast<void>(!::write(STDERR_FILENO, text.data(), text.size()));
+}
+
+void measure(const target& of, swept& all, swept_cell& one, room& memory, bool with_fio) {
+  for (int i = 1;; ++i) {
+    measurement m = run(of, one.what, memory);
+    const bool disturbed = m.foreign_processors > foreign_processors_max;
+    if (disturbed && i < tries_max) {
+      ++all.repeated;
+      continue;
+    }
+    one.disturbed += disturbed ? 1 : 0;
+    one.found.ours.add(std::move(m));
+    break;
+  }
+  if (with_fio) one.found.fio.add(run_fio(of, one.what));
+}
+
+void write_page(const std::string& file, const std::string& page) {
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out << page << std::flush;
+  if (!out) fail(errno, file, "writing the page");
+}
+
+}  // namespace
+
+const swept_cell& swept::best() const {
+  return *std::max_element(cells.begin(), cells.end(), [](const auto& a, const auto& b) {
+    return a.found.ours.gb_per_s() < b.found.ours.gb_per_s();
+  });
+}
+
+std::vector<cell> cells_of(const sweep_request& request) {
+  std::vector<cell> cells;
+  for (const page_kind pages : request.pages) {
+    for (const std::uint64_t block : request.blocks) {
+      for (const std::uint64_t in_flight : request.bytes_in_flight) {
+        cell one = request.base;
+        one.pages = pages;
+        one.block_bytes = block;
+        const std::uint64_t of_each_depth = block * one.rings * one.threads;
+        one.depth = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+            of_each_depth > 0 ? in_flight / of_each_depth : 1, 1, 1U << 20));
+        const bool there = std::any_of(cells.begin(), cells.end(), [&](const cell& other) {
+          return other.pages == pages && other.block_bytes == block && other.depth == one.depth;
+        });
+        if (!there) cells.push_back(one);
+      }
+    }
+  }
+  return cells;
+}
+
+void sweep(const sweep_request& asked, tool::output& out) {
+  sweep_request request = asked;
+  if (request.pages.empty()) {
+    request.pages = {page_kind::small, page_kind::transparent};
+    if (enough_huge_pages(request)) request.pages.push_back(page_kind::hugetlb);
+  }
+  const std::vector<cell> cells = cells_of(request);
+  if (cells.empty()) throw tool::usage_error("an empty list leaves nothing to measure");
+  for (const cell& one : cells) check(one);
+  tool::watch_for_interrupts();
+  const target of(request.path, request.base.by);
+  if (request.with_fio) {
+    static_cast<void>(fio_arguments(of, cells.front()));
+    if (fio_version().empty()) fail("--with-fio", "there is no fio here");
+  }
+
+  swept all{request.path, machine_facts(request.path), {}, 0};
+  for (const cell& one : cells) all.cells.push_back({one, {}, 0});
+  room memory;
+  std::mt19937_64 random(request.base.seed);
+  std::vector<std::size_t> order(cells.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::size_t done = 0;
+  for (std::uint32_t i = 0; i < request.runs; ++i) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (const std::size_t one : order) {
+      show(done++, cells.size() * request.runs);
+      measure(of, all, all.cells[one], memory, request.with_fio);
+    }
+  }
+  show(done, done);
+
+  if (!request.html.empty()) write_page(request.html, sweep_page(all));
+  if (request.json) {
+    std::string text;
+    append_sweep(text, all);
+    out.write(text + "\n");
+  } else {
+    out.write(sweep_text(all));
+  }
+  out.flush();
+}
+
+}  // namespace ringload::bench

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// uring-bench tune: a quick look at many settings, a closer one at the best, and then the word of
+// the loader itself where the target is a checkpoint. What is within the noise is no gain.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <future>
+#include <optional>
+#include <ringload/loader.hpp>
+
+#include "commands.hpp"
+#include "interrupts.hpp"
+#include "json.hpp"
+#include "repeated.hpp"
+#include "run.hpp"
+#include "size.hpp"
+
+namespace ringload::bench {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t pinned_bytes_max = std::uint64_t{128} << 20;
+// What a better setting must gain to be one; and to be worth more memory.
+constexpr double gain_min = 1.03;
+constexpr double quick_seconds = 0.2;
+constexpr double close_seconds = 0.5;
+constexpr std::size_t finalists = 3;
+
+struct candidate {
+  limits within;
+  repeated quick;
+  repeated close;
+};
+
+limits limits_of(std::uint64_t slot_bytes, std::uint64_t bytes_in_flight) {
+  limits one;
+  one.slot_bytes = slot_bytes;
+  one.bytes_in_flight = bytes_in_flight;
+  // As many again as the drive works on are copied, or made ready.
+  const std::uint64_t slots = std::max<std::uint64_t>(4, 2 * bytes_in_flight / slot_bytes);
+  one.slots = static_cast<std::uint32_t>(std::min(slots, pinned_bytes_max / slot_bytes));
+  return one;
+}
+
+bool same(const limits& a, const limits& b) {
+  return a.slot_bytes == b.slot_bytes && a.bytes_in_flight == b.bytes_in_flight;
+}
+
+std::vector<candidate> candidates() {
+  std::vector<candidate> all = {{limits(), {}, {}}};
+  for (const std::uint64_t slot_bytes : {512U << 10, 1U << 20, 2U << 20, 4U << 20, 8U << 20}) {
+    for (std::uint64_t in_flight = 2U << 20; in_flight <= (64U << 20); in_flight *= 2) {
+      if (in_flight < slot_bytes) continue;
+      const limits one = limits_of(slot_bytes, in_flight);
+      if (!same(one, limits())) all.push_back({one, {}, {}});
+    }
+  }
+  return all;
+}
+
+cell cell_of(const limits& within, double seconds) {
+  cell what;
+  what.block_bytes = within.slot_bytes;
+  what.depth = static_cast<std::uint32_t>(
+      std::max<std::uint64_t>(1, within.bytes_in_flight / within.slot_bytes));
+  what.seconds = seconds;
+  return what;
+}
+
+struct tuned {
+  std::vector<candidate> all;  // The defaults first.
+  std::size_t best = 0;
+  repeated default_loads;
+  repeated tuned_loads;
+  bool loaded = false;  // Whether the loader was asked as well.
+
+  const limits& chosen() const { return all[best].within; }
+  double gain() const {
+    if (best == 0) return 1;
+    return all[best].close.gb_per_s() / all.front().close.gb_per_s();
+  }
+  double loader_gain() const { return tuned_loads.gb_per_s() / default_loads.gb_per_s(); }
+};
+
+class tuning {
+ public:
+  explicit tuning(const tune_request& request)
+      : request_(request),
+        of_(request.path, route::direct),
+        end_(clock::now() +
+             std::chrono::nanoseconds(static_cast<std::int64_t>(request.seconds * 1e9))) {}
+
+  tuned run() {
+    found_.all = candidates();
+    look_quickly();
+    look_closely();
+    ask_the_loader();
+    return std::move(found_);
+  }
+
+ private:
+  // How much of the whole time is gone after so many seconds from the end.
+  bool time_for(double share_left) const {
+    const std::chrono::duration<double> left = end_ - clock::now();
+    return left.count() > share_left * request_.seconds;
+  }
+
+  void look_quickly() {
+    while (time_for(0.6)) {
+      for (candidate& one : found_.all) {
+        if (!time_for(0.55)) break;
+        one.quick.add(bench::run(of_, cell_of(one.within, quick_seconds), memory_));
+      }
+    }
+  }
+
+  void look_closely() {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 1; i < found_.all.size(); ++i) {
+      if (!found_.all[i].quick.runs().empty()) order.push_back(i);
+    }
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return found_.all[a].quick.gb_per_s() > found_.all[b].quick.gb_per_s();
+    });
+    if (order.size() > finalists) order.resize(finalists);
+    order.insert(order.begin(), 0);
+    do {
+      for (const std::size_t one : order) {
+        candidate& c = found_.all[one];
+        c.close.add(bench::run(of_, cell_of(c.within, close_seconds), memory_));
+      }
+    } while (time_for(0.3));
+    for (const std::size_t one : order) {
+      const double best = found_.all[found_.best].close.gb_per_s();
+      if (found_.all[one].close.gb_per_s() > best * gain_min) found_.best = one;
+    }
+  }
+
+  // Where the target is a checkpoint: what the drive gains must arrive in a load.
+  void ask_the_loader() {
+    if (found_.best == 0) return;
+    try {
+      static_cast<void>(read_catalog(request_.path));
+    } catch (const error&) {
+      return;
+    }
+    memory_.give_back();
+    do {
+      found_.default_loads.add(load(limits()));
+      found_.tuned_loads.add(load(found_.chosen()));
+    } while (time_for(0.05) && found_.tuned_loads.runs().size() < 9);
+    found_.loaded = true;
+    if (found_.loader_gain() < gain_min) found_.best = 0;
+  }
+
+  measurement load(const limits& within) const {
+    of_.establish(cache_state::cold);
+    loader with(host(), within);
+    auto waiting = with.load_async(request_.path, boost::asio::use_future);
+    using namespace std::chrono_literals;
+    while (waiting.wait_for(20ms) != std::future_status::ready) tool::throw_if_interrupted();
+    const load_stats stats = waiting.get().stats();
+    measurement m;
+    m.bytes = stats.bytes;
+    m.seconds = stats.seconds;
+    return m;
+  }
+
+  const tune_request& request_;
+  const target of_;
+  const clock::time_point end_;
+  room memory_;
+  tuned found_;
+};
+
+std::string flags_of(const limits& within) {
+  return fmt::format("--slots {} --slot-bytes {}K --bytes-in-flight {}K", within.slots,
+                     within.slot_bytes >> 10, within.bytes_in_flight >> 10);
+}
+
+std::string code_of(const limits& within) {
+  return fmt::format(
+      "ringload::limits within;\n"
+      "within.slots = {};\n"
+      "within.slot_bytes = {};\n"
+      "within.bytes_in_flight = {};\n",
+      within.slots, within.slot_bytes, within.bytes_in_flight);
+}
+
+std::string rate_line(const char* title, const limits& within, const repeated& runs) {
+  return fmt::format("{:<10} {:>6} x {:<9} {:>8} in flight  {:6.2f} GB/s, {:.2f} to {:.2f} in {}\n",
+                     title, within.slots, tool::binary_size(within.slot_bytes),
+                     tool::binary_size(within.bytes_in_flight), runs.gb_per_s(),
+                     runs.least_gb_per_s(), runs.most_gb_per_s(),
+                     tool::counted(runs.runs().size(), "run"));
+}
+
+std::string tuned_text(const tuned& found) {
+  std::string text = "the drive, cold and verified, direct reads into slots:\n";
+  for (std::size_t i = 0; i < found.all.size(); ++i) {
+    const candidate& one = found.all[i];
+    if (one.close.runs().empty()) continue;
+    text += rate_line(i == 0 ? "defaults" : i == found.best ? "best" : "", one.within, one.close);
+  }
+  if (found.loaded) {
+    text += fmt::format(
+        "whole loads: {:.2f} GB/s with the defaults, {:.2f} with other limits ({:.3f})\n",
+        found.default_loads.gb_per_s(), found.tuned_loads.gb_per_s(), found.loader_gain());
+  }
+  if (found.best == 0) {
+    return text + "\nNothing gains more than 3 % over the defaults: keep them.\n\n" +
+           code_of(limits()) + "\nringload load " + flags_of(limits()) + "\n";
+  }
+  return text +
+         fmt::format("\nThe drive gains {:.1f} %{}.\n\n", (found.gain() - 1) * 100,
+                     found.loaded
+                         ? fmt::format(", whole loads {:.1f} %", (found.loader_gain() - 1) * 100)
+                         : "") +
+         code_of(found.chosen()) + "\nringload load " + flags_of(found.chosen()) + "\n";
+}
+
+void append_tuned(std::string& to, const tune_request& request, const tuned& found) {
+  const limits& within = found.chosen();
+  tool::json_object object(to);
+  object.field("target", request.path);
+  tool::json_object(object.key_of_next("limits"))
+      .field("slots", std::uint64_t{within.slots})
+      .field("slot_bytes", within.slot_bytes)
+      .field("bytes_in_flight", within.bytes_in_flight)
+      .close();
+  object.field("flags", flags_of(within))
+      .field("code", code_of(within))
+      .field("defaults_kept", found.best == 0)
+      .field("gb_per_s_default", found.all.front().close.gb_per_s())
+      .field("gb_per_s", found.all[found.best].close.gb_per_s())
+      .field("gain", found.gain());
+  if (found.loaded) object.field("loader_gain", found.loader_gain());
+  object.close();
+}
+
+}  // namespace
+
+void tune(const tune_request& request, tool::output& out) {
+  tool::watch_for_interrupts();
+  const tuned found = tuning(request).run();
+  std::string text;
+  if (request.json) {
+    append_tuned(text, request, found);
+    text += '\n';
+  } else {
+    text = tuned_text(found);
+  }
+  out.write(text);
+  out.flush();
+}
+
+}  // namespace ringload::bench

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "command_line.hpp"
+
+#include <doctest/doctest.h>
+
+#include "run_program.hpp"
+
+using namespace ringload::bench;
+using ringload::tool::usage_error;
+
+namespace {
+
+any_request parsed(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "uring-bench");
+  return parse_command_line(static_cast<int>(arguments.size()), arguments.data());
+}
+
+cell run_cell_of(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), {"run", "file"});
+  return std::get<run_request>(parsed(arguments)).what;
+}
+
+}  // namespace
+
+TEST_CASE("what is not said is a sensible cell") {
+  const cell what = run_cell_of({});
+  CHECK(what.with == method::ring);
+  CHECK(what.by == route::direct);
+  CHECK(what.into == destination::slots);
+  CHECK(what.state == cache_state::cold);
+  CHECK(what.block_bytes == 2 << 20);
+  CHECK(what.bytes_in_flight() == 16 << 20);
+}
+
+TEST_CASE("every part of a cell can be said") {
+  const cell what = run_cell_of({"--block", "512K", "--depth", "3", "--seconds", "0.5", "--pattern",
+                                 "rand", "--route", "buffered", "--pages", "4k", "--engine",
+                                 "threads", "--into", "populated", "--state", "warm"});
+  CHECK(what.block_bytes == 512 << 10);
+  CHECK(what.depth == 3);
+  CHECK(what.seconds == 0.5);
+  CHECK(what.order == pattern::random);
+  CHECK(what.by == route::buffered);
+  CHECK(what.pages == ringload::page_kind::small);
+  CHECK(what.with == method::threads);
+  CHECK(what.into == destination::populated);
+  CHECK(what.state == cache_state::warm);
+}
+
+TEST_CASE("bytes in flight are shared by all rings") {
+  const cell what =
+      run_cell_of({"--block", "1M", "--rings", "2", "--threads", "2", "--bytes-in-flight", "16M"});
+  CHECK(what.depth == 4);
+  CHECK(what.bytes_in_flight() == 16 << 20);
+  CHECK(run_cell_of({"--block", "4M", "--bytes-in-flight", "1M"}).depth == 1);
+}
+
+TEST_CASE("a cell that contradicts itself is refused") {
+  CHECK_THROWS_AS(run_cell_of({"--engine", "mmap"}), usage_error);
+  CHECK_THROWS_AS(run_cell_of({"--engine", "threads", "--sqpoll"}), usage_error);
+  CHECK_THROWS_AS(run_cell_of({"--route", "buffered", "--iopoll"}), usage_error);
+  CHECK_THROWS_AS(run_cell_of({"--block", "1000"}), usage_error);
+  CHECK_THROWS_AS(run_cell_of({"--block", "0"}), usage_error);
+  CHECK_THROWS_AS(run_cell_of({"--depth", "0"}), usage_error);
+  CHECK_THROWS_AS(run_cell_of({"--seconds", "0"}), usage_error);
+  CHECK_THROWS_AS(run_cell_of({"--seconds", "nan"}), usage_error);
+  CHECK_THROWS_AS(run_cell_of({"--runs", "0"}), usage_error);
+  CHECK_THROWS_AS(run_cell_of({"--registered-buffers", "--into", "fresh"}), usage_error);
+  CHECK_THROWS_AS(run_cell_of({"--depth", "2", "--bytes-in-flight", "1M"}), usage_error);
+  CHECK_THROWS_AS(run_cell_of({"--pages", "2M"}), usage_error);
+}
+
+TEST_CASE("a sweep takes lists") {
+  const auto request = std::get<sweep_request>(parsed(
+      {"sweep", "file", "--blocks", "1M,2M", "--bytes-in-flight", "8M", "--pages", "4k,thp"}));
+  CHECK(request.blocks == std::vector<std::uint64_t>{1 << 20, 2 << 20});
+  CHECK(request.bytes_in_flight == std::vector<std::uint64_t>{8 << 20});
+  CHECK(request.pages.size() == 2);
+  CHECK_THROWS_AS(parsed({"sweep", "file", "--blocks", "1M,x"}), usage_error);
+  CHECK_THROWS_AS(parsed({"sweep", "file", "--blocks", "0"}), usage_error);
+  CHECK_THROWS_AS(parsed({"sweep", "file", "--pages", "4k,huge"}), usage_error);
+}
+
+TEST_CASE("a command is needed, and a target") {
+  CHECK_THROWS_AS(parsed({}), usage_error);
+  CHECK_THROWS_AS(parsed({"run"}), usage_error);
+  CHECK_THROWS_AS(parsed({"write", "file"}), usage_error);
+  CHECK(std::holds_alternative<text_request>(parsed({"--help"})));
+  CHECK(std::get<probe_request>(parsed({"probe"})).path == ".");
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fio.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <ringload/error.hpp>
+
+#include "run_program.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace ringload::bench;
+
+namespace {
+
+bool has(const std::vector<std::string>& arguments, const std::string& one) {
+  return std::find(arguments.begin(), arguments.end(), one) != arguments.end();
+}
+
+struct sample {
+  ringload::testing::temporary_folder folder;
+  std::string path = (folder.path() / "a:b").string();
+  sample() { std::ofstream(path) << "bytes"; }
+};
+
+}  // namespace
+
+TEST_CASE("a cell in fio's words: the same block, depth, route and order, and never a write") {
+  const sample file;
+  const target of(file.path, route::buffered);
+  cell what;
+  what.block_bytes = 1 << 20;
+  what.depth = 4;
+  what.order = pattern::random;
+  what.registered_buffers = true;
+  const auto arguments = fio_arguments(of, what);
+  CHECK(has(arguments, "--readonly"));
+  CHECK(has(arguments, "--rw=randread"));
+  CHECK(has(arguments, "--bs=1048576"));
+  CHECK(has(arguments, "--iodepth=4"));
+  CHECK(has(arguments, "--direct=1"));
+  CHECK(has(arguments, "--ioengine=io_uring"));
+  CHECK(has(arguments, "--fixedbufs"));
+  CHECK(has(arguments, "--time_based"));
+  CHECK(std::any_of(arguments.begin(), arguments.end(),
+                    [](const std::string& one) { return one.ends_with("a\\:b"); }));
+}
+
+TEST_CASE("threads are fio's jobs, each with one read") {
+  const sample file;
+  const target of(file.path, route::buffered);
+  cell what;
+  what.with = method::threads;
+  what.by = route::buffered;
+  what.depth = 3;
+  const auto arguments = fio_arguments(of, what);
+  CHECK(has(arguments, "--ioengine=psync"));
+  CHECK(has(arguments, "--numjobs=3"));
+  CHECK(has(arguments, "--iodepth=1"));
+  // What is cold is so for one pass.
+  CHECK_FALSE(has(arguments, "--time_based"));
+}
+
+TEST_CASE("what fio cannot do is refused") {
+  const sample file;
+  const target of(file.path, route::buffered);
+  cell what;
+  what.into = destination::populated;
+  CHECK_THROWS_AS(fio_arguments(of, what), ringload::tool::usage_error);
+  what = {};
+  what.rings = 2;
+  CHECK_THROWS_AS(fio_arguments(of, what), ringload::tool::usage_error);
+}
+
+TEST_CASE("fio's report, with a warning before it") {
+  const measurement m = parse_fio(
+      "fio: a warning\n{\"jobs\": [{\"job_runtime\": 2000, \"usr_cpu\": 10.0, \"sys_cpu\": 15.0,"
+      " \"read\": {\"io_bytes\": 4294967296, \"total_ios\": 2048, \"runtime\": 1000}}]}");
+  CHECK(m.bytes == std::uint64_t{4} << 30);
+  CHECK(m.reads == 2048);
+  CHECK(m.seconds == 1);
+  CHECK(m.cpu_seconds == doctest::Approx(0.5));
+}
+
+TEST_CASE("a report that is none says so") {
+  CHECK_THROWS_AS(parse_fio("fio: failed to open"), ringload::error);
+  CHECK_THROWS_AS(parse_fio("{\"jobs\": []}"), ringload::error);
+}
