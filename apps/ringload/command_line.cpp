@@ -68,8 +68,9 @@ CLI::Option* add_number(CLI::App& to, const std::string& option, Target& target,
 template <class Enum>
 using choices = std::vector<std::pair<std::string, Enum>>;
 
-template <class Enum>
-CLI::Option* add_choice(CLI::App& to, const std::string& option, Enum& target,
+// Target: the enum, or an optional one.
+template <class Enum, class Target>
+CLI::Option* add_choice(CLI::App& to, const std::string& option, Target& target,
                         const choices<Enum>& among, const std::string& help) {
   std::string names;
   for (const auto& [name, value] : among) names += (names.empty() ? "" : "|") + name;
@@ -136,6 +137,10 @@ void add_load_options(CLI::App& to, load_request& request) {
                                       "Where the tensors go: host, or cuda:N where this build has\n"
                                       "CUDA. auto: what is there. Default: host")
       ->type_name("DEVICE");
+  add_choice<dtype>(to, "--dtype", request.how.dtype,
+                    {{"f32", dtype::f32}, {"f16", dtype::f16}, {"bf16", dtype::bf16}},
+                    "Convert tensors of F32, F16, BF16, F8_E4M3 and F8_E5M2 to this as they\n"
+                    "land. Default: leave them as they are");
   add_engine_options(to, request.within, request.how);
   add_limits(to, request.within);
   to.add_flag("--json", request.json, "Print one JSON object");

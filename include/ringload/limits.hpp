@@ -52,8 +52,8 @@ struct load_options {
   read_route route = read_route::automatic;
 
   /// Converts as they land: tensors of f32, f16, bf16, f8_e4m3 and f8_e5m2 become tensors of this
-  /// type, which is f32, f16 or bf16; any other is `errc::unsupported_dtype`. All other tensors land
-  /// as they are. A tensor then says what it has become; the catalog, what it is in the file.
+  /// type, which is f32, f16 or bf16; any other is `errc::unsupported_dtype`. All other tensors
+  /// land as they are. A tensor says what it has become; the catalog, what it is in the file.
   ///
   /// A number is rounded once, to nearest, ties to even, subnormal numbers too. What is larger than
   /// the largest by half a step or more becomes infinity: 65,520 as f16. Infinities and the sign of
