@@ -169,14 +169,16 @@ everything() {
   echo 'What the drive gives, and loads into the host beside it:'
   echo
   echo '```'
-  within 60 "$(program bench_load)" --only cold --repeat 2 "$work/large.safetensors"
+  within 60 "$(program bench_load)" --only cold --repeat 2 "$work/large.safetensors" ||
+    echo "(it ended with $?)"
   echo '```'
   echo
   echo 'As the tool says it, through the page cache and past it:'
   echo
   echo '```'
   for route in direct buffered; do
-    within 30 "$ringload" load --device cuda:0 --route $route "$work/large.safetensors"
+    within 30 "$ringload" load --device cuda:0 --route $route "$work/large.safetensors" ||
+      echo "(it ended with $?)"
   done
   echo '```'
   echo
