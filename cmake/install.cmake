@@ -42,6 +42,17 @@ file(RELATIVE_PATH pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" pc_prefix ${pc_prefix})
 configure_file(${CMAKE_CURRENT_LIST_DIR}/ringload.pc.in ${PROJECT_BINARY_DIR}/ringload.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ringload.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(TARGET ringload_cuda)
+  # `pkg-config --define-variable=cuda_libdir=...` says where another machine's toolkit is.
+  set(cuda_private_libs "")
+  if(cuda_needs_toolkit)
+    set(cuda_private_libs "Libs.private: -L\${cuda_libdir} -lcudart_static -ldl -lrt -pthread\n")
+  endif()
+  configure_file(
+    ${CMAKE_CURRENT_LIST_DIR}/ringload-cuda.pc.in ${PROJECT_BINARY_DIR}/ringload-cuda.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/ringload-cuda.pc
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
 
 if(TARGET ringload_cli)
   install(TARGETS ringload_cli)

@@ -4,8 +4,8 @@
 # the few functions that ours calls, as far as ours needs them. Then it looks at the installed
 # layout as vcpkg's own checks do, and builds and runs a consumer, Debug and Release.
 #
-#   cmake -D LINKAGE=static|dynamic [-D FEATURES=apps] -D WORK=folder [-D PORT_FOLDER=cmake/port]
-#     [-D CONSUMER=OFF] -P cmake/run_portfile.cmake
+#   cmake -D LINKAGE=static|dynamic [-D FEATURES=apps;cuda] -D WORK=folder
+#     [-D PORT_FOLDER=cmake/port] [-D CONSUMER=OFF] -P cmake/run_portfile.cmake
 #
 # What it cannot show: that the dependencies' ports give what ours expects, and the archive's hash.
 
@@ -122,8 +122,12 @@ endfunction()
 
 function(vcpkg_fixup_pkgconfig)
   foreach(folder lib debug/lib)
-    run(${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${CURRENT_PACKAGES_DIR}/${folder}/pkgconfig
-      pkg-config --exists --print-errors ${PORT})
+    file(GLOB packages ${CURRENT_PACKAGES_DIR}/${folder}/pkgconfig/*.pc)
+    foreach(package IN LISTS packages)
+      get_filename_component(package ${package} NAME_WLE)
+      run(${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${CURRENT_PACKAGES_DIR}/${folder}/pkgconfig
+        pkg-config --exists --print-errors ${package})
+    endforeach()
   endforeach()
 endfunction()
 
@@ -152,6 +156,14 @@ include(${PORT_FOLDER}/portfile.cmake)
 # --- The checks that vcpkg makes after a build.
 
 set(wrong "")
+foreach(file include/ringload/cuda.hpp lib/pkgconfig/ringload-cuda.pc
+    share/${PORT}/ringload-cuda-targets.cmake)
+  if("cuda" IN_LIST FEATURES AND NOT EXISTS ${CURRENT_PACKAGES_DIR}/${file})
+    string(APPEND wrong "\n  ${file} is not there")
+  elseif(NOT "cuda" IN_LIST FEATURES AND EXISTS ${CURRENT_PACKAGES_DIR}/${file})
+    string(APPEND wrong "\n  ${file} is there, and nobody asked for it")
+  endif()
+endforeach()
 foreach(folder debug/include debug/share lib/cmake debug/lib/cmake bin debug/bin)
   if(EXISTS ${CURRENT_PACKAGES_DIR}/${folder})
     string(APPEND wrong "\n  ${folder} is left over")
@@ -197,7 +209,12 @@ endif()
 
 if(NOT DEFINED CONSUMER OR CONSUMER)
   foreach(build_type Debug Release)
-    run(${CMAKE_COMMAND} -DWAY=find_package -DSOURCE=${root} -DPREFIX=${CURRENT_PACKAGES_DIR}
+    set(cuda OFF)
+    if("cuda" IN_LIST FEATURES)
+      set(cuda ON)
+    endif()
+    run(${CMAKE_COMMAND} -DWAY=find_package -DCUDA=${cuda}
+      -DSOURCE=${root} -DPREFIX=${CURRENT_PACKAGES_DIR}
       -DWORK=${WORK}/consumer-${build_type} -DBUILD_TYPE=${build_type}
       -P ${root}/tests/consumer/consume.cmake)
   endforeach()

@@ -70,8 +70,9 @@ Enum chosen(const std::string& option, const std::string& text, const choices<En
   throw CLI::ValidationError(option, "'" + text + "' is none of " + names_of(among));
 }
 
-template <class Enum>
-CLI::Option* add_choice(CLI::App& to, const std::string& option, Enum& target,
+/// Target: the enum, or an optional one.
+template <class Enum, class Target>
+CLI::Option* add_choice(CLI::App& to, const std::string& option, Target& target,
                         const choices<Enum>& among, const std::string& help) {
   const auto take = [&target, option, among](const std::string& text) {
     target = chosen(option, text, among);

@@ -74,6 +74,10 @@ void add_load_options(CLI::App& to, load_request& request) {
                                       "Where the tensors go: host, or cuda:N where this build has\n"
                                       "CUDA. auto: what is there. Default: host")
       ->type_name("DEVICE");
+  add_choice<dtype>(to, "--dtype", request.how.dtype,
+                    {{"f32", dtype::f32}, {"f16", dtype::f16}, {"bf16", dtype::bf16}},
+                    "Convert tensors of F32, F16, BF16, F8_E4M3 and F8_E5M2 to this as they\n"
+                    "land. Default: leave them as they are");
   add_engine_options(to, request.within, request.how);
   add_limits(to, request.within);
   to.add_flag("--json", request.json, "Print one JSON object");

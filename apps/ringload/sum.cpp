@@ -38,10 +38,20 @@ struct state {
   model loaded;
 };
 
+// Of all tensors once they have landed.
+std::uint64_t landed_bytes(const catalog& what, std::optional<dtype> to) {
+  std::uint64_t sum = 0;
+  for (const tensor_info& t : what.tensors) {
+    const bool converted = to && convertible(t.dtype, *to);
+    sum += converted ? t.bytes / bits(t.dtype) * bits(*to) : t.bytes;
+  }
+  return sum;
+}
+
 asio::awaitable<void> sum_all(state& s) {
   auto started = co_await s.with.start_async(s.request.source, s.request.how);
   s.load = std::move(started);
-  s.bytes_total = s.load.catalog().bytes();
+  s.bytes_total = landed_bytes(s.load.catalog(), s.request.how.dtype);
   for (bool more = true; more;) {
     auto landed = co_await s.load.next_async();
     more = landed.has_value();

@@ -136,6 +136,7 @@ class host_memory {
 
 void measure_machine();
 void measure_copies();
+void measure_conversions();
 void measure_notices();
 void measure_loads(std::span<const std::string> paths);
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whole loads into the device, from the file to the last tensor: cold, warm, with several limits,
-// and into the host's memory beside it.
+// Whole loads into the device, from the file to the last tensor: cold, warm, converted, into the
+// host's memory beside it, and then with several limits.
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <boost/asio/use_future.hpp>
 #include <filesystem>
+#include <optional>
 #include <ringload/cuda.hpp>
 #include <ringload/ringload.hpp>
 
@@ -41,26 +42,35 @@ void make_cold(const catalog& what) {
   }
 }
 
-void measure(const std::string& path, const catalog& what, device target, const setting& with,
-             bool warm) {
+struct load_case {
+  device target;
+  setting with;
+  bool warm;
+  std::optional<dtype> to = std::nullopt;
+};
+
+void measure(const std::string& path, const catalog& what, const load_case& how) {
   limits within;
-  within.slots = with.slots;
-  within.slot_bytes = with.slot_bytes;
-  within.bytes_in_flight = with.bytes_in_flight;
+  within.slots = how.with.slots;
+  within.slot_bytes = how.with.slot_bytes;
+  within.bytes_in_flight = how.with.bytes_in_flight;
   within.copy_threads = 8;
-  loader from(target, within);
+  loader from(how.target, within);
+  load_options options;
+  options.dtype = how.to;
   load_stats last;
   std::vector<double> seconds;
   for (unsigned run = 0; run <= runs; ++run) {
-    if (!warm) make_cold(what);
-    const model loaded = from.load_async(path, boost::asio::use_future).get();
+    if (!how.warm) make_cold(what);
+    const model loaded = from.load_async(path, options, boost::asio::use_future).get();
     last = loaded.stats();
     if (run > 0) seconds.push_back(last.seconds);
   }
-  const std::string name = std::filesystem::path(path).filename().string();
-  print_row(fmt::format("{} to {}, {}, {} slots of {} MiB", name, target.name(),
-                        warm ? "warm" : "cold", with.slots, with.slot_bytes / mib),
-            warm ? ">= 0.85 of the copies" : ">= 0.95 of the disk",
+  const std::string file = std::filesystem::path(path).filename().string();
+  print_row(fmt::format("{} to {}{}, {}, {} slots of {} MiB", file, how.target.name(),
+                        how.to ? fmt::format(" as {}", name(*how.to)) : "",
+                        how.warm ? "warm" : "cold", how.with.slots, how.with.slot_bytes / mib),
+            how.warm ? ">= 0.85 of the copies" : ">= 0.95 of the disk",
             fmt::format("{} {:.3f} s", rate(what.bytes(), median(seconds)), median(seconds)));
   print_row("  opening, waiting for the device (summed over slots)", "",
             fmt::format("{:.3f} s, {:.3f} s", last.seconds_opening, last.seconds_device_wait));
@@ -68,12 +78,22 @@ void measure(const std::string& path, const catalog& what, device target, const 
 
 }  // namespace
 
+// What decides most comes first: whoever has too little time loses the end.
 void measure_loads(std::span<const std::string> paths) {
   for (const std::string& path : paths) {
     const catalog what = read_catalog(path);
     for (const bool warm : {false, true}) {
-      for (const setting& each : settings) measure(path, what, cuda_device(0), each, warm);
-      measure(path, what, host(), settings[0], warm);
+      measure(path, what, {cuda_device(0), settings[0], warm});
+      measure(path, what, {cuda_device(0), settings[0], warm, dtype::f16});
+      measure(path, what, {host(), settings[0], warm});
+    }
+  }
+  for (const std::string& path : paths) {
+    const catalog what = read_catalog(path);
+    for (const bool warm : {false, true}) {
+      for (const setting& each : std::span(settings).subspan(1)) {
+        measure(path, what, {cuda_device(0), each, warm});
+      }
     }
   }
 }

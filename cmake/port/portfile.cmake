@@ -8,13 +8,13 @@ vcpkg_from_github(
 
 vcpkg_check_features(OUT_FEATURE_OPTIONS feature_options
   FEATURES
-    apps RINGLOAD_APPS)
+    apps RINGLOAD_APPS
+    cuda RINGLOAD_CUDA)
 
 vcpkg_cmake_configure(
   SOURCE_PATH "${SOURCE_PATH}"
   OPTIONS
     ${feature_options}
-    -DRINGLOAD_CUDA=OFF
     -DRINGLOAD_EXAMPLES=OFF
     -DRINGLOAD_TESTS=OFF
     -DRINGLOAD_BENCH=OFF

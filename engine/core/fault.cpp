@@ -45,6 +45,7 @@ std::string category_type::message(int value) const {
     case errc::direct_unavailable: return "direct reads are not available";
     case errc::invalid_limits: return "the limits contradict themselves";
     case errc::device_unavailable: return "the device is not available";
+    case errc::unsupported_dtype: return "tensors cannot be converted to that dtype";
   }
   return "unknown error " + std::to_string(value);
 }

@@ -3,7 +3,9 @@
 
 // What the pipeline needs of a device: memory for the tensors, slots that it can copy from, copies.
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <boost/system/error_code.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -33,8 +35,14 @@ struct copy_operation {
   const std::byte* slot = nullptr;
   std::span<const copy_op> copies;
   arena* into = nullptr;
+  boost::asio::thread_pool* threads = nullptr;  // For what would stall the engine thread.
   // In the engine thread, once, and never from inside backend::start.
   void (*done)(copy_operation& self, boost::system::error_code failed) = nullptr;
+
+  bool converts() const noexcept {
+    return std::any_of(copies.begin(), copies.end(),
+                       [](const copy_op& c) { return c.as.needed(); });
+  }
 };
 
 class backend {

@@ -7,6 +7,7 @@
 #include <ringload/model.hpp>
 #include <ringload/tensor.hpp>
 
+#include "core/convert.hpp"
 #include "formats/printable.hpp"
 
 namespace ringload::inline v0 {
@@ -26,13 +27,22 @@ std::optional<std::uint32_t> detail::named_catalog::find(std::string_view name) 
   return *at;
 }
 
+dtype detail::landed::dtype(std::uint32_t t) const noexcept {
+  return where_[t].as.needed() ? dtype_of(where_[t].as.to) : info(t).dtype;
+}
+
+std::uint64_t detail::landed::bytes(std::uint32_t t) const noexcept {
+  const conversion as = where_[t].as;
+  return as.needed() ? info(t).bytes / as.from_bytes() * as.to_bytes() : info(t).bytes;
+}
+
 tensor::tensor(std::shared_ptr<const detail::landed> in, std::uint32_t index) noexcept
     : in_(std::move(in)), index_(index) {}
 
 std::string_view tensor::name() const noexcept { return in_->info(index_).name; }
-dtype tensor::dtype() const noexcept { return in_->info(index_).dtype; }
+dtype tensor::dtype() const noexcept { return in_->dtype(index_); }
 std::span<const std::uint64_t> tensor::shape() const noexcept { return in_->info(index_).shape; }
-std::uint64_t tensor::bytes() const noexcept { return in_->info(index_).bytes; }
+std::uint64_t tensor::bytes() const noexcept { return in_->bytes(index_); }
 void* tensor::data() const noexcept { return in_->data(index_); }
 ringload::device tensor::device() const noexcept { return in_->on(); }
 

@@ -41,6 +41,9 @@ class landed {
 
   const named_catalog& named() const noexcept { return *named_; }
   const tensor_info& info(std::uint32_t t) const noexcept { return named_->catalog().tensors[t]; }
+  // What it has become; info() says what it is in the file.
+  ringload::dtype dtype(std::uint32_t t) const noexcept;
+  std::uint64_t bytes(std::uint32_t t) const noexcept;
   const placement& where(std::uint32_t t) const noexcept { return where_[t]; }
   std::byte* data(std::uint32_t t) const noexcept {
     return memory_->data() + where_[t].arena_offset;

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "core/convert.hpp"
 #include "plan/make_plan.hpp"
 #include "source/source.hpp"
 
@@ -43,26 +44,43 @@ result<open_file> open_for_reading(unique_fd buffered, const file_info& info, re
   return file;
 }
 
-std::vector<extent> extents_of(const ringload::catalog& what) {
+// What the options ask to be done with the tensor as it lands.
+conversion conversion_of(const tensor_info& t, const load_options& how) {
+  if (!how.dtype || !convertible(t.dtype, *how.dtype)) return {};
+  if (how.converts && !how.converts(t, how.converts_with)) return {};
+  return {*float_type_of(t.dtype), *float_type_of(*how.dtype)};
+}
+
+std::vector<extent> extents_of(const ringload::catalog& what, const load_options& how) {
   std::vector<extent> wanted;
   wanted.reserve(what.tensors.size());
   for (const tensor_info& t : what.tensors) {
-    wanted.push_back({t.file, alignment(t.dtype), t.offset, t.bytes});
+    const conversion as = conversion_of(t, how);
+    const dtype landed = as.needed() ? *how.dtype : t.dtype;
+    wanted.push_back({t.file, alignment(landed), t.offset, t.bytes, as});
   }
   return wanted;
+}
+
+result<void> check_dtype(const load_options& how) {
+  if (!how.dtype || *how.dtype == dtype::f32 || convertible(dtype::f32, *how.dtype)) return {};
+  return fault{
+      errc::unsupported_dtype, "load_options::dtype",
+      "tensors can be converted to F32, F16 and BF16, not to " + std::string(name(*how.dtype))};
 }
 
 }  // namespace
 
 result<opened_load> open_load(std::string_view source, const load_options& options,
                               const limits& within, backend& target, direct_files& direct) {
+  if (auto good = check_dtype(options); !good) return good.error();
   auto found = open_checkpoint(source, options.strictness);
   if (!found) return found.error();
   opened_load load;
   load.catalog = std::move(found->catalog);
   // The catalog is fixed: nothing below parses.
 
-  auto plan = make_plan(extents_of(load.catalog), target.rules(), within.slot_bytes,
+  auto plan = make_plan(extents_of(load.catalog, options), target.rules(), within.slot_bytes,
                         within.arena_bytes_max);
   if (!plan) return plan.error().in(std::string(source));
   load.plan = std::move(*plan);

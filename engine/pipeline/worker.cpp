@@ -163,6 +163,7 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   what.slot = t.into.data();
   what.copies = t.of.copies(t.read);
   what.into = &t.of.memory();
+  what.threads = &*e.copy_threads;
   const clock::time_point begin = clock::now();
   const copied how = co_await copy(*e.target, what);
   t.of.device_wait_nanoseconds += nanoseconds_since(begin);

@@ -36,6 +36,7 @@ class planner {
   bool place(std::uint32_t first, std::uint32_t last);
   void place_straight_run(std::uint32_t first, std::uint32_t last, std::uint64_t run_end);
   void read_staged(std::uint32_t first, std::uint32_t last);
+  bool has_room(const read_op& in, std::uint32_t t, std::uint64_t from) const;
   void add_staged_read(std::uint64_t file_offset, std::uint32_t file, std::uint32_t t);
   bool take_piece(read_op& into, std::uint32_t t, std::uint64_t from);
   bool reserve(std::uint64_t bytes, std::uint64_t alignment);
@@ -76,7 +77,10 @@ bool planner::run() {
 // Gives each tensor of one file its place in the arena, and makes the straight reads.
 bool planner::place(std::uint32_t first, std::uint32_t last) {
   for (std::uint32_t t = first; t < last; ++t) {
-    made_.tensors[t].straight = rules_.straight && wanted_[t].offset % alignment_of(t) == 0;
+    const bool converted = wanted_[t].as.needed();
+    made_.tensors[t].as = wanted_[t].as;
+    made_.tensors[t].straight =
+        rules_.straight && !converted && wanted_[t].offset % alignment_of(t) == 0;
   }
   for (std::uint32_t t = first; t < last;) {
     if (wanted_[t].bytes == 0 || !made_.tensors[t].straight) {
@@ -102,7 +106,10 @@ bool planner::place(std::uint32_t first, std::uint32_t last) {
   }
   for (std::uint32_t t = first; t < last; ++t) {
     if (wanted_[t].bytes == 0 || made_.tensors[t].straight) continue;
-    if (!reserve(wanted_[t].bytes, alignment_of(t))) return false;
+    const conversion as = wanted_[t].as;
+    const auto landed = checked_multiply(wanted_[t].bytes / as.from_bytes(), as.to_bytes());
+    const auto bytes = as.needed() ? landed : wanted_[t].bytes;
+    if (!bytes || !reserve(*bytes, alignment_of(t))) return false;
     made_.tensors[t].arena_offset = reserved_at_;
   }
   return true;
@@ -162,6 +169,7 @@ void planner::read_staged(std::uint32_t first, std::uint32_t last) {
       open = fits && from - reached < read_through_bytes;
     }
     while (from < end_of(t)) {
+      open = open && has_room(made_.reads.back(), t, from);
       if (!open) add_staged_read(round_down(from, std::uint64_t{block_bytes}), wanted_[t].file, t);
       read_op& now = made_.reads.back();
       open = take_piece(now, t, from);
@@ -186,23 +194,37 @@ void planner::add_staged_read(std::uint64_t file_offset, std::uint32_t file, std
   });
 }
 
+// Whether the read can hold at least an element of the tensor, from `from` on.
+bool planner::has_room(const read_op& in, std::uint32_t t, std::uint64_t from) const {
+  const std::uint32_t least = wanted_[t].as.needed() ? wanted_[t].as.from_bytes() : 1;
+  return in.file_offset + slot_bytes_ - from >= least;
+}
+
 // Adds to the read what it can hold of the tensor from `from` on. False when the read is full.
+//
+// What is converted goes in whole elements. An element that would end in the next slot is left to
+// it: that read begins a block earlier than it would, so this block is read twice.
 bool planner::take_piece(read_op& into, std::uint32_t t, std::uint64_t from) {
   const std::uint64_t limit = into.file_offset + slot_bytes_;
-  const std::uint64_t end = std::min(end_of(t), limit);
+  const conversion as = wanted_[t].as;
+  const std::uint32_t unit = as.needed() ? as.from_bytes() : 1;
+  std::uint64_t end = std::min(end_of(t), limit);
+  end -= (end - wanted_[t].offset) % unit;
   const auto slot_offset = static_cast<std::uint32_t>(from - into.file_offset);
   const auto bytes = static_cast<std::uint32_t>(end - from);
   placement& p = made_.tensors[t];
-  const std::uint64_t arena_offset = p.arena_offset + (from - wanted_[t].offset);
+  const std::uint64_t arena_offset =
+      p.arena_offset + (from - wanted_[t].offset) / unit * (as.needed() ? as.to_bytes() : 1);
 
   // A copy goes on as long as file and arena keep their distance; the padding between two tensors
-  // is then copied with them.
+  // is then copied with them. What is converted is a copy of its own.
   const bool first_copy = into.copies_end == into.copies_begin;
   copy_op* before = first_copy ? nullptr : &made_.copies.back();
-  if (before && arena_offset - before->arena_offset == slot_offset - before->slot_offset) {
+  const bool joins = before && !as.needed() && !before->as.needed();
+  if (joins && arena_offset - before->arena_offset == slot_offset - before->slot_offset) {
     before->bytes = slot_offset + bytes - before->slot_offset;
   } else {
-    made_.copies.push_back({arena_offset, slot_offset, bytes});
+    made_.copies.push_back({arena_offset, slot_offset, bytes, as});
     into.copies_end += 1;
   }
 

@@ -14,9 +14,10 @@ namespace ringload::inline v0 {
 // A wanted tensor.
 struct extent {
   std::uint32_t file;
-  std::uint32_t alignment;  // What its element type needs: 1, 2, 4 or 8.
+  std::uint32_t alignment;  // What its element type needs once it has landed: 1, 2, 4 or 8.
   std::uint64_t offset;
-  std::uint64_t bytes;
+  std::uint64_t bytes;  // In the file. If they are converted, whole elements.
+  conversion as = {};
 };
 
 // How a device wants its tensors.
@@ -35,8 +36,8 @@ struct layout_rules {
 inline constexpr std::uint64_t read_through_bytes = std::uint64_t{64} << 10;
 
 // `wanted` stands in the order of (file, offset), and its extents do not overlap. `slot_bytes` is a
-// power of two, at least one block. Fails with errc::memory_exceeded when the arena would be larger
-// than `arena_bytes_max`.
+// power of two, at least one block, or two where something is converted. Fails with
+// errc::memory_exceeded when the arena would be larger than `arena_bytes_max`.
 result<plan> make_plan(std::span<const extent> wanted, const layout_rules& rules,
                        std::uint64_t slot_bytes, std::uint64_t arena_bytes_max);
 

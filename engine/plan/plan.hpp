@@ -9,12 +9,14 @@
 //
 // A straight read lands in the arena itself. That is possible where the distance of a tensor from a
 // block's beginning may be the same in the arena as in the file; the rest is staged: it is read
-// into a slot and copied from there.
+// into a slot and copied from there. So is a tensor that is converted as it lands: its copies do
+// it.
 
 #include <cstdint>
 #include <vector>
 
 #include "core/block.hpp"
+#include "core/float_bits.hpp"
 
 namespace ringload::inline v0 {
 
@@ -39,9 +41,10 @@ static_assert(sizeof(read_op) == 48);
 struct copy_op {
   std::uint64_t arena_offset;
   std::uint32_t slot_offset;
-  std::uint32_t bytes;
+  std::uint32_t bytes;  // In the slot. If they are converted, whole elements.
+  conversion as = {};
 };
-static_assert(sizeof(copy_op) == 16);
+static_assert(sizeof(copy_op) == 24);
 
 // Where a tensor lies, and what must happen before it has landed.
 struct placement {
@@ -49,6 +52,7 @@ struct placement {
   std::uint32_t reads_begin;  // Its bytes come with plan::reads[reads_begin, reads_end): none for a
   std::uint32_t reads_end;    // tensor of 0 bytes.
   bool straight;
+  conversion as = {};
 };
 
 struct plan {

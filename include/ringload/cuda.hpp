@@ -5,9 +5,12 @@
 // CUDA runtime with it, and asks for the driver only when a loader is made, so a program that links
 // it starts on a machine without one.
 //
-// A tensor is given out only after its bytes have reached the device's memory. So there is nothing
-// to wait for, on the host or on a stream: work that is put on any stream of that device from then
-// on sees the bytes.
+// A tensor is given out only after its bytes have reached the device's memory, converted if that
+// was asked for. So there is nothing to wait for, on the host or on a stream, and no function that
+// makes a stream wait: work that is put on any stream of that device from then on sees the bytes.
+//
+// Conversions are kernels that read the pinned buffers themselves, so they need no memory of the
+// device beside the tensors'. They run on streams of their own, beside the copies of other tensors.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>

@@ -51,4 +51,9 @@ RINGLOAD_EXPORT std::optional<dtype> dtype_named(std::string_view name) noexcept
 /// The address, in bytes, that an element must be a multiple of to be read in place: 1, 2, 4 or 8.
 RINGLOAD_EXPORT unsigned alignment(dtype type) noexcept;
 
+/// Whether `load_options::dtype` converts elements of the one type to the other: f32, f16, bf16,
+/// f8_e4m3 and f8_e5m2 to f32, f16 and bf16, if that is another type. What that does to a number
+/// stands there.
+RINGLOAD_EXPORT bool convertible(dtype from, dtype to) noexcept;
+
 }  // namespace ringload::inline v0

@@ -51,6 +51,7 @@ enum class errc {
   direct_unavailable,  // Direct reads were ordered, and this file cannot give them.
   invalid_limits,      // The limits contradict themselves.
   device_unavailable,  // The device that was asked for is not there.
+  unsupported_dtype,   // `load_options::dtype` is none that tensors can be converted to.
 };
 
 RINGLOAD_EXPORT const boost::system::error_category& category() noexcept;

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <ringload/catalog.hpp>
+#include <ringload/dtype.hpp>
 
 namespace ringload::inline v0 {
 
@@ -48,6 +50,22 @@ struct limits {
 struct load_options {
   profile strictness = profile::strict;
   read_route route = read_route::automatic;
+
+  /// Converts as they land: tensors of f32, f16, bf16, f8_e4m3 and f8_e5m2 become tensors of this
+  /// type, which is f32, f16 or bf16; any other is `errc::unsupported_dtype`. All other tensors
+  /// land as they are. A tensor says what it has become; the catalog, what it is in the file.
+  ///
+  /// A number is rounded once, to nearest, ties to even, subnormal numbers too. What is larger than
+  /// the largest by half a step or more becomes infinity: 65,520 as f16. Infinities and the sign of
+  /// 0 are kept. A NaN becomes the quiet one of its sign that has no further payload: 0x7FC00000,
+  /// 0x7E00 or 0x7FC0. Every device gives the same bits.
+  std::optional<ringload::dtype> dtype = std::nullopt;
+
+  /// Which of the tensors that could be converted are; null: all. Called with `converts_with` once
+  /// for each of them, in a thread of ours, before the first read. It may throw, and then the load
+  /// fails.
+  bool (*converts)(const tensor_info& which, void* with) = nullptr;
+  void* converts_with = nullptr;  // Lives until the load has started, or failed.
 };
 
 }  // namespace ringload::inline v0

@@ -37,6 +37,7 @@ TEST_CASE("command line: what is not said is as the library has it") {
   CHECK(load.within.engine == ringload::read_engine::automatic);
   CHECK(load.how.route == ringload::read_route::automatic);
   CHECK(load.how.strictness == ringload::profile::strict);
+  CHECK_FALSE(load.how.dtype.has_value());
   CHECK(load.progress);
   CHECK_FALSE(load.json);
 }
@@ -163,4 +164,14 @@ TEST_CASE("progress: nothing is done while the total is not known, and no time i
   const std::string text = tool::progress_text("loading", {0, 0}, 0, 80);
   CHECK(text.find("  0%") != std::string::npos);
   CHECK(text.find("0.00 GB/s") != std::string::npos);
+}
+
+TEST_CASE("command line: tensors can be converted to three types, and to no other") {
+  CHECK(parsed_as<tool::load_request>({"load", "m", "--dtype", "bf16"}).how.dtype ==
+        ringload::dtype::bf16);
+  CHECK(parsed_as<tool::sum_request>({"sum", "m", "--dtype", "f16"}).load.how.dtype ==
+        ringload::dtype::f16);
+  CHECK(parsed_as<tool::load_request>({"load", "m", "--dtype", "f32"}).how.dtype ==
+        ringload::dtype::f32);
+  CHECK_THROWS_AS(parsed({"load", "m", "--dtype", "f64"}), tool::usage_error);
 }

@@ -37,6 +37,13 @@ check "$work/odd.safetensors" --slots 1 --slot-bytes 64K --bytes-in-flight 1
 check "$work/llama"
 check "$work/llama/model.safetensors.index.json" --slots 64 --slot-bytes 128K
 
+# It is BF16 already, so that changes nothing; F32 does.
+check "$work/llama" --dtype bf16
+"$ringload" sum "$work/llama" --engine "$engine" --route "$route" --dtype f32 >"$work/f32" ||
+  fail "sum --dtype f32"
+cmp -s "$work/f32" "$work/out" && fail "sum --dtype f32 is sum"
+[ "$(wc -l <"$work/f32")" = "$(wc -l <"$work/out")" ] || fail "sum --dtype f32 lacks tensors"
+
 "$ringload" make "$work/one" --bytes 100001 --tensors 1 >/dev/null
 check "$work/one"
 

@@ -7,6 +7,7 @@
 #   WORK       a folder of this test's own
 #   BUILD      for the first two: a build tree of ringload, to install from
 #   PREFIX     or: where ringload is installed already
+#   CUDA       ON: build and run a program with the component cuda as well
 #   BUILD_TYPE Debug or Release
 #   MORE       more arguments for CMake
 
@@ -49,12 +50,21 @@ if(WAY STREQUAL pkg_config)
   separate_arguments(flags UNIX_COMMAND "${flags}")
   file(MAKE_DIRECTORY ${WORK}/build)
   run(c++ -std=c++20 ${SOURCE}/tests/consumer/main.cpp ${flags} -o ${program})
+  if(CUDA)
+    execute_process(COMMAND pkg-config --cflags --libs --static ringload-cuda
+      OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    separate_arguments(flags UNIX_COMMAND "${flags}")
+    run(c++ -std=c++20 ${SOURCE}/tests/consumer/cuda.cpp ${flags} -o ${program}_cuda)
+  endif()
 else()
   run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${WORK}/build -G Ninja
-    -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DWAY=${WAY}
+    -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DWAY=${WAY} -DCUDA=${CUDA}
     -DCMAKE_PREFIX_PATH=${PREFIX} -DRINGLOAD_SOURCE=${SOURCE}
     -DFETCHCONTENT_SOURCE_DIR_RINGLOAD=${SOURCE} ${MORE})
   run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer)
+  if(CUDA)
+    run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer_cuda)
+  endif()
 endif()
 
 # One tensor of four bytes. The header has 64 (octal 100), padded with spaces as the format allows.
@@ -68,4 +78,11 @@ execute_process(COMMAND printf "\\100\\0\\0\\0\\0\\0\\0\\0${header}${padding}abc
 run(${program} ${WORK}/one.safetensors)
 if(NOT output MATCHES "^one: 4 bytes at 0x[0-9a-f]+\n$")
   message(FATAL_ERROR "the consumer printed: ${output}")
+endif()
+
+if(CUDA)
+  run(${program}_cuda)
+  if(NOT output MATCHES "^CUDA devices: [0-9]+, [a-z]")
+    message(FATAL_ERROR "the consumer of the component cuda printed: ${output}")
+  endif()
 endif()

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "cuda/on_device.hpp"
+#include "support/converted.hpp"
 #include "support/fake_cudart/fake_cudart.hpp"
 #include "support/small_limits.hpp"
 #include "support/waiting.hpp"
@@ -35,10 +36,12 @@ std::string text_of(const std::vector<std::string>& all) {
 std::vector<made_tensor> tensors() {
   std::vector<made_tensor> all = equal_tensors(100, 1000);
   all.push_back({"large", 200'000});
+  all.push_back(f32("converted", 20'000));
   return all;
 }
 
-// One load by a loader of its own. Empty if its bytes are right, else its error.
+// Loads by a loader of their own, one plain and one that converts. Empty if their bytes are right,
+// else the error of the one that failed.
 std::string one_load(const std::string& path, boost::system::error_code& code) {
   try {
     loader with(cuda_device(1), small_limits());
@@ -55,6 +58,12 @@ std::string one_load(const std::string& path, boost::system::error_code& code) {
         code = e.code();
         said = e.what();
       }
+    }
+    const auto failed = failure_of(with.load_async(path, converting_to(dtype::bf16), use_future));
+    if (failed) {
+      CHECK(said == "");
+      code = failed->code();
+      said = failed->what();
     }
     // One failure spoils no more than the load that it belongs to.
     const model again = get(with.load_async(path, use_future));
@@ -75,6 +84,7 @@ TEST_CASE("cuda: each call that fails ends its load, and nothing else") {
   CHECK(one_load(file.name(), code) == "");
   const auto counted = fake_cudart::calls();
   CHECK(counted.size() > 15);
+  CHECK(counted.at("launch_conversions") > 0);
 
   unsigned failed_loads = 0;
   for (const auto& [function, count] : counted) {

@@ -46,7 +46,7 @@ TEST_CASE("cuda: a loader pins its slots and no more, and gives everything back"
   {
     const loader with(cuda_device(1), small_limits());
     CHECK(with.device().name() == "cuda:1");
-    CHECK(fake_cudart::left_over() == "1 pinned ranges 4 streams ");
+    CHECK(fake_cudart::left_over() == "1 pinned ranges 8 streams ");
   }
   CHECK(fake_cudart::left_over() == "");
 }

@@ -7,6 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "device/cuda/kernels.hpp"
+#include "device/cuda/pinned.hpp"
 #include "device/cuda/runtime.hpp"
 
 namespace ringload::inline v0::cuda {
@@ -79,8 +81,12 @@ cudaError_t copy_batch(std::vector<void*>&, std::vector<const void*>&, std::vect
 
 }  // namespace
 
-copier::copier(boost::asio::io_context& loop)
-    : loop_(loop), clock_(loop), bell_(std::make_shared<bell>(*this)), batches_(has_batches) {}
+copier::copier(boost::asio::io_context& loop, const pinned& slots)
+    : loop_(loop),
+      slots_(slots),
+      clock_(loop),
+      bell_(std::make_shared<bell>(*this)),
+      batches_(has_batches) {}
 
 copier::~copier() {
   bell_->silence();
@@ -109,7 +115,8 @@ void copier::start(copy_operation& op) {
     return;
   }
   keep_watch();
-  lane& on = lanes_[next_lane_++ % lanes_count];
+  const std::size_t kind = op.converts() ? lanes_of_a_kind : 0;
+  lane& on = lanes_[kind + next_lane_++ % lanes_of_a_kind];
   on.running.push_back({&op, nullptr, {}});
   under_way& mine = on.running.back();
   if (auto failed = take_event(mine.ended)) {
@@ -146,13 +153,21 @@ boost::system::error_code copier::take_event(cudaEvent_t& event) {
 }
 
 boost::system::error_code copier::launch(const copy_operation& op, cudaStream_t on) {
-  if (batches_ && op.copies.size() >= batch_copies_min) {
+  if (auto failed = launch_copies(op, on)) return failed;
+  return launch_kernels(op, on);
+}
+
+boost::system::error_code copier::launch_copies(const copy_operation& op, cudaStream_t on) {
+  const auto count = std::count_if(op.copies.begin(), op.copies.end(),
+                                   [](const copy_op& c) { return !c.as.needed(); });
+  if (batches_ && static_cast<std::size_t>(count) >= batch_copies_min) {
     if (launch_batch(op, on)) return {};
     // An older driver, or one that does not get on with batches. If the device itself is gone, the
     // plain copies below will say so.
     batches_ = false;
   }
   for (const copy_op& c : op.copies) {
+    if (c.as.needed()) continue;
     for (std::size_t done = 0; done < c.bytes; done += copy_bytes_max) {
       const std::size_t bytes = std::min<std::size_t>(c.bytes - done, copy_bytes_max);
       auto failed = code_of(cudaMemcpyAsync(op.into->data() + c.arena_offset + done,
@@ -171,6 +186,7 @@ bool copier::launch_batch(const copy_operation& op, cudaStream_t on) {
     from_.clear();
     bytes_.clear();
     for (const copy_op& c : op.copies) {
+      if (c.as.needed()) continue;
       if (c.bytes > copy_bytes_max) return false;
       to_.push_back(op.into->data() + c.arena_offset);
       from_.push_back(op.slot + c.slot_offset);
@@ -180,6 +196,28 @@ bool copier::launch_batch(const copy_operation& op, cudaStream_t on) {
     return false;
   }
   return !code_of(copy_batch(to_, from_, bytes_, on));
+}
+
+// A kernel takes as many pieces as follow one another and are converted alike.
+boost::system::error_code copier::launch_kernels(const copy_operation& op, cudaStream_t on) const {
+  conversion_batch batch = {};
+  conversion how;
+  const auto flush = [&] {
+    if (batch.count == 0) return boost::system::error_code();
+    const cudaError_t said = launch_conversions(batch, how, on);
+    batch.count = 0;
+    return code_of(said);
+  };
+  for (const copy_op& c : op.copies) {
+    if (!c.as.needed()) continue;
+    if (batch.count == conversion_batch::pieces_max || !(c.as == how)) {
+      if (auto failed = flush()) return failed;
+    }
+    how = c.as;
+    batch.pieces[batch.count++] = {slots_.on_device(op.slot) + c.slot_offset,
+                                   op.into->data() + c.arena_offset, c.bytes / how.from_bytes()};
+  }
+  return flush();
 }
 
 void copier::ask_for_notice(lane& of) {

@@ -37,12 +37,15 @@
 namespace ringload::inline v0::cuda {
 
 class bell;
+class pinned;
 
 class copier {
  public:
   // One stream fills a link. The second keeps it busy while the first passes from one copy to the
-  // next.
-  static constexpr std::size_t lanes_count = 2;
+  // next. Slots with something to convert have two of their own: a kernel is launched beside the
+  // copies, and neither waits for the other.
+  static constexpr std::size_t lanes_of_a_kind = 2;
+  static constexpr std::size_t lanes_count = 2 * lanes_of_a_kind;
 
   // A copy holds the link from its beginning to its end: a small one that somebody waits for may
   // stand behind it for 0.3 ms, and not for longer.
@@ -54,7 +57,8 @@ class copier {
 
   static constexpr std::chrono::milliseconds look_every{10};
 
-  explicit copier(boost::asio::io_context& loop);
+  // The slots are pinned as long as this lives.
+  copier(boost::asio::io_context& loop, const pinned& slots);
   copier(const copier&) = delete;
   copier& operator=(const copier&) = delete;
   ~copier();
@@ -82,7 +86,9 @@ class copier {
 
   boost::system::error_code take_event(cudaEvent_t& event);
   boost::system::error_code launch(const copy_operation& op, cudaStream_t on);
+  boost::system::error_code launch_copies(const copy_operation& op, cudaStream_t on);
   bool launch_batch(const copy_operation& op, cudaStream_t on);
+  boost::system::error_code launch_kernels(const copy_operation& op, cudaStream_t on) const;
   void ask_for_notice(lane& of);
   void noticed(std::size_t of_lane);
   void look();
@@ -92,6 +98,7 @@ class copier {
   void keep_watch();
 
   boost::asio::io_context& loop_;
+  const pinned& slots_;
   boost::asio::steady_timer clock_;
   bool clock_runs_ = false;
   std::array<lane, lanes_count> lanes_;

@@ -5,7 +5,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <cassert>
 #include <memory>
@@ -16,6 +15,7 @@
 
 #include "device/backend.hpp"
 #include "device/cuda/copier.hpp"
+#include "device/cuda/pinned.hpp"
 #include "device/cuda/runtime.hpp"
 
 namespace ringload::inline v0 {
@@ -24,9 +24,6 @@ namespace {
 
 // What kernels want of a tensor's address: cudaMalloc promises as much, and no library asks more.
 constexpr std::uint64_t tensor_alignment = 256;
-
-// Registered in pieces: some kernels refuse to pin more than 2 GB in one call.
-constexpr std::size_t pinned_piece_bytes = std::size_t{1} << 30;
 
 std::string name_of(int index) { return "cuda:" + std::to_string(index); }
 
@@ -49,34 +46,6 @@ class cuda_arena final : public arena {
  private:
   std::byte* const memory_;
   const int index_;
-};
-
-// Memory of the host that the device can copy from by itself.
-class pinned {
- public:
-  explicit pinned(std::span<std::byte> memory) noexcept : memory_(memory) {}
-  pinned(const pinned&) = delete;
-  pinned& operator=(const pinned&) = delete;
-  ~pinned() {
-    for (std::size_t at = 0; at < pinned_bytes_; at += pinned_piece_bytes) {
-      (void)cuda::code_of(cudaHostUnregister(memory_.data() + at));
-    }
-  }
-
-  boost::system::error_code pin() noexcept {
-    while (pinned_bytes_ < memory_.size()) {
-      const std::size_t bytes = std::min(memory_.size() - pinned_bytes_, pinned_piece_bytes);
-      auto failed = cuda::code_of(
-          cudaHostRegister(memory_.data() + pinned_bytes_, bytes, cudaHostRegisterDefault));
-      if (failed) return failed;
-      pinned_bytes_ += bytes;
-    }
-    return {};
-  }
-
- private:
-  const std::span<std::byte> memory_;
-  std::size_t pinned_bytes_ = 0;
 };
 
 class cuda_backend final : public backend {
@@ -131,7 +100,7 @@ class cuda_backend final : public backend {
       slots_.reset();
       return fault{failed, name_of(index_) + ": pinning the slots"};
     }
-    copies_.emplace(loop);
+    copies_.emplace(loop, *slots_);
     if (auto failed = copies_->open()) {
       detach();
       return fault{failed, name_of(index_)};
@@ -158,7 +127,7 @@ class cuda_backend final : public backend {
 
   const int index_;
   // In the engine thread only.
-  std::optional<pinned> slots_;
+  std::optional<cuda::pinned> slots_;
   std::optional<cuda::copier> copies_;
 };
 

@@ -58,7 +58,7 @@ struct cudaMemcpyAttributes {
   unsigned int flags;
 };
 
-#define cudaHostRegisterDefault 0x00
+#define cudaHostRegisterMapped 0x02
 #define cudaStreamNonBlocking 0x01
 #define cudaEventDisableTiming 0x02
 
@@ -78,6 +78,7 @@ cudaError_t cudaFree(void* devPtr);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 cudaError_t cudaHostRegister(void* ptr, size_t size, unsigned int flags);
 cudaError_t cudaHostUnregister(void* ptr);
+cudaError_t cudaHostGetDevicePointer(void** pDevice, void* pHost, unsigned int flags);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* pStream, unsigned int flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);

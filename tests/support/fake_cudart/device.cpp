@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "core/convert.hpp"
 #include "support/fake_cudart/fake_cudart.hpp"
 
 namespace ringload::testing::fake_cudart {
@@ -148,12 +149,16 @@ void device_side::copy(const work& what, int device) {
     broken = break_with;
     return;
   }
-  std::byte* to = behind(what.to, what.bytes, device);
+  std::byte* to = behind(what.to, what.bytes_written(), device);
   if (to == nullptr) return complain("a copy is carried out after its target was given back");
   if (!is_pinned(what.from, what.bytes)) {
     return complain("a copy is carried out after its source was unpinned");
   }
-  std::memcpy(to, what.from, what.bytes);
+  if (what.as.needed()) {
+    convert(what.from, to, what.bytes / what.as.from_bytes(), what.as);
+  } else {
+    std::memcpy(to, what.from, what.bytes);
+  }
   std::memset(const_cast<std::byte*>(what.from), poison, what.bytes);
 }
 

@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/float_bits.hpp"
+
 namespace ringload::testing::fake_cudart {
 
 struct event_state {
@@ -25,11 +27,13 @@ struct event_state {
   std::uint64_t reached = 0;
 };
 
-// One thing on a stream: a copy, or an event reached, or one waited for, or a host function.
+// One thing on a stream: a copy, which may convert, or an event reached, or one waited for, or a
+// host function.
 struct work {
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
-  std::size_t bytes = 0;
+  std::size_t bytes = 0;  // Of the source.
+  conversion as;
   std::shared_ptr<event_state> reach;
   std::shared_ptr<event_state> await;
   std::uint64_t times = 0;  // Of the event: which of its recordings is meant.
@@ -37,6 +41,9 @@ struct work {
   void* with = nullptr;
 
   bool is_copy() const noexcept { return from != nullptr; }
+  std::size_t bytes_written() const noexcept {
+    return as.needed() ? bytes / as.from_bytes() * as.to_bytes() : bytes;
+  }
   bool may_run() const noexcept { return !await || await->reached >= times; }
 };
 

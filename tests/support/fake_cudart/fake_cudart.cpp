@@ -3,6 +3,7 @@
 // The functions themselves. What they do is told in fake_cudart.hpp.
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -153,6 +154,16 @@ cudaError_t cudaHostUnregister(void* address) {
   if (the().device.pinned.erase(static_cast<std::byte*>(address)) == 0) {
     now.complain("not pinned");
   }
+  return now.says();
+}
+
+cudaError_t cudaHostGetDevicePointer(void** there, void* address, unsigned int) {
+  const call now("cudaHostGetDevicePointer");
+  if (now.failed()) return now.says();
+  if (!the().device.is_pinned(static_cast<std::byte*>(address), 1)) {
+    return now.says(cudaErrorInvalidValue);
+  }
+  *there = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(address) + mapped_at);
   return now.says();
 }
 

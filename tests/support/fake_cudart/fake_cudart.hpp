@@ -6,7 +6,8 @@
 // Device memory is separate memory behind addresses that the host cannot touch. A thread of its own
 // is the device: it carries out what the streams hold late, and between streams in any order. A
 // copy reads its source when it is carried out and not before, and what it has read it overwrites,
-// so a slot that is filled again too early, or given back too late, shows as wrong bytes.
+// so a slot that is filled again too early, or given back too late, shows as wrong bytes. So does a
+// kernel, which has to be given the address by which the device knows a slot.
 //
 // Any function can be told to fail. What no real runtime would accept, or would only seem to, is
 // written down as misuse: memory that is not pinned, another device's stream, an error left behind.
@@ -22,6 +23,9 @@ namespace ringload::testing::fake_cudart {
 
 inline constexpr int devices = 2;
 inline constexpr std::size_t memory_bytes = std::size_t{64} << 20;  // Of each device.
+
+// How far the addresses by which the device knows pinned memory are from the host's.
+inline constexpr std::size_t mapped_at = std::size_t{1} << 47U;
 
 // What the streams' copies leave behind in their source.
 inline constexpr unsigned char poison = 0xEE;

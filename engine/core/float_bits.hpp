@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Floating-point formats as bits, and how a number passes from one to another: widened to f32,
+// which is exact, and rounded once, to nearest, ties to even. The host and the kernels of a GPU
+// both compile this header, and it uses whole numbers and one exact difference only, so they agree
+// in every bit, whatever rounding mode a thread is in. A kernel's compiler knows C++17, so this is
+// C++17.
+//
+// A NaN stays one of its sign, and becomes the quiet one without further payload: 0x7FC00000,
+// 0x7E00, 0x7FC0. What is too large becomes infinity. Subnormal numbers are kept, and made.
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__CUDACC__)
+#define RINGLOAD_ANYWHERE __host__ __device__
+#else
+#define RINGLOAD_ANYWHERE
+#endif
+
+namespace ringload {
+inline namespace v0 {
+
+enum class float_type : std::uint8_t { f32, f16, bf16, f8_e4m3, f8_e5m2 };
+
+// What is done to a tensor's elements as they land.
+struct conversion {
+  float_type from = float_type::f32;
+  float_type to = float_type::f32;
+
+  constexpr bool needed() const noexcept { return from != to; }
+  constexpr std::uint32_t from_bytes() const noexcept { return bytes_of(from); }
+  constexpr std::uint32_t to_bytes() const noexcept { return bytes_of(to); }
+  friend constexpr bool operator==(conversion a, conversion b) noexcept {
+    return a.from == b.from && a.to == b.to;
+  }
+
+ private:
+  static constexpr std::uint32_t bytes_of(float_type type) noexcept {
+    return type == float_type::f32                               ? 4
+           : type == float_type::f16 || type == float_type::bf16 ? 2
+                                                                 : 1;
+  }
+};
+
+namespace f32_bits {
+
+constexpr std::uint32_t infinity = 0x7F800000U;
+constexpr std::uint32_t quiet_nan = 0x7FC00000U;
+
+// Of a number whose exponent has been moved to the bias of an f32, the leading 1 taken away that a
+// subnormal one does not have: `first` is the smallest normal number of its format. The difference
+// is exact. It is made for the others too, less 0, for a loop without a branch becomes vectors.
+RINGLOAD_ANYWHERE inline std::uint32_t of_subnormal(bool subnormal, std::uint32_t moved,
+                                                    std::uint32_t first) noexcept {
+  const std::uint32_t from_bits = moved + (subnormal ? 1U << 23U : 0U);
+  const std::uint32_t less_bits = subnormal ? first : 0U;
+  float from = 0;
+  float less = 0;
+  std::memcpy(&from, &from_bits, sizeof from);
+  std::memcpy(&less, &less_bits, sizeof less);
+  const float difference = from - less;
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &difference, sizeof bits);
+  return bits & 0x7FFFFFFFU;  // Rounding down, a thread makes a negative 0 of equal numbers.
+}
+
+}  // namespace f32_bits
+
+// Of each format: its word; widen() to the bits of an f32, and where we convert to it, narrow().
+template <float_type>
+struct float_bits;
+
+template <>
+struct float_bits<float_type::f32> {
+  using word = std::uint32_t;
+
+  RINGLOAD_ANYWHERE static std::uint32_t widen(word from) noexcept { return from; }
+  RINGLOAD_ANYWHERE static word narrow(std::uint32_t from) noexcept { return from; }
+};
+
+template <>
+struct float_bits<float_type::bf16> {
+  using word = std::uint16_t;
+
+  RINGLOAD_ANYWHERE static std::uint32_t widen(word from) noexcept {
+    const std::uint32_t whole = std::uint32_t{from} << 16U;
+    const bool nan = (whole & 0x7FFFFFFFU) > f32_bits::infinity;
+    return nan ? (whole & 0x80000000U) | f32_bits::quiet_nan : whole;
+  }
+
+  // Adding just under half of the last place that stays, or half where that place is odd, carries
+  // into it when the number is to be rounded up; out of the largest it carries into infinity.
+  RINGLOAD_ANYWHERE static word narrow(std::uint32_t from) noexcept {
+    const bool nan = (from & 0x7FFFFFFFU) > f32_bits::infinity;
+    const std::uint32_t rounded = (from + 0x7FFFU + ((from >> 16U) & 1U)) >> 16U;
+    return static_cast<word>(nan ? ((from >> 16U) & 0x8000U) | 0x7FC0U : rounded);
+  }
+};
+
+template <>
+struct float_bits<float_type::f16> {
+  using word = std::uint16_t;
+
+  RINGLOAD_ANYWHERE static std::uint32_t widen(word from) noexcept {
+    const std::uint32_t rest = from & 0x7FFFU;
+    // The exponent's bias goes from 15 to 127.
+    const std::uint32_t moved = (rest << 13U) + (112U << 23U);
+    const std::uint32_t finite = f32_bits::of_subnormal(rest < 0x0400U, moved, 113U << 23U);
+    const std::uint32_t special = rest > 0x7C00U ? f32_bits::quiet_nan : f32_bits::infinity;
+    return ((from & 0x8000U) << 16U) | (rest >= 0x7C00U ? special : finite);
+  }
+
+  RINGLOAD_ANYWHERE static word narrow(std::uint32_t from) noexcept {
+    const std::uint32_t rest = from & 0x7FFFFFFFU;
+    const std::uint32_t normal = (rest - (112U << 23U) + 0x0FFFU + ((rest >> 13U) & 1U)) >> 13U;
+    // Below 2^-14 the fraction, with its leading 1, moves down to units of 2^-24: by 14 places for
+    // the largest, and by 25, which leaves nothing, for all that round to 0.
+    const std::int32_t distance = 126 - static_cast<std::int32_t>(rest >> 23U);
+    const std::uint32_t places = static_cast<std::uint32_t>(distance < 14   ? 14
+                                                            : distance > 25 ? 25
+                                                                            : distance);
+    const std::uint32_t fraction = (rest & 0x007FFFFFU) | 0x00800000U;
+    const std::uint32_t half = (1U << (places - 1U)) - 1U + ((fraction >> places) & 1U);
+    const std::uint32_t subnormal = (fraction + half) >> places;
+    const std::uint32_t finite = rest >= (113U << 23U) ? normal : subnormal;
+    const std::uint32_t special = rest > f32_bits::infinity ? 0x7E00U : 0x7C00U;
+    // From 65,520 on, half a step above the largest, it is infinity; so 65,536 is looked for here,
+    // and what lies between is carried there by the rounding.
+    return static_cast<word>(((from >> 16U) & 0x8000U) |
+                             (rest >= (143U << 23U) ? special : finite));
+  }
+};
+
+template <>
+struct float_bits<float_type::f8_e4m3> {
+  using word = std::uint8_t;
+
+  RINGLOAD_ANYWHERE static std::uint32_t widen(word from) noexcept {
+    const std::uint32_t rest = from & 0x7FU;
+    // The bias goes from 7 to 127. There is no infinity, and one NaN of each sign.
+    const std::uint32_t moved = (rest << 20U) + (120U << 23U);
+    const std::uint32_t finite = f32_bits::of_subnormal(rest < 0x08U, moved, 121U << 23U);
+    return ((from & 0x80U) << 24U) | (rest == 0x7FU ? f32_bits::quiet_nan : finite);
+  }
+};
+
+// The upper half of an f16.
+template <>
+struct float_bits<float_type::f8_e5m2> {
+  using word = std::uint8_t;
+
+  RINGLOAD_ANYWHERE static std::uint32_t widen(word from) noexcept {
+    return float_bits<float_type::f16>::widen(static_cast<std::uint16_t>(from << 8U));
+  }
+};
+
+template <float_type From, float_type To>
+RINGLOAD_ANYWHERE inline typename float_bits<To>::word converted(
+    typename float_bits<From>::word from) noexcept {
+  return float_bits<To>::narrow(float_bits<From>::widen(from));
+}
+
+template <float_type Type>
+struct float_tag {
+  static constexpr float_type type = Type;
+};
+
+// Calls `work` with the tags of both formats: what is known when a program runs becomes what is
+// known when it is compiled. `to` is one that can be converted to.
+template <float_type To, class Work>
+auto with_source(float_type from, Work work) {
+  switch (from) {
+    case float_type::f32: break;
+    case float_type::f16: return work(float_tag<float_type::f16>(), float_tag<To>());
+    case float_type::bf16: return work(float_tag<float_type::bf16>(), float_tag<To>());
+    case float_type::f8_e4m3: return work(float_tag<float_type::f8_e4m3>(), float_tag<To>());
+    case float_type::f8_e5m2: return work(float_tag<float_type::f8_e5m2>(), float_tag<To>());
+  }
+  return work(float_tag<float_type::f32>(), float_tag<To>());
+}
+
+template <class Work>
+auto with_types(conversion how, Work work) {
+  if (how.to == float_type::f16) return with_source<float_type::f16>(how.from, work);
+  if (how.to == float_type::bf16) return with_source<float_type::bf16>(how.from, work);
+  return with_source<float_type::f32>(how.from, work);
+}
+
+}  // namespace v0
+}  // namespace ringload

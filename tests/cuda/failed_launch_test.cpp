@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A launch that fails when the device already has some of the slot's copies: they still read the
+// slot, so the load may not end before they have. On the stand-in only.
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cuda/on_device.hpp"
+#include "support/converted.hpp"
+#include "support/fake_cudart/fake_cudart.hpp"
+#include "support/small_limits.hpp"
+#include "support/waiting.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+using boost::asio::use_future;
+
+namespace {
+
+void wait_for_copies(std::size_t count) {
+  while (fake_cudart::waiting_copies() < count) std::this_thread::yield();
+}
+
+// Three pieces for the device, of which two are launched and the third cannot be: of a file that
+// fits in a slot, and by a loader that has one.
+void check_failed_launch(const std::vector<made_tensor>& tensors, const load_options& how,
+                         const std::string& function) {
+  CAPTURE(function);
+  fake_cudart::reset();
+  {
+    loader with(cuda_device(1), small_limits(1));
+    const made_file file(tensors);
+    fake_cudart::hold();
+    fake_cudart::fail(function, 3, cudaErrorIllegalAddress);
+    auto load = with.load_async(file.name(), how, use_future);
+    wait_for_copies(2);
+    // Several looks of the clock later it still waits, and another load does not get the slot.
+    auto next = with.load_async(file.name(), how, use_future);
+    CHECK(load.wait_for(std::chrono::milliseconds(50)) == std::future_status::timeout);
+    CHECK(fake_cudart::waiting_copies() == 2);
+    fake_cudart::let_go();
+    const auto failed = failure_of(std::move(load));
+    REQUIRE(failed.has_value());
+    CHECK(failed->code().category() == cuda_category());
+    CHECK(failed->code().value() == cudaErrorIllegalAddress);
+    CHECK(get(std::move(next)).size() == tensors.size());
+  }
+  CHECK(fake_cudart::left_over() == "");
+  for (const std::string& each : fake_cudart::misuse()) CHECK(each == "");
+  fake_cudart::reset();
+}
+
+}  // namespace
+
+TEST_CASE("cuda: a copy that cannot be launched does not free a slot that others still read") {
+  check_failed_launch({{"a", 1000}, {"b", 1000}, {"c", 1000}, {"d", 1000}}, {}, "cudaMemcpyAsync");
+}
+
+TEST_CASE("cuda: a kernel that cannot be launched does not free a slot that others still read") {
+  // Of each type a kernel.
+  check_failed_launch(
+      {{"a", 1000, "F16", 2}, {"b", 1000, "F8_E4M3", 1}, {"c", 1000, "F16", 2}, {"d", 8, "F16", 2}},
+      converting_to(dtype::bf16), "launch_conversions");
+}

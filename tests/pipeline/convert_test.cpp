@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// load_options::dtype into host memory: what is converted, what is not, and what a tensor and its
+// catalog say of it.
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/use_future.hpp>
+#include <ringload/loader.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/converted.hpp"
+#include "support/small_limits.hpp"
+#include "support/waiting.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+using boost::asio::use_future;
+
+namespace {
+
+std::string first_error(const model& loaded, dtype to) {
+  const catalog& in = loaded.catalog();
+  for (std::size_t i = 0; i < loaded.size(); ++i) {
+    const tensor t = loaded[i];
+    std::string wrong = conversion_error(t, std::string(bytes_of(t)), in.tensors[i], in, to);
+    if (!wrong.empty()) return wrong;
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("convert: floating tensors are converted as they land, wherever they lie in the file") {
+  for (const auto engine : {read_engine::automatic, read_engine::threads}) {
+    loader with(host(), small_limits(4, engine));
+    // Off by one, elements lie across the borders of slots.
+    for (const std::size_t spaces : {0U, 1U, 2U, 4093U}) {
+      const made_file file(tensors_of_all_types(), spaces);
+      for (const auto route : {read_route::automatic, read_route::buffered}) {
+        for (const dtype to : conversion_targets) {
+          load_options options = converting_to(to);
+          options.route = route;
+          make_cold(file.path());
+          const model loaded = get(with.load_async(file.name(), options, use_future));
+          CHECK(first_error(loaded, to) == "");
+          CHECK(loaded.stats().bytes == loaded.catalog().bytes());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("convert: the tensor says what it is, the catalog what it was") {
+  loader with(host(), small_limits());
+  const made_file file(std::vector<made_tensor>{
+      f32("a", 10), {"none", 0, "F8_E5M2", 1}, {"i", 8, "I64", 8}, {"same", 6, "BF16", 2}});
+  const model loaded = get(with.load_async(file.name(), converting_to(dtype::bf16), use_future));
+  CHECK(loaded.at("a").dtype() == dtype::bf16);
+  CHECK(loaded.at("a").bytes() == 20);
+  CHECK(loaded.at("a").shape()[0] == 10);
+  CHECK(loaded.catalog().tensors[0].dtype == dtype::f32);
+  CHECK(loaded.catalog().tensors[0].bytes == 40);
+  CHECK(loaded.at("none").dtype() == dtype::bf16);
+  CHECK(loaded.at("none").bytes() == 0);
+  CHECK(loaded.at("none").data() != nullptr);
+  CHECK(loaded.at("i").dtype() == dtype::i64);
+  CHECK(loaded.at("same").dtype() == dtype::bf16);
+  CHECK(loaded.at("same").bytes() == 6);
+}
+
+TEST_CASE("convert: a predicate chooses, and is asked of what could be converted only") {
+  loader with(host(), small_limits());
+  const made_file file(
+      std::vector<made_tensor>{f32("w", 9), f32("norm", 5), {"i", 4, "I32", 4}, f32("v", 1)});
+  std::vector<std::string> asked;
+  load_options options = converting_to(dtype::f16);
+  options.converts = [](const tensor_info& which, void* to) {
+    static_cast<std::vector<std::string>*>(to)->push_back(which.name);
+    return which.name != "norm";
+  };
+  options.converts_with = &asked;
+  const model loaded = get(with.load_async(file.name(), options, use_future));
+  CHECK(asked == std::vector<std::string>{"w", "norm", "v"});
+  CHECK(loaded.at("w").dtype() == dtype::f16);
+  CHECK(loaded.at("norm").dtype() == dtype::f32);
+  CHECK(loaded.at("i").dtype() == dtype::i32);
+  CHECK(loaded.at("v").dtype() == dtype::f16);
+  CHECK(difference(loaded.at("norm"), loaded.catalog().tensors[1], loaded.catalog()) == "");
+}
+
+TEST_CASE("convert: a predicate that throws fails its load") {
+  loader with(host(), small_limits());
+  const made_file file(std::vector<made_tensor>{f32("w", 9)});
+  load_options options = converting_to(dtype::f16);
+  options.converts = [](const tensor_info&, void*) -> bool { throw std::runtime_error("no idea"); };
+  const auto failed = failure_of(with.load_async(file.name(), options, use_future));
+  REQUIRE(failed.has_value());
+  CHECK(holds(failed->what(), "no idea"));
+}
+
+TEST_CASE("convert: a type that nothing can be converted to is refused by name") {
+  loader with(host(), small_limits());
+  const made_file file(std::vector<made_tensor>{f32("w", 9)});
+  for (const dtype to : {dtype::f8_e4m3, dtype::i8, dtype::f64}) {
+    const auto failed = failure_of(with.load_async(file.name(), converting_to(to), use_future));
+    REQUIRE(failed.has_value());
+    CHECK(failed->code() == errc::unsupported_dtype);
+    CHECK(holds(failed->what(),
+                "tensors can be converted to F32, F16 and BF16, not to " + std::string(name(to))));
+  }
+}
+
+TEST_CASE("convert: what stays as it is still lands straight") {
+  loader with(host(), small_limits());
+  const made_file file(std::vector<made_tensor>{{"i", 500'000}, f32("w", 1)});
+  make_cold(file.path());
+  const model loaded = get(with.load_async(file.name(), converting_to(dtype::f16), use_future));
+  CHECK(first_error(loaded, dtype::f16) == "");
+  CHECK(loaded.stats().bytes_straight >= 500'000);
+}
