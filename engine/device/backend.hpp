@@ -46,6 +46,14 @@ class backend {
   // Takes memory for one load, or says how much there is and how much is needed. Any thread.
   virtual result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) = 0;
 
+  // Bytes that have landed, where the host can read them: in place, as here, or copied into `room`,
+  // which is so many bytes long. Any thread.
+  virtual result<std::span<const std::byte>> read_back(const arena& from,
+                                                       std::uint64_t arena_offset,
+                                                       std::span<std::byte> room) {
+    return std::span<const std::byte>(from.data() + arena_offset, room.size());
+  }
+
   // The rest is called in the engine thread, in this order: attach, start as often as needed,
   // detach when no copy is under way.
 

@@ -198,6 +198,17 @@ void engine::register_slots() {
   facts_.registration_reason = std::move(refused);
 }
 
+result<void> engine::start_checking() {
+  if (check_threads) return {};
+  return attempt([this]() -> result<void> {
+    check_threads.emplace(within.copy_threads);
+    for (std::uint32_t i = 0; i < within.copy_threads; ++i) {
+      boost::asio::co_spawn(loop, checker(*this), boost::asio::detached);
+    }
+    return {};
+  });
+}
+
 int engine::registered_buffer(std::uint32_t slot) const noexcept {
   if (!facts_.slots_registered) return -1;
   return static_cast<int>(slot * within.slot_bytes / registered_bytes_max);
@@ -207,6 +218,7 @@ void engine::tear_down() {
   // Nothing is in flight: every job has left, and none leaves before its reads and copies are done.
   if (open_threads) open_threads->join();
   if (copy_threads) copy_threads->join();
+  if (check_threads) check_threads->join();
   direct_reader.reset();
   buffered_reader.reset();
   if (attached_) target->detach();
@@ -251,6 +263,7 @@ void engine::leave(const std::shared_ptr<job>& one) {
 void engine::close_when_idle() {
   if (!jobs_.empty()) return;
   work.close();
+  checking.close();
   if (the_ring) the_ring->stop();
   stay_.reset();
 }

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "device/backend.hpp"
+#include "pipeline/check.hpp"
 #include "pipeline/schedule.hpp"
 #include "readers/direct_file.hpp"
 #include "readers/reader.hpp"
@@ -94,11 +95,16 @@ class engine : public std::enable_shared_from_this<engine> {
   void enter(const std::shared_ptr<job>& one);
   void leave(const std::shared_ptr<job>& one);
 
+  // Makes the threads and the coroutines that check tensors, where no load has asked for them yet.
+  result<void> start_checking();
+
   schedule work{loop};
+  checks checking{loop};
   gate drive{loop, within.bytes_in_flight};
   direct_files direct;
   std::optional<boost::asio::thread_pool> open_threads;
   std::optional<boost::asio::thread_pool> copy_threads;
+  std::optional<boost::asio::thread_pool> check_threads;  // From start_checking() on.
   std::unique_ptr<backend> target;
   slots staging;
   std::unique_ptr<ring> the_ring;  // Null: threads read.

@@ -17,10 +17,19 @@ double seconds(const std::atomic<std::uint64_t>& nanoseconds) {
   return static_cast<double>(nanoseconds.load()) * 1e-9;
 }
 
+load_options with_own_manifest(load_options options, const manifest* own) {
+  options.verify = own;
+  return options;
+}
+
 }  // namespace
 
 job::job(std::shared_ptr<engine> e, std::string from, load_options how)
-    : with(std::move(e)), source(std::move(from)), options(how), ended_(with->loop) {}
+    : with(std::move(e)),
+      source(std::move(from)),
+      verify(how.verify ? std::make_unique<const manifest>(*how.verify) : nullptr),
+      options(with_own_manifest(how, verify.get())),
+      ended_(with->loop) {}
 
 std::int64_t job::since_begun() const noexcept {
   return std::max<std::int64_t>(1, std::chrono::nanoseconds(clock::now() - begun_).count());
@@ -45,6 +54,7 @@ load_stats job::progress() const {
   s.reads = reads;
   s.short_reads = short_reads;
   s.retries = retries;
+  s.bytes_verified = bytes_verified_;
   s.seconds = seconds(ended_at_ != 0 ? ended_at_.load() : since_begun());
   s.seconds_to_first_tensor = seconds(first_at_.load());
   s.seconds_opening = seconds(opened_at_.load());
@@ -59,6 +69,7 @@ void job::begin(opened_load work) {
   named_ = std::make_shared<const named_catalog>(std::move(work.catalog));
   files_ = std::move(work.files);
   plan_ = std::move(work.plan);
+  expected_ = std::move(work.expected);
   landed_ =
       std::make_shared<landed>(named_, std::move(plan_.tensors), std::move(work.memory), with->on);
   taken_.resize(plan_.reads.size());
@@ -76,8 +87,8 @@ void job::begin(opened_load work) {
   }
   for (std::uint32_t t = 0; t < missing_.size(); ++t) {
     const placement& p = landed_->where(t);
-    missing_[t] = p.reads_end - p.reads_begin;
-    if (missing_[t] == 0) land(t);
+    missing_[t] = p.reads_end - p.reads_begin + (expected_.empty() ? 0U : 1U);
+    if (p.reads_end == p.reads_begin) arrived(t);
   }
 }
 
@@ -126,7 +137,7 @@ void job::completed(std::uint32_t read) {
   if (!stopped_) {
     const read_op& op = plan_.reads[read];
     for (std::uint32_t t = op.tensors_begin; t < op.tensors_end; ++t) {
-      if (feeds(read, t) && --missing_[t] == 0) land(t);
+      if (feeds(read, t) && --missing_[t] == (expected_.empty() ? 0U : 1U)) arrived(t);
     }
     hand_out();
   }
@@ -150,6 +161,34 @@ void job::refuse_direct(const std::string& why) {
   direct_refused_ = true;
   const std::lock_guard lock(reason_mutex_);
   if (route_reason_.empty()) route_reason_ = why;
+}
+
+std::string job::tensor_in_file(std::uint32_t t) const {
+  const tensor_info& info = named_->catalog().tensors[t];
+  return printable_path(named_->catalog().files[info.file].path) + ": " + tensor_place(info.name);
+}
+
+// All its bytes are there.
+void job::arrived(std::uint32_t t) {
+  if (expected_.empty()) {
+    land(t);
+    return;
+  }
+  with->checking.add(shared_from_this(), t, tensor_waiters_.contains(t));
+  ++checking_;
+}
+
+void job::checked(std::uint32_t t, const result<void>& how) {
+  --checking_;
+  if (!how) {
+    stop(how.error());
+  } else if (!stopped_) {
+    missing_[t] = 0;
+    bytes_verified_ += landed_->info(t).bytes;
+    land(t);
+    hand_out();
+  }
+  if (quiet()) ended_.wake_all();
 }
 
 void job::land(std::uint32_t t) {
@@ -270,7 +309,13 @@ void job::answer_all(waiters<T>& line) {
 void job::finish() {
   finished_ = true;
   ended_at_ = since_begun();
-  if (landed_) landed_->stats = progress();
+  if (landed_) {
+    try {
+      landed_->stats = progress();
+    } catch (const std::bad_alloc&) {
+      // A model without figures is better than none.
+    }
+  }
 
   if (start_) std::exchange(start_, {})->complete(why_not(), loading());
   for (auto& [t, line] : std::exchange(tensor_waiters_, {})) answer_all(line);

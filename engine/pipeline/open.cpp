@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "pipeline/check.hpp"
 #include "plan/make_plan.hpp"
 #include "source/source.hpp"
 
@@ -60,6 +61,11 @@ result<opened_load> open_load(std::string_view source, const load_options& optio
   if (!found) return found.error();
   opened_load load;
   load.catalog = std::move(found->catalog);
+  if (options.verify) {
+    auto expected = detail::expected_digests(*options.verify, load.catalog);
+    if (!expected) return expected.error().in(std::string(source));
+    load.expected = std::move(*expected);
+  }
   // The catalog is fixed: nothing below parses.
 
   auto plan = make_plan(extents_of(load.catalog), target.rules(), within.slot_bytes,

@@ -198,7 +198,7 @@ boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot) {
     try {
       co_await carry_out(e, t);
     } catch (const std::bad_alloc&) {
-      t.outcome = fault{errc::memory_exceeded, of.source};
+      t.outcome = fault{errc::memory_exceeded, {}};  // A place would take memory.
     }
     if (t.outcome) {
       of.completed(turn.read);

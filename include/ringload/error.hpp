@@ -51,6 +51,12 @@ enum class errc {
   direct_unavailable,  // Direct reads were ordered, and this file cannot give them.
   invalid_limits,      // The limits contradict themselves.
   device_unavailable,  // The device that was asked for is not there.
+
+  // Integrity, when it is asked for.
+  malformed_manifest,   // A line that is no digest of a tensor, or a tensor that is listed twice.
+  incomplete_manifest,  // Manifest and checkpoint do not have the same tensors.
+  digest_unavailable,   // The manifest holds digests that nobody here can compute.
+  wrong_digest,         // A tensor's bytes are not those that the manifest was made of.
 };
 
 RINGLOAD_EXPORT const boost::system::error_category& category() noexcept;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <ringload/catalog.hpp>
+#include <ringload/verify.hpp>
 
 namespace ringload::inline v0 {
 
@@ -48,6 +49,9 @@ struct limits {
 struct load_options {
   profile strictness = profile::strict;
   read_route route = read_route::automatic;
+  /// What the tensors must hash to; null: nothing is checked. Copied when the operation begins, so
+  /// it must live until then, and with a token that begins it later, as `deferred` does, so long.
+  const manifest* verify = nullptr;
 };
 
 }  // namespace ringload::inline v0

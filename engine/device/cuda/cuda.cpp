@@ -113,6 +113,18 @@ class cuda_backend final : public backend {
     return own(memory);
   }
 
+  result<std::span<const std::byte>> read_back(const arena& from, std::uint64_t arena_offset,
+                                               std::span<std::byte> room) override {
+    // One of the library's own threads, which has no device of its own.
+    auto failed = cuda::code_of(cudaSetDevice(index_));
+    if (!failed) {
+      failed = cuda::code_of(
+          cudaMemcpy(room.data(), from.data() + arena_offset, room.size(), cudaMemcpyDeviceToHost));
+    }
+    if (failed) return fault{failed, name_of(index_) + ": copying to the host"};
+    return std::span<const std::byte>(room);
+  }
+
   result<void> attach(boost::asio::io_context& loop, std::span<std::byte> slots) override {
     const auto count = cuda::count_devices();
     if (!count) {
