@@ -43,6 +43,13 @@ class backend {
 
   virtual layout_rules rules() const noexcept = 0;
 
+  // Whether there is room for so many bytes at present: asked before a plan is made for them, which
+  // for a sparse file of many TiB would itself take gigabytes. Any thread.
+  virtual result<void> check_room(std::uint64_t bytes) {
+    (void)bytes;
+    return {};
+  }
+
   // Takes memory for one load, or says how much there is and how much is needed. Any thread.
   virtual result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) = 0;
 

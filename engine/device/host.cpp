@@ -43,13 +43,18 @@ class host_backend final : public backend {
     return rules;
   }
 
-  result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
+  result<void> check_room(std::uint64_t bytes) override {
     const std::uint64_t available = available_bytes();
     if (available > 0 && bytes > available) {
       return fault{errc::memory_exceeded, "",
                    "the tensors need " + grouped(bytes) + " bytes, the host has " +
                        grouped(available) + " available"};
     }
+    return {};
+  }
+
+  result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
+    if (auto room = check_room(bytes); !room) return room.error();
     auto memory = mapping::make(bytes, page_kind::transparent);
     if (!memory) return memory.error();
     return std::shared_ptr<arena>(std::make_shared<host_arena>(std::move(*memory)));

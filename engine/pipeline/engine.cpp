@@ -74,7 +74,12 @@ engine::~engine() = default;
 
 std::shared_ptr<engine> engine::make(device on, const limits& within, reader_wrapper wrap) {
   if (auto good = check(within); !good) throw to_error(good.error());
-  auto made = std::make_shared<engine>(on, within);
+  const auto make_it = [&]() -> result<std::shared_ptr<engine>> {
+    return std::make_shared<engine>(on, within);
+  };
+  auto found = attempt(make_it);  // Its loop needs descriptors.
+  if (!found) throw to_error(found.error());
+  const std::shared_ptr<engine> made = std::move(*found);
   std::promise<result<void>> ready;
   std::future<result<void>> answer = ready.get_future();
   std::promise<void> done;
@@ -231,14 +236,14 @@ void engine::tear_down() {
   the_ring.reset();
 }
 
-void engine::close() {
+void engine::close(std::chrono::milliseconds most) {
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
     closed_ = true;
     boost::asio::post(loop, [this] { begin_close(); });
   }
-  if (done_.wait_for(drain_max) == std::future_status::ready) {
+  if (done_.wait_for(most) == std::future_status::ready) {
     thread_.join();
   } else {
     thread_.detach();

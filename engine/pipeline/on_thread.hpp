@@ -9,7 +9,6 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/system/system_error.hpp>
 #include <cerrno>
@@ -23,6 +22,7 @@
 #include <utility>
 
 #include "core/fault.hpp"
+#include "readers/threads.hpp"
 
 namespace ringload::inline v0 {
 
@@ -30,13 +30,12 @@ namespace detail {
 
 struct start_on_thread {
   template <class Handler, class Work>
-  void operator()(Handler&& handler, boost::asio::thread_pool* threads,
-                  boost::asio::io_context* loop, Work* work) const {
+  void operator()(Handler&& handler, threads* on, boost::asio::io_context* loop, Work* work) const {
     // The coroutine that owns `work` waits, so both stay where they are.
     auto resume = std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler));
-    boost::asio::post(*threads, [resume = std::move(resume), loop, work]() mutable {
+    boost::asio::post(on->get_executor(), [resume = std::move(resume), loop, work]() mutable {
       (*work)();
-      boost::asio::post(*loop, [resume = std::move(resume)] {
+      post_surely(*loop, [resume] {
         auto resumed = std::move(*resume);
         std::move(resumed)();
       });
@@ -75,10 +74,9 @@ auto attempt(Work&& work) noexcept -> decltype(work()) {
 // Runs `work()` in one of the threads, and comes back to the loop's thread. `work` is named by the
 // caller, lives until this is done, keeps its own result, and does not throw.
 template <class Work>
-boost::asio::awaitable<void> on_thread(boost::asio::thread_pool& threads,
-                                       boost::asio::io_context& loop, Work& work) {
+boost::asio::awaitable<void> on_thread(threads& on, boost::asio::io_context& loop, Work& work) {
   return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void()>(
-      detail::start_on_thread(), boost::asio::use_awaitable, &threads, &loop, &work);
+      detail::start_on_thread(), boost::asio::use_awaitable, &on, &loop, &work);
 }
 
 // Coroutines of one thread that wait in line until somebody of that thread lets one go on.

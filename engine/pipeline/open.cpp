@@ -68,6 +68,9 @@ result<opened_load> open_load(std::string_view source, const load_options& optio
   }
   // The catalog is fixed: nothing below parses.
 
+  if (auto room = target.check_room(load.catalog.bytes()); !room) {
+    return room.error().in(std::string(source));
+  }
   auto plan = make_plan(extents_of(load.catalog), target.rules(), within.slot_bytes,
                         within.arena_bytes_max);
   if (!plan) return plan.error().in(std::string(source));

@@ -118,7 +118,7 @@ boost::asio::awaitable<void> bring(engine& e, task& t) {
       break;
     }
     step = *next;
-    first = false;
+    first = first && res < 0;  // A retry begins again.
   }
   t.of.reads += 1;
   t.of.short_reads += cursor.short_reads();
@@ -149,7 +149,8 @@ struct start_copy {
       mine.reset();
       std::move(resume)(copied{failed});
     };
-    target->start(*op.release());
+    target->start(*op);  // If this throws, nothing has begun.
+    (void)op.release();
   }
 };
 

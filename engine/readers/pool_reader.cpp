@@ -24,9 +24,9 @@ int carry_out(const read_request& what) noexcept {
 }  // namespace
 
 void pool_reader::start(operation& op) {
-  boost::asio::post(threads_, [this, &op] {
+  boost::asio::post(threads_.get_executor(), [this, &op] {
     const int res = carry_out(op.what);
-    boost::asio::post(loop_, [&op, res] { op.done(op, res); });
+    post_surely(loop_, [&op, res] { op.done(op, res); });
   });
 }
 

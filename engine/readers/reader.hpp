@@ -61,7 +61,8 @@ struct start_read {
       mine.reset();
       std::move(resume)(res);
     };
-    with->start(*op.release());
+    with->start(*op);  // If this throws, nothing has begun.
+    (void)op.release();
   }
 };
 
