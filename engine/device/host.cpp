@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/mapping.hpp"
+#include "core/surely.hpp"
 #include "device/backend.hpp"
 
 namespace ringload::inline v0 {
@@ -69,7 +70,7 @@ class host_backend final : public backend {
     for (const copy_op& c : op.copies) {
       std::memcpy(op.into->data() + c.arena_offset, op.slot + c.slot_offset, c.bytes);
     }
-    boost::asio::post(*loop_, [&op] { op.done(op, {}); });
+    surely([&] { boost::asio::post(*loop_, [&op] { op.done(op, {}); }); });
   }
 
   void detach() noexcept override { loop_ = nullptr; }

@@ -147,7 +147,13 @@ boost::asio::awaitable<checks::turn> checks::take() {
 boost::asio::awaitable<void> checker(engine& e) {
   engine& mine = e;
   for (;;) {
-    const checks::turn turn = co_await mine.checking.take();
+    checks::turn turn;
+    try {
+      auto next = co_await mine.checking.take();
+      turn = std::move(next);
+    } catch (const std::bad_alloc&) {
+      continue;
+    }
     if (!turn.of) break;
     hashing work = {*turn.of, *mine.target, turn.tensor, {}};
     try {

@@ -136,15 +136,19 @@ void job::completed(std::uint32_t read) {
   --in_flight_;
   if (!stopped_) {
     const read_op& op = plan_.reads[read];
-    for (std::uint32_t t = op.tensors_begin; t < op.tensors_end; ++t) {
-      if (feeds(read, t) && --missing_[t] == (expected_.empty() ? 0U : 1U)) arrived(t);
+    try {
+      for (std::uint32_t t = op.tensors_begin; t < op.tensors_end; ++t) {
+        if (feeds(read, t) && --missing_[t] == (expected_.empty() ? 0U : 1U)) arrived(t);
+      }
+      hand_out();
+    } catch (const std::bad_alloc&) {
+      stop({errc::memory_exceeded, {}});
     }
-    hand_out();
   }
   if (quiet()) ended_.wake_all();
 }
 
-void job::failed(fault why) {
+void job::failed(fault why) noexcept {
   --in_flight_;
   stop(std::move(why));
 }
@@ -185,8 +189,12 @@ void job::checked(std::uint32_t t, const result<void>& how) {
   } else if (!stopped_) {
     missing_[t] = 0;
     bytes_verified_ += landed_->info(t).bytes;
-    land(t);
-    hand_out();
+    try {
+      land(t);
+      hand_out();
+    } catch (const std::bad_alloc&) {
+      stop({errc::memory_exceeded, {}});
+    }
   }
   if (quiet()) ended_.wake_all();
 }
@@ -266,7 +274,7 @@ void job::await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting) 
   });
   next_waiters_.push_back({id, std::move(waiting)});
   if (!stopped_) hand_out();
-  if (finished_) answer_all(next_waiters_);
+  if (finished_) answer_all(next_waiters_, std::optional<tensor>());
 }
 
 void job::await_finish(std::unique_ptr<operation<model>> waiting) {
@@ -299,30 +307,36 @@ void job::tell_started() {
 }
 
 // To those who wait for something that will not come: the reason, or that there is nothing more.
+// A handler for which there is no memory is destroyed, as Asio does with its own; the others are
+// answered. Nothing here may throw, or the load would never end.
 template <class T>
-void job::answer_all(waiters<T>& line) {
-  for (auto& one : std::exchange(line, {})) {
-    one.answer->complete(stopped_ ? why_not() : nullptr, T());
+void job::answer_all(waiters<T>& line, const T& with_what) noexcept {
+  while (!line.empty()) {
+    const auto answer = std::move(line.front().answer);
+    line.pop_front();
+    try {
+      answer->complete(stopped_ ? why_not() : nullptr, stopped_ ? T() : with_what);
+    } catch (const std::bad_alloc&) {
+    }
   }
 }
 
-void job::finish() {
+void job::finish() noexcept {
   finished_ = true;
   ended_at_ = since_begun();
-  if (landed_) {
-    try {
-      landed_->stats = progress();
-    } catch (const std::bad_alloc&) {
-      // A model without figures is better than none.
-    }
+  try {
+    if (landed_) landed_->stats = progress();
+  } catch (const std::bad_alloc&) {
+    // A model without figures is better than none.
   }
-
-  if (start_) std::exchange(start_, {})->complete(why_not(), loading());
-  for (auto& [t, line] : std::exchange(tensor_waiters_, {})) answer_all(line);
-  answer_all(next_waiters_);
-  for (auto& one : std::exchange(finish_waiters_, {})) {
-    one.answer->complete(stopped_ ? why_not() : nullptr, model(landed_));
+  try {
+    if (start_) std::exchange(start_, {})->complete(why_not(), loading());
+  } catch (const std::bad_alloc&) {
   }
+  for (auto& [t, line] : tensor_waiters_) answer_all(line, tensor());
+  tensor_waiters_.clear();
+  answer_all(next_waiters_, std::optional<tensor>());
+  answer_all(finish_waiters_, stopped_ ? model() : model(landed_));
 }
 
 }  // namespace ringload::inline v0::detail

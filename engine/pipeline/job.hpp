@@ -64,7 +64,7 @@ class job : public std::enable_shared_from_this<job> {
   bool has_next() const noexcept { return !stopped_ && next_read_ < plan_.reads.size(); }
 
   void completed(std::uint32_t read);
-  void failed(fault why);
+  void failed(fault why) noexcept;
   // Nothing more is taken; what is in flight is waited for. The first reason is the one that
   // counts.
   void stop(fault why);
@@ -102,7 +102,8 @@ class job : public std::enable_shared_from_this<job> {
   }
   std::vector<open_file> take_files() noexcept { return std::move(files_); }
   // Answers everybody who waits or will wait: with the model, or with why there is none.
-  void finish();
+  void finish() noexcept;
+  bool finished() const noexcept { return finished_; }
 
   // Counted by the workers.
   std::atomic<std::uint64_t> bytes_direct = 0;
@@ -128,7 +129,7 @@ class job : public std::enable_shared_from_this<job> {
   using waiters = std::deque<waiter<T>>;
 
   template <class T>
-  void answer_all(waiters<T>& line);
+  void answer_all(waiters<T>& line, const T& with_what) noexcept;
   template <class T>
   void abandon_wait(waiters<T>& line, std::uint64_t id);
 

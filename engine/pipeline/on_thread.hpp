@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "core/fault.hpp"
+#include "core/surely.hpp"
 #include "readers/threads.hpp"
 
 namespace ringload::inline v0 {
@@ -32,14 +33,17 @@ struct start_on_thread {
   template <class Handler, class Work>
   void operator()(Handler&& handler, threads* on, boost::asio::io_context* loop, Work* work) const {
     // The coroutine that owns `work` waits, so both stay where they are.
-    auto resume = std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler));
-    boost::asio::post(on->get_executor(), [resume = std::move(resume), loop, work]() mutable {
+    const auto resume = surely(
+        [&] { return std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler)); });
+    const auto run = [resume, loop, work] {
       (*work)();
-      post_surely(*loop, [resume] {
+      const auto come_back = [resume] {
         auto resumed = std::move(*resume);
         std::move(resumed)();
-      });
-    });
+      };
+      surely([&] { boost::asio::post(*loop, come_back); });
+    };
+    surely([&] { boost::asio::post(on->get_executor(), run); });
   }
 };
 
@@ -47,7 +51,7 @@ struct start_waiting {
   template <class Handler>
   void operator()(Handler&& handler,
                   std::deque<boost::asio::any_completion_handler<void()>>* line) const {
-    line->emplace_back(std::forward<Handler>(handler));
+    surely([&] { line->emplace_back(std::forward<Handler>(handler)); });
   }
 };
 
@@ -93,9 +97,14 @@ class waiting_line {
 
   void wake_one() {
     if (line_.empty()) return;
-    auto handler = std::move(line_.front());
+    using kept = boost::asio::any_completion_handler<void()>;
+    const auto handler = surely([&] { return std::make_shared<kept>(std::move(line_.front())); });
     line_.pop_front();
-    boost::asio::post(loop_, [handler = std::move(handler)]() mutable { std::move(handler)(); });
+    const auto go_on = [handler] {
+      auto resumed = std::move(*handler);
+      std::move(resumed)();
+    };
+    surely([&] { boost::asio::post(loop_, go_on); });
   }
 
   void wake_all() {

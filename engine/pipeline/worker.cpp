@@ -10,6 +10,7 @@
 #include <chrono>
 
 #include "core/mapping.hpp"
+#include "core/surely.hpp"
 #include "pipeline/engine.hpp"
 #include "pipeline/job.hpp"
 #include "plan/read_cursor.hpp"
@@ -141,7 +142,7 @@ struct start_copy {
   template <class Handler>
   void operator()(Handler&& handler, backend* target, const copy_operation* what) const {
     using op_type = waiting_copy<std::decay_t<Handler>>;
-    auto op = std::make_unique<op_type>(std::forward<Handler>(handler));
+    auto op = surely([&] { return std::make_unique<op_type>(std::forward<Handler>(handler)); });
     static_cast<copy_operation&>(*op) = *what;
     op->done = [](copy_operation& self, boost::system::error_code failed) {
       std::unique_ptr<op_type> mine(static_cast<op_type*>(&self));
@@ -190,7 +191,13 @@ boost::asio::awaitable<void> carry_out(engine& e, task& t) {
 boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot) {
   std::uint32_t mine = slot;
   for (;;) {
-    const schedule::turn turn = co_await e.work.take();
+    schedule::turn turn;
+    try {
+      auto next = co_await e.work.take();
+      turn = std::move(next);
+    } catch (const std::bad_alloc&) {
+      continue;
+    }
     if (!turn.of) break;
     job& of = *turn.of;
     const read_op& read = of.read(turn.read);
@@ -204,7 +211,7 @@ boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot) {
     if (t.outcome) {
       of.completed(turn.read);
     } else {
-      of.failed(t.outcome.error());
+      of.failed(surely([&] { return t.outcome.error(); }));
     }
   }
 }

@@ -8,10 +8,8 @@
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <cstdint>
 #include <exception>
-#include <new>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -59,19 +57,5 @@ class threads {
   std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> stay_;
   std::vector<std::thread> all_;
 };
-
-// Posts from a thread where nobody could be told that memory for a few bytes is missing: waits for
-// it instead.
-template <class Command>
-void post_surely(boost::asio::io_context& loop, const Command& command) noexcept {
-  for (;;) {
-    try {
-      boost::asio::post(loop, command);
-      return;
-    } catch (const std::bad_alloc&) {
-      std::this_thread::yield();
-    }
-  }
-}
 
 }  // namespace ringload::inline v0

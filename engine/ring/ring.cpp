@@ -8,6 +8,7 @@
 #include <cassert>
 #include <cerrno>
 #include <chrono>
+#include <new>
 
 namespace ringload::inline v0 {
 
@@ -33,7 +34,12 @@ result<void> ring::open() {
 
   const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (fd < 0) return fault{system_code(errno), "eventfd"};
-  doorbell_.assign(fd);
+  try {
+    doorbell_.assign(fd);
+  } catch (...) {
+    ::close(fd);
+    throw;
+  }
   const int refused = ::io_uring_register_eventfd(&ring_, fd);
   if (refused < 0) {
     return fault{errc::engine_unavailable, "",
