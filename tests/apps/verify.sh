@@ -36,7 +36,8 @@ expect 0 "$ringload" load "$work/m" --verify "$work/sha256.sums" --json
 cp "$shard" "$work/good"
 size=$(wc -c <"$shard")
 printf '\125' | dd of="$shard" bs=1 seek=$((size - 1)) conv=notrunc 2>/dev/null
-cmp -s "$shard" "$work/good" && printf '\252' | dd of="$shard" bs=1 seek=$((size - 1)) conv=notrunc 2>/dev/null
+cmp -s "$shard" "$work/good" && printf '\252' |
+  dd of="$shard" bs=1 seek=$((size - 1)) conv=notrunc 2>/dev/null
 for kind in sha256 crc32c; do
   expect 1 "$ringload" load "$work/m" --verify "$work/$kind.sums"
   complains "^ringload: error: .*model-00002-of-00002.safetensors: tensor '.*': its $kind is "

@@ -7,8 +7,8 @@
 whole=0
 for turn in $(seq 40); do
   for target in m.safetensors m; do
-    "$ringload" make "$work/$target" --bytes 12M --shards $((${#target} > 1 ? 1 : 3)) --no-progress \
-      >/dev/null 2>&1 &
+    shards=$((${#target} > 1 ? 1 : 3))
+    "$ringload" make "$work/$target" --bytes 12M --shards $shards --no-progress >/dev/null 2>&1 &
     child=$!
     # 0 to 60 ms.
     sleep "0.0$(($(od -A n -t u1 -N 1 /dev/urandom) * 60 / 256 + 10))"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# little_memory.sh RINGLOAD: a limit on memory, as a container has one. A load that fits goes on; one
-# that does not is refused, or killed by the kernel, and never hangs or prints half a result.
+# little_memory.sh RINGLOAD: a limit on memory, as a container has one. A load that fits goes on.
+# One that does not is refused, or killed by the kernel; it never hangs, nor prints half a result.
 
 . "$(dirname "$0")/support.sh"
 "$ringload" make "$work/m.safetensors" --bytes 300M --no-progress >/dev/null || fail "make"
