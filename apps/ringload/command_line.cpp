@@ -143,13 +143,36 @@ any_request parse_command_line(int argc, const char* const* argv) {
   ls_request ls;
   load_request load;
   sum_request sum;
+  verify_request verify;
   make_request make;
   const CLI::App& ls_command = add_ls(root, ls);
   CLI::App& load_command = *root.add_subcommand("load", "Load a checkpoint, and say how it went");
   add_load_options(load_command, load);
+  load_command
+      .add_option("--verify", load.verify,
+                  "Check each tensor against this manifest, as 'sum --manifest' writes it.\n"
+                  "The load fails at the first that differs")
+      ->type_name("FILE");
   CLI::App& sum_command = *root.add_subcommand(
-      "sum", "Load a checkpoint, and print the SHA-256 of each tensor, sorted by name");
+      "sum", "Load a checkpoint, and print the digest of each tensor, sorted by name");
   add_load_options(sum_command, sum.load);
+  add_choice<digest_algorithm>(
+      sum_command, "--algorithm", sum.algorithm,
+      {{"sha256", digest_algorithm::sha256}, {"crc32c", digest_algorithm::crc32c}},
+      "crc32c costs less, and finds accidents only. Default: sha256");
+  sum_command
+      .add_option("--manifest", sum.manifest,
+                  "Write the digests there and not to standard output, for 'load --verify' and\n"
+                  "'verify'. What is there is replaced, when all is well")
+      ->type_name("FILE");
+  CLI::App& verify_command = *root.add_subcommand(
+      "verify", "Say of each tensor, or file of a Hugging Face cache, whether its bytes are right");
+  add_load_options(verify_command, verify.load);
+  verify_command
+      .add_option("--manifest", verify.manifest,
+                  "Check tensors against this. Without it whole files are checked, against the\n"
+                  "names of their blobs; only files of a Hugging Face cache have such")
+      ->type_name("FILE");
   add_make(root, make);
 
   try {
@@ -167,6 +190,7 @@ any_request parse_command_line(int argc, const char* const* argv) {
   if (ls_command.parsed()) return ls;
   if (load_command.parsed()) return load;
   if (sum_command.parsed()) return sum;
+  if (verify_command.parsed()) return verify;
   return make;
 }
 

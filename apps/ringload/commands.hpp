@@ -11,6 +11,7 @@ namespace ringload::tool {
 void list_catalog(const ls_request& request, output& out);
 void load_checkpoint(const load_request& request, output& out);
 void sum_tensors(const sum_request& request, output& out);
+void verify_checkpoint(const verify_request& request, output& out);
 void make_checkpoint(const make_request& request, output& out);
 
 }  // namespace ringload::tool

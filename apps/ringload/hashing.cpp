@@ -2,7 +2,6 @@
 #include "hashing.hpp"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -10,12 +9,12 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cstddef>
 #include <memory>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "device.hpp"
+#include "openssl_hasher.hpp"
 
 namespace ringload::tool {
 
@@ -26,17 +25,27 @@ namespace asio = boost::asio;
 // Hashed between two looks at whether we should stop: a few milliseconds.
 constexpr std::uint64_t step_bytes = std::uint64_t{4} << 20;
 
-struct free_digest {
-  void operator()(EVP_MD_CTX* context) const noexcept { ::EVP_MD_CTX_free(context); }
-};
-
-void require(bool done) {
-  if (!done) throw std::runtime_error("SHA-256 cannot be had from this libcrypto");
+hasher begin_crc32c() {
+  const auto crc = std::make_shared<std::uint32_t>(0);
+  hasher one;
+  one.update = [crc](std::span<const std::byte> bytes) { *crc = crc32c(bytes, *crc); };
+  one.finish = [crc] {
+    std::vector<std::byte> digest;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      digest.push_back(static_cast<std::byte>(*crc >> shift));
+    }
+    return digest;
+  };
+  return one;
 }
 
 }  // namespace
 
-std::string tensor_sum::hex() const { return fmt::format("{:02x}", fmt::join(digest, "")); }
+std::string hex(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte b : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(b));
+  return text;
+}
 
 hashing::hashing(asio::io_context& context)
     : context_(context),
@@ -49,9 +58,10 @@ hashing::~hashing() {
   pool_.join();
 }
 
-void hashing::add(tensor landed) {
-  tensor_sum& to = sums_.emplace_back();
+void hashing::add(tensor landed, digest_algorithm algorithm) {
+  tensor_digest& to = sums_.emplace_back();
   to.name = landed.name();
+  to.algorithm = algorithm;
   ++left_;
   asio::post(pool_, [this, &to, landed = std::move(landed)] {
     std::exception_ptr failure;
@@ -72,19 +82,19 @@ asio::awaitable<void> hashing::finish_async() {
   if (failure_) std::rethrow_exception(failure_);
 }
 
-void hashing::hash(const tensor& landed, tensor_sum& to) {
-  const std::unique_ptr<EVP_MD_CTX, free_digest> digest(::EVP_MD_CTX_new());
-  require(digest && ::EVP_DigestInit_ex(digest.get(), ::EVP_sha256(), nullptr) == 1);
+void hashing::hash(const tensor& landed, tensor_digest& to) {
+  const hasher pass =
+      to.algorithm == digest_algorithm::crc32c ? begin_crc32c() : openssl_hasher(::EVP_sha256());
   std::vector<std::byte> room;
   for (std::uint64_t at = 0; at < landed.bytes();) {
     if (stop_) return;
     const std::uint64_t step = std::min(landed.bytes() - at, step_bytes);
     const void* bytes = readable(landed, at, step, room);
-    require(::EVP_DigestUpdate(digest.get(), bytes, static_cast<std::size_t>(step)) == 1);
+    pass.update({static_cast<const std::byte*>(bytes), static_cast<std::size_t>(step)});
     at += step;
     bytes_hashed_ += step;
   }
-  require(::EVP_DigestFinal_ex(digest.get(), to.digest.data(), nullptr) == 1);
+  to.bytes = pass.finish();
 }
 
 void hashing::one_done(const std::exception_ptr& failure) {

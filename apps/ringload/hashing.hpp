@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// SHA-256 of tensors as they land, on as many threads as the machine has.
+// Digests of tensors as they land, on as many threads as the machine has.
 
-#include <array>
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -13,16 +12,14 @@
 #include <deque>
 #include <exception>
 #include <ringload/tensor.hpp>
+#include <ringload/verify.hpp>
+#include <span>
 #include <string>
 
 namespace ringload::tool {
 
-struct tensor_sum {
-  std::string name;
-  std::array<unsigned char, 32> digest = {};
-
-  std::string hex() const;
-};
+/// Lower-case digits.
+std::string hex(std::span<const std::byte> bytes);
 
 /// Used on the thread of `context`. Going away, it gives up what is not hashed yet.
 class hashing {
@@ -34,7 +31,7 @@ class hashing {
 
   /// Queues a tensor. There are as many in the queue as a checkpoint has,
   /// at most; their bytes are in memory anyway, and those of a GPU are copied piece by piece.
-  void add(tensor landed);
+  void add(tensor landed, digest_algorithm algorithm);
 
   /// Completes when all that were added are hashed. Throws what hashing threw.
   boost::asio::awaitable<void> finish_async();
@@ -42,10 +39,10 @@ class hashing {
   std::uint64_t bytes_hashed() const noexcept { return bytes_hashed_.load(); }
 
   /// In the order of adding; complete when `finish_async` is.
-  const std::deque<tensor_sum>& sums() const noexcept { return sums_; }
+  const std::deque<tensor_digest>& sums() const noexcept { return sums_; }
 
  private:
-  void hash(const tensor& landed, tensor_sum& to);
+  void hash(const tensor& landed, tensor_digest& to);
   void one_done(const std::exception_ptr& failure);
 
   boost::asio::io_context& context_;
@@ -54,7 +51,7 @@ class hashing {
   boost::asio::steady_timer all_done_;  // Expires never; cancelled when none is left.
   std::uint64_t left_ = 0;
   std::exception_ptr failure_;
-  std::deque<tensor_sum> sums_;  // A deque: the pool's threads write to elements while it grows.
+  std::deque<tensor_digest> sums_;  // A deque: the pool's threads write to elements while it grows.
 
   // Touched by any thread.
   std::atomic<std::uint64_t> bytes_hashed_ = 0;

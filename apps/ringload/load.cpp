@@ -12,6 +12,7 @@
 #include "commands.hpp"
 #include "device.hpp"
 #include "interrupts.hpp"
+#include "openssl_hasher.hpp"
 #include "progress_bar.hpp"
 #include "report.hpp"
 #include "session.hpp"
@@ -48,6 +49,13 @@ progress so_far(const state& s) {
 }  // namespace
 
 void load_checkpoint(const load_request& request, output& out) {
+  load_request checked = request;
+  manifest listed;
+  if (!request.verify.empty()) {
+    listed = read_manifest(request.verify);
+    listed.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
+    checked.how.verify = &listed;
+  }
   const device target = device_named(request.device);
   watch_for_interrupts();
   const auto before = std::chrono::steady_clock::now();
@@ -56,12 +64,12 @@ void load_checkpoint(const load_request& request, output& out) {
 
   asio::io_context context;
   progress_bar bar("loading", request.progress);
-  state s{request, with, {}, false, {}};
+  state s{checked, with, {}, false, {}};
   run_to_end(context, load_all(s), bar, [&s] { return so_far(s); });
 
   const std::string device_name = target.name();
-  const load_report report{request.source, device_name, s.loaded.catalog(), s.loaded.stats(),
-                           starting.count()};
+  const load_report report{request.source,   device_name,      s.loaded.catalog(),
+                           s.loaded.stats(), starting.count(), !request.verify.empty()};
   if (request.json) {
     std::string text;
     append_report(text, report);

@@ -23,6 +23,7 @@ struct run_command {
   void operator()(const ls_request& request) const { list_catalog(request, out); }
   void operator()(const load_request& request) const { load_checkpoint(request, out); }
   void operator()(const sum_request& request) const { sum_tensors(request, out); }
+  void operator()(const verify_request& request) const { verify_checkpoint(request, out); }
   void operator()(const make_request& request) const { make_checkpoint(request, out); }
 };
 

@@ -58,6 +58,7 @@ std::string report_text(const load_report& report) {
   text += line("reads", fmt::format("{}; {} short, {} retried; longest submission {:.1f} ms",
                                     grouped(stats.reads), grouped(stats.short_reads),
                                     grouped(stats.retries), stats.longest_submit_seconds * 1e3));
+  if (report.verified) text += line("verified", both_sizes(stats.bytes_verified));
   text += line("slots waited", fmt::format("{:.3f} s for the device, {:.3f} s for host memory",
                                            stats.seconds_device_wait, stats.seconds_memory_wait));
   for (const std::string& note : report.loaded.notes) text += line("note", note);
@@ -92,6 +93,7 @@ void append_report(std::string& to, const load_report& report) {
       .field("reads", stats.reads)
       .field("short_reads", stats.short_reads)
       .field("retries", stats.retries)
+      .field("bytes_verified", stats.bytes_verified)
       .field("longest_submit_seconds", stats.longest_submit_seconds)
       .field("seconds_device_wait", stats.seconds_device_wait)
       .field("seconds_memory_wait", stats.seconds_memory_wait)

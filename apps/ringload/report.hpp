@@ -16,6 +16,7 @@ struct load_report {
   const catalog& loaded;
   const load_stats& stats;
   double seconds_starting;  // That the loader took to start, before the load's own clock.
+  bool verified = false;    // Against a manifest.
 };
 
 /// Decimal gigabytes a second; 0 where no time has passed.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <ringload/catalog.hpp>
 #include <ringload/limits.hpp>
+#include <ringload/verify.hpp>
 #include <string>
 #include <variant>
 
@@ -25,10 +26,18 @@ struct load_request {
   load_options how;
   bool json = false;
   bool progress = true;
+  std::string verify;  // A manifest's path, or empty.
 };
 
 struct sum_request {
   load_request load;
+  digest_algorithm algorithm = digest_algorithm::sha256;
+  std::string manifest;  // Where to write one, or empty.
+};
+
+struct verify_request {
+  load_request load;
+  std::string manifest;  // Empty: whole files.
 };
 
 enum class tensor_shapes : std::uint8_t { mixed, llama };
@@ -56,6 +65,7 @@ struct text_request {
   std::string text;
 };
 
-using any_request = std::variant<text_request, ls_request, load_request, sum_request, make_request>;
+using any_request =
+    std::variant<text_request, ls_request, load_request, sum_request, verify_request, make_request>;
 
 }  // namespace ringload::tool

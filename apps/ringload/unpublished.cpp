@@ -106,6 +106,11 @@ void unpublished::check_target() const {
   }
   if (!may_replace_) fail(EEXIST, target_, "it exists already (--force replaces it)");
   if (kind_ == entry_kind::file && S_ISDIR(there.st_mode)) fail(EISDIR, target_);
+  // Also by way of a link: /dev/stdout must stay what it is.
+  if (kind_ == entry_kind::file && ::stat(target_.c_str(), &there) == 0 &&
+      !S_ISREG(there.st_mode)) {
+    fail(EEXIST, target_, "not replaced, because it is no regular file");
+  }
   if (kind_ == entry_kind::folder) {
     if (!S_ISDIR(there.st_mode)) fail(ENOTDIR, target_);
     check_holds_only_a_checkpoint(target_);

@@ -4,8 +4,8 @@
 // What the pipeline needs of a device: memory for the tensors, slots that it can copy from, copies.
 
 #include <algorithm>
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/system/error_code.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +35,7 @@ struct copy_operation {
   const std::byte* slot = nullptr;
   std::span<const copy_op> copies;
   arena* into = nullptr;
-  boost::asio::thread_pool* threads = nullptr;  // For what would stall the engine thread.
+  boost::asio::any_io_executor threads;  // For what would stall the engine thread.
   // In the engine thread, once, and never from inside backend::start.
   void (*done)(copy_operation& self, boost::system::error_code failed) = nullptr;
 
@@ -51,8 +51,23 @@ class backend {
 
   virtual layout_rules rules() const noexcept = 0;
 
+  // Whether there is room for so many bytes at present: asked before a plan is made for them, which
+  // for a sparse file of many TiB would itself take gigabytes. Any thread.
+  virtual result<void> check_room(std::uint64_t bytes) {
+    (void)bytes;
+    return {};
+  }
+
   // Takes memory for one load, or says how much there is and how much is needed. Any thread.
   virtual result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) = 0;
+
+  // Bytes that have landed, where the host can read them: in place, as here, or copied into `room`,
+  // which is so many bytes long. Any thread.
+  virtual result<std::span<const std::byte>> read_back(const arena& from,
+                                                       std::uint64_t arena_offset,
+                                                       std::span<std::byte> room) {
+    return std::span<const std::byte>(from.data() + arena_offset, room.size());
+  }
 
   // The rest is called in the engine thread, in this order: attach, start as often as needed,
   // detach when no copy is under way.

@@ -11,6 +11,7 @@
 
 #include "core/convert.hpp"
 #include "core/mapping.hpp"
+#include "core/surely.hpp"
 #include "device/backend.hpp"
 
 namespace ringload::inline v0 {
@@ -57,13 +58,18 @@ class host_backend final : public backend {
     return rules;
   }
 
-  result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
+  result<void> check_room(std::uint64_t bytes) override {
     const std::uint64_t available = available_bytes();
     if (available > 0 && bytes > available) {
       return fault{errc::memory_exceeded, "",
                    "the tensors need " + grouped(bytes) + " bytes, the host has " +
                        grouped(available) + " available"};
     }
+    return {};
+  }
+
+  result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
+    if (auto room = check_room(bytes); !room) return room.error();
     auto memory = mapping::make(bytes, page_kind::transparent);
     if (!memory) return memory.error();
     return std::shared_ptr<arena>(std::make_shared<host_arena>(std::move(*memory)));
@@ -77,14 +83,16 @@ class host_backend final : public backend {
   void start(copy_operation& op) override {
     // A load that is converted comes all this way, and a thread brings a few GB a second.
     if (op.converts()) {
-      boost::asio::post(*op.threads, [&op, loop = loop_] {
-        carry_out(op);
-        boost::asio::post(*loop, [&op] { op.done(op, {}); });
+      surely([&] {
+        boost::asio::post(op.threads, [&op, loop = loop_] {
+          carry_out(op);
+          surely([&] { boost::asio::post(*loop, [&op] { op.done(op, {}); }); });
+        });
       });
       return;
     }
     carry_out(op);
-    boost::asio::post(*loop_, [&op] { op.done(op, {}); });
+    surely([&] { boost::asio::post(*loop_, [&op] { op.done(op, {}); }); });
   }
 
   void detach() noexcept override { loop_ = nullptr; }

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
 
 #include "core/block.hpp"
+#include "core/surely.hpp"
 #include "pipeline/job.hpp"
 #include "readers/pool_reader.hpp"
 #include "readers/ring_reader.hpp"
@@ -53,6 +53,17 @@ class signals_blocked {
   ::sigset_t before_;
 };
 
+// Begins the coroutine that `life` makes. Where memory is missing co_spawn throws, or ends it
+// before its first step, with an exception; then it is begun once more, for nobody else would.
+template <class Life>
+void keep_alive(boost::asio::io_context& loop, const Life& life) {
+  surely([&] {
+    boost::asio::co_spawn(loop, life(), [&loop, life](const std::exception_ptr& failed) {
+      if (failed) keep_alive(loop, life);
+    });
+  });
+}
+
 }  // namespace
 
 boost::asio::awaitable<void> gate::enter(std::uint64_t bytes) {
@@ -74,7 +85,12 @@ engine::~engine() = default;
 
 std::shared_ptr<engine> engine::make(device on, const limits& within, reader_wrapper wrap) {
   if (auto good = check(within); !good) throw to_error(good.error());
-  auto made = std::make_shared<engine>(on, within);
+  const auto make_it = [&]() -> result<std::shared_ptr<engine>> {
+    return std::make_shared<engine>(on, within);
+  };
+  auto found = attempt(make_it);  // Its loop needs descriptors.
+  if (!found) throw to_error(found.error());
+  const std::shared_ptr<engine> made = std::move(*found);
   std::promise<result<void>> ready;
   std::future<result<void>> answer = ready.get_future();
   std::promise<void> done;
@@ -107,7 +123,7 @@ void engine::run(const reader_wrapper& wrap, std::promise<result<void>> ready) {
   if (good) {
     good = attempt([&]() -> result<void> {
       for (std::uint32_t slot = 0; slot < within.slots; ++slot) {
-        boost::asio::co_spawn(loop, worker(*this, slot), boost::asio::detached);
+        keep_alive(loop, [this, slot] { return worker(*this, slot); });
       }
       return {};
     });
@@ -198,6 +214,17 @@ void engine::register_slots() {
   facts_.registration_reason = std::move(refused);
 }
 
+result<void> engine::start_checking() {
+  if (check_threads) return {};
+  return attempt([this]() -> result<void> {
+    check_threads.emplace(within.copy_threads);
+    for (std::uint32_t i = 0; i < within.copy_threads; ++i) {
+      keep_alive(loop, [this] { return checker(*this); });
+    }
+    return {};
+  });
+}
+
 int engine::registered_buffer(std::uint32_t slot) const noexcept {
   if (!facts_.slots_registered) return -1;
   return static_cast<int>(slot * within.slot_bytes / registered_bytes_max);
@@ -207,6 +234,7 @@ void engine::tear_down() {
   // Nothing is in flight: every job has left, and none leaves before its reads and copies are done.
   if (open_threads) open_threads->join();
   if (copy_threads) copy_threads->join();
+  if (check_threads) check_threads->join();
   direct_reader.reset();
   buffered_reader.reset();
   if (attached_) target->detach();
@@ -219,14 +247,14 @@ void engine::tear_down() {
   the_ring.reset();
 }
 
-void engine::close() {
+void engine::close(std::chrono::milliseconds most) {
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
     closed_ = true;
-    boost::asio::post(loop, [this] { begin_close(); });
+    surely([this] { boost::asio::post(loop, [this] { begin_close(); }); });
   }
-  if (done_.wait_for(drain_max) == std::future_status::ready) {
+  if (done_.wait_for(most) == std::future_status::ready) {
     thread_.join();
   } else {
     thread_.detach();
@@ -251,6 +279,7 @@ void engine::leave(const std::shared_ptr<job>& one) {
 void engine::close_when_idle() {
   if (!jobs_.empty()) return;
   work.close();
+  checking.close();
   if (the_ring) the_ring->stop();
   stay_.reset();
 }

@@ -7,7 +7,6 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -21,9 +20,11 @@
 #include <vector>
 
 #include "device/backend.hpp"
+#include "pipeline/check.hpp"
 #include "pipeline/schedule.hpp"
 #include "readers/direct_file.hpp"
 #include "readers/reader.hpp"
+#include "readers/threads.hpp"
 #include "ring/ring.hpp"
 #include "staging/slots.hpp"
 
@@ -72,9 +73,9 @@ class engine : public std::enable_shared_from_this<engine> {
   }
 
   // Cancels all loads and waits until nothing is in flight. Where a drive never answers it stops
-  // waiting after drain_max, and leaves thread and memory to themselves: freeing memory that a
-  // drive may still write to is worse than losing it.
-  void close();
+  // waiting after `most`, and leaves thread and memory to themselves: freeing memory that a drive
+  // may still write to is worse than losing it.
+  void close(std::chrono::milliseconds most = drain_max);
   static constexpr std::chrono::seconds drain_max{30};
 
   void fill(load_stats& stats) const;
@@ -94,11 +95,16 @@ class engine : public std::enable_shared_from_this<engine> {
   void enter(const std::shared_ptr<job>& one);
   void leave(const std::shared_ptr<job>& one);
 
+  // Makes the threads and the coroutines that check tensors, where no load has asked for them yet.
+  result<void> start_checking();
+
   schedule work{loop};
+  checks checking{loop};
   gate drive{loop, within.bytes_in_flight};
   direct_files direct;
-  std::optional<boost::asio::thread_pool> open_threads;
-  std::optional<boost::asio::thread_pool> copy_threads;
+  std::optional<threads> open_threads;
+  std::optional<threads> copy_threads;
+  std::optional<threads> check_threads;  // From start_checking() on.
   std::unique_ptr<backend> target;
   slots staging;
   std::unique_ptr<ring> the_ring;  // Null: threads read.

@@ -17,10 +17,19 @@ double seconds(const std::atomic<std::uint64_t>& nanoseconds) {
   return static_cast<double>(nanoseconds.load()) * 1e-9;
 }
 
+load_options with_own_manifest(load_options options, const manifest* own) {
+  options.verify = own;
+  return options;
+}
+
 }  // namespace
 
 job::job(std::shared_ptr<engine> e, std::string from, load_options how)
-    : with(std::move(e)), source(std::move(from)), options(how), ended_(with->loop) {}
+    : with(std::move(e)),
+      source(std::move(from)),
+      verify(how.verify ? std::make_unique<const manifest>(*how.verify) : nullptr),
+      options(with_own_manifest(how, verify.get())),
+      ended_(with->loop) {}
 
 std::int64_t job::since_begun() const noexcept {
   return std::max<std::int64_t>(1, std::chrono::nanoseconds(clock::now() - begun_).count());
@@ -45,6 +54,7 @@ load_stats job::progress() const {
   s.reads = reads;
   s.short_reads = short_reads;
   s.retries = retries;
+  s.bytes_verified = bytes_verified_;
   s.seconds = seconds(ended_at_ != 0 ? ended_at_.load() : since_begun());
   s.seconds_to_first_tensor = seconds(first_at_.load());
   s.seconds_opening = seconds(opened_at_.load());
@@ -59,6 +69,7 @@ void job::begin(opened_load work) {
   named_ = std::make_shared<const named_catalog>(std::move(work.catalog));
   files_ = std::move(work.files);
   plan_ = std::move(work.plan);
+  expected_ = std::move(work.expected);
   landed_ =
       std::make_shared<landed>(named_, std::move(plan_.tensors), std::move(work.memory), with->on);
   taken_.resize(plan_.reads.size());
@@ -76,8 +87,8 @@ void job::begin(opened_load work) {
   }
   for (std::uint32_t t = 0; t < missing_.size(); ++t) {
     const placement& p = landed_->where(t);
-    missing_[t] = p.reads_end - p.reads_begin;
-    if (missing_[t] == 0) land(t);
+    missing_[t] = p.reads_end - p.reads_begin + (expected_.empty() ? 0U : 1U);
+    if (p.reads_end == p.reads_begin) arrived(t);
   }
 }
 
@@ -125,15 +136,19 @@ void job::completed(std::uint32_t read) {
   --in_flight_;
   if (!stopped_) {
     const read_op& op = plan_.reads[read];
-    for (std::uint32_t t = op.tensors_begin; t < op.tensors_end; ++t) {
-      if (feeds(read, t) && --missing_[t] == 0) land(t);
+    try {
+      for (std::uint32_t t = op.tensors_begin; t < op.tensors_end; ++t) {
+        if (feeds(read, t) && --missing_[t] == (expected_.empty() ? 0U : 1U)) arrived(t);
+      }
+      hand_out();
+    } catch (const std::bad_alloc&) {
+      stop({errc::memory_exceeded, {}});
     }
-    hand_out();
   }
   if (quiet()) ended_.wake_all();
 }
 
-void job::failed(fault why) {
+void job::failed(fault why) noexcept {
   --in_flight_;
   stop(std::move(why));
 }
@@ -150,6 +165,38 @@ void job::refuse_direct(const std::string& why) {
   direct_refused_ = true;
   const std::lock_guard lock(reason_mutex_);
   if (route_reason_.empty()) route_reason_ = why;
+}
+
+std::string job::tensor_in_file(std::uint32_t t) const {
+  const tensor_info& info = named_->catalog().tensors[t];
+  return printable_path(named_->catalog().files[info.file].path) + ": " + tensor_place(info.name);
+}
+
+// All its bytes are there.
+void job::arrived(std::uint32_t t) {
+  if (expected_.empty()) {
+    land(t);
+    return;
+  }
+  with->checking.add(shared_from_this(), t, tensor_waiters_.contains(t));
+  ++checking_;
+}
+
+void job::checked(std::uint32_t t, const result<void>& how) {
+  --checking_;
+  if (!how) {
+    stop(how.error());
+  } else if (!stopped_) {
+    missing_[t] = 0;
+    bytes_verified_ += landed_->info(t).bytes;
+    try {
+      land(t);
+      hand_out();
+    } catch (const std::bad_alloc&) {
+      stop({errc::memory_exceeded, {}});
+    }
+  }
+  if (quiet()) ended_.wake_all();
 }
 
 void job::land(std::uint32_t t) {
@@ -227,7 +274,7 @@ void job::await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting) 
   });
   next_waiters_.push_back({id, std::move(waiting)});
   if (!stopped_) hand_out();
-  if (finished_) answer_all(next_waiters_);
+  if (finished_) answer_all(next_waiters_, std::optional<tensor>());
 }
 
 void job::await_finish(std::unique_ptr<operation<model>> waiting) {
@@ -260,24 +307,36 @@ void job::tell_started() {
 }
 
 // To those who wait for something that will not come: the reason, or that there is nothing more.
+// A handler for which there is no memory is destroyed, as Asio does with its own; the others are
+// answered. Nothing here may throw, or the load would never end.
 template <class T>
-void job::answer_all(waiters<T>& line) {
-  for (auto& one : std::exchange(line, {})) {
-    one.answer->complete(stopped_ ? why_not() : nullptr, T());
+void job::answer_all(waiters<T>& line, const T& with_what) noexcept {
+  while (!line.empty()) {
+    const auto answer = std::move(line.front().answer);
+    line.pop_front();
+    try {
+      answer->complete(stopped_ ? why_not() : nullptr, stopped_ ? T() : with_what);
+    } catch (const std::bad_alloc&) {
+    }
   }
 }
 
-void job::finish() {
+void job::finish() noexcept {
   finished_ = true;
   ended_at_ = since_begun();
-  if (landed_) landed_->stats = progress();
-
-  if (start_) std::exchange(start_, {})->complete(why_not(), loading());
-  for (auto& [t, line] : std::exchange(tensor_waiters_, {})) answer_all(line);
-  answer_all(next_waiters_);
-  for (auto& one : std::exchange(finish_waiters_, {})) {
-    one.answer->complete(stopped_ ? why_not() : nullptr, model(landed_));
+  try {
+    if (landed_) landed_->stats = progress();
+  } catch (const std::bad_alloc&) {
+    // A model without figures is better than none.
   }
+  try {
+    if (start_) std::exchange(start_, {})->complete(why_not(), loading());
+  } catch (const std::bad_alloc&) {
+  }
+  for (auto& [t, line] : tensor_waiters_) answer_all(line, tensor());
+  tensor_waiters_.clear();
+  answer_all(next_waiters_, std::optional<tensor>());
+  answer_all(finish_waiters_, stopped_ ? model() : model(landed_));
 }
 
 }  // namespace ringload::inline v0::detail

@@ -34,7 +34,8 @@ class job : public std::enable_shared_from_this<job> {
   // Never changed.
   const std::shared_ptr<engine> with;
   const std::string source;
-  const load_options options;
+  const std::unique_ptr<const manifest> verify;  // Our own copy; null: nothing is checked.
+  const load_options options;                    // Its `verify` is ours.
 
   // ---- From any thread ----
 
@@ -63,14 +64,27 @@ class job : public std::enable_shared_from_this<job> {
   bool has_next() const noexcept { return !stopped_ && next_read_ < plan_.reads.size(); }
 
   void completed(std::uint32_t read);
-  void failed(fault why);
+  void failed(fault why) noexcept;
   // Nothing more is taken; what is in flight is waited for. The first reason is the one that
   // counts.
   void stop(fault why);
+  // From any thread.
   bool stopped() const noexcept { return stopped_; }
 
+  // What its bytes must hash to, and where. From any thread, as long as the tensor is not told of.
+  const tensor_digest& expected(std::uint32_t t) const noexcept { return *expected_[t]; }
+  std::uint64_t arena_offset(std::uint32_t t) const noexcept {
+    return landed_->where(t).arena_offset;
+  }
+  // "model.safetensors: tensor 'wte.weight'"
+  std::string tensor_in_file(std::uint32_t t) const;
+  // The tensor's bytes are as they should be, or why not.
+  void checked(std::uint32_t t, const result<void>& how);
+
   // Everything has landed, or the load has stopped and nothing is in flight.
-  bool quiet() const noexcept { return in_flight_ == 0 && (stopped_ || all_landed()); }
+  bool quiet() const noexcept {
+    return in_flight_ == 0 && checking_ == 0 && (stopped_ || all_landed());
+  }
   boost::asio::awaitable<void> until_quiet() { return ended_.wait(); }
 
   // The operations of the public face. Cancelling the first two ends the wait, the others the load.
@@ -83,9 +97,13 @@ class job : public std::enable_shared_from_this<job> {
   // The memory of a load that has failed, to be let go of where that may take long; tensors that
   // were handed out keep it.
   std::shared_ptr<const landed> give_up() noexcept { return std::move(landed_); }
+  void give_up_if_stopped() noexcept {
+    if (stopped_) landed_.reset();
+  }
   std::vector<open_file> take_files() noexcept { return std::move(files_); }
   // Answers everybody who waits or will wait: with the model, or with why there is none.
-  void finish();
+  void finish() noexcept;
+  bool finished() const noexcept { return finished_; }
 
   // Counted by the workers.
   std::atomic<std::uint64_t> bytes_direct = 0;
@@ -111,16 +129,23 @@ class job : public std::enable_shared_from_this<job> {
   using waiters = std::deque<waiter<T>>;
 
   template <class T>
-  void answer_all(waiters<T>& line);
+  void answer_all(waiters<T>& line, const T& with_what) noexcept;
   template <class T>
   void abandon_wait(waiters<T>& line, std::uint64_t id);
 
   bool all_landed() const noexcept { return begun_reading_ && order_.size() == missing_.size(); }
   bool feeds(std::uint32_t read, std::uint32_t t) const noexcept;
+  void arrived(std::uint32_t t);
   void land(std::uint32_t t);
   void hand_out();
   void await_reads(const placement& of);
-  std::exception_ptr why_not() const { return to_exception(fault_); }
+  std::exception_ptr why_not() const noexcept {
+    try {
+      return to_exception(fault_);
+    } catch (const std::bad_alloc&) {
+      return std::make_exception_ptr(std::bad_alloc());
+    }
+  }
   std::int64_t since_begun() const noexcept;
 
   const clock::time_point begun_ = clock::now();
@@ -128,6 +153,7 @@ class job : public std::enable_shared_from_this<job> {
   // Set by begin(), never changed after.
   std::shared_ptr<const named_catalog> named_;
   plan plan_;  // Without `tensors`, which are in landed_.
+  std::vector<const tensor_digest*> expected_;
 
   // Touched by the engine thread only.
   std::vector<open_file> files_;
@@ -137,10 +163,11 @@ class job : public std::enable_shared_from_this<job> {
   std::deque<std::uint32_t> awaited_reads_;  // At most every read once for each time it is awaited.
   std::vector<bool> taken_;                  // By read.
   std::uint32_t in_flight_ = 0;              // Taken and not told of; at most one for each worker.
-  std::vector<std::uint32_t> missing_;       // By tensor: reads that it still needs.
+  std::vector<std::uint32_t> missing_;       // By tensor: reads that it still needs, and its check.
+  std::uint32_t checking_ = 0;               // Tensors whose check was begun and not told of.
   std::vector<std::uint32_t> order_;         // Tensors as they landed.
   std::uint32_t handed_out_ = 0;             // Of order_, to those who await the next.
-  bool stopped_ = false;
+  std::atomic<bool> stopped_ = false;        // Read by any thread.
   bool finished_ = false;
   bool direct_refused_ = false;
   fault fault_;  // Why it stopped, if it did.
@@ -155,6 +182,7 @@ class job : public std::enable_shared_from_this<job> {
   std::atomic<std::uint64_t> bytes_ = 0;
   std::atomic<std::uint64_t> bytes_total_ = 0;
   std::atomic<std::uint64_t> tensors_ = 0;
+  std::atomic<std::uint64_t> bytes_verified_ = 0;
   std::atomic<std::uint64_t> tensors_total_ = 0;
   std::atomic<std::int64_t> opened_at_ = 0;  // Nanoseconds after begun_; 0: not yet.
   std::atomic<std::int64_t> first_at_ = 0;

@@ -52,30 +52,61 @@ struct letting_go {
 
 }  // namespace
 
+namespace {
+
+boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, opening& open) {
+  engine& with = e;
+  co_await on_thread(*with.open_threads, with.loop, open);
+  if (!open.found) one->stop(open.found.error());
+  if (one->stopped()) co_return;
+  if (!open.found->expected.empty()) {
+    if (auto ready = with.start_checking(); !ready) one->stop(ready.error());
+    if (one->stopped()) co_return;
+  }
+  one->begin(std::move(*open.found));
+  // Files, catalog, plan and memory are fixed: nothing below parses, or chooses an offset or a
+  // size.
+
+  one->tell_started();
+  with.work.add(one);
+}
+
+boost::asio::awaitable<void> end(engine& e, job& one, opening& open) {
+  engine& with = e;
+  closing_files close = {one.take_files(), {}};
+  if (!close.files.empty()) co_await on_thread(*with.open_threads, with.loop, close);
+  if (!close.unchanged) one.stop(close.unchanged.error());
+  if (!one.stopped()) co_return;
+  letting_go gone = {std::move(open.found), one.give_up()};
+  co_await on_thread(*with.open_threads, with.loop, gone);
+}
+
+}  // namespace
+
 boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> one) {
   opening open = {e, *one};
-  co_await on_thread(*e.open_threads, e.loop, open);
-  if (!open.found) one->stop(open.found.error());
-
-  if (!one->stopped()) {
-    one->begin(std::move(*open.found));
-    // Files, catalog, plan and memory are fixed: nothing below parses, or chooses an offset or a
-    // size.
-
-    one->tell_started();
-    e.work.add(one);
-    while (!one->quiet()) co_await one->until_quiet();
-    // All bytes are where they belong, or the load has failed; neither the kernel nor the device
-    // works for it any more.
-
-    closing_files close = {one->take_files(), {}};
-    co_await on_thread(*e.open_threads, e.loop, close);
-    if (!close.unchanged) one->stop(close.unchanged.error());
+  // Memory for a few bytes may be missing anywhere below. The load then fails, and is answered.
+  try {
+    co_await begin(e, one, open);
+  } catch (const std::bad_alloc&) {
+    one->stop({errc::memory_exceeded, {}});
   }
-  if (one->stopped()) {
-    letting_go gone = {std::move(open.found), one->give_up()};
-    co_await on_thread(*e.open_threads, e.loop, gone);
+  for (bool waiting = !one->quiet(); waiting; waiting = !one->quiet()) {
+    try {
+      co_await one->until_quiet();
+    } catch (const std::bad_alloc&) {
+      one->stop({errc::memory_exceeded, {}});
+    }
   }
+  // All bytes are where they belong, or the load has failed; neither the kernel nor the device
+  // works for it any more.
+
+  try {
+    co_await end(e, *one, open);
+  } catch (const std::bad_alloc&) {
+    one->stop({errc::memory_exceeded, {}});
+  }
+  one->give_up_if_stopped();
   // Nothing is held for the load but what its tensors share.
 
   one->finish();

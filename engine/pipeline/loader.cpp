@@ -36,7 +36,20 @@ void tell(engine& e, const std::string& source, std::unique_ptr<operation<T>> wa
 void run(const std::shared_ptr<job>& one) {
   engine& e = *one->with;
   e.enter(one);
-  boost::asio::co_spawn(e.loop, load(e, one), boost::asio::detached);
+  // Where memory is missing co_spawn may throw, or drop the coroutine without a word. Whichever it
+  // is, the coroutine's own handle goes away, and then the load is answered all the same.
+  const auto answer = [one](job*) {
+    if (one->finished()) return;
+    one->stop({errc::memory_exceeded, {}});
+    one->finish();
+    one->with->leave(one);
+  };
+  try {
+    const std::shared_ptr<job> handle(one.get(), answer);
+    boost::asio::co_spawn(e.loop, load(e, handle), boost::asio::detached);
+  } catch (const std::bad_alloc&) {
+    // The handle has gone.
+  }
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/system/system_error.hpp>
 #include <cerrno>
@@ -23,6 +22,8 @@
 #include <utility>
 
 #include "core/fault.hpp"
+#include "core/surely.hpp"
+#include "readers/threads.hpp"
 
 namespace ringload::inline v0 {
 
@@ -30,17 +31,19 @@ namespace detail {
 
 struct start_on_thread {
   template <class Handler, class Work>
-  void operator()(Handler&& handler, boost::asio::thread_pool* threads,
-                  boost::asio::io_context* loop, Work* work) const {
+  void operator()(Handler&& handler, threads* on, boost::asio::io_context* loop, Work* work) const {
     // The coroutine that owns `work` waits, so both stay where they are.
-    auto resume = std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler));
-    boost::asio::post(*threads, [resume = std::move(resume), loop, work]() mutable {
+    const auto resume = surely(
+        [&] { return std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler)); });
+    const auto run = [resume, loop, work] {
       (*work)();
-      boost::asio::post(*loop, [resume = std::move(resume)] {
+      const auto come_back = [resume] {
         auto resumed = std::move(*resume);
         std::move(resumed)();
-      });
-    });
+      };
+      surely([&] { boost::asio::post(*loop, come_back); });
+    };
+    surely([&] { boost::asio::post(on->get_executor(), run); });
   }
 };
 
@@ -48,7 +51,7 @@ struct start_waiting {
   template <class Handler>
   void operator()(Handler&& handler,
                   std::deque<boost::asio::any_completion_handler<void()>>* line) const {
-    line->emplace_back(std::forward<Handler>(handler));
+    surely([&] { line->emplace_back(std::forward<Handler>(handler)); });
   }
 };
 
@@ -75,10 +78,9 @@ auto attempt(Work&& work) noexcept -> decltype(work()) {
 // Runs `work()` in one of the threads, and comes back to the loop's thread. `work` is named by the
 // caller, lives until this is done, keeps its own result, and does not throw.
 template <class Work>
-boost::asio::awaitable<void> on_thread(boost::asio::thread_pool& threads,
-                                       boost::asio::io_context& loop, Work& work) {
+boost::asio::awaitable<void> on_thread(threads& on, boost::asio::io_context& loop, Work& work) {
   return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void()>(
-      detail::start_on_thread(), boost::asio::use_awaitable, &threads, &loop, &work);
+      detail::start_on_thread(), boost::asio::use_awaitable, &on, &loop, &work);
 }
 
 // Coroutines of one thread that wait in line until somebody of that thread lets one go on.
@@ -95,9 +97,14 @@ class waiting_line {
 
   void wake_one() {
     if (line_.empty()) return;
-    auto handler = std::move(line_.front());
+    using kept = boost::asio::any_completion_handler<void()>;
+    const auto handler = surely([&] { return std::make_shared<kept>(std::move(line_.front())); });
     line_.pop_front();
-    boost::asio::post(loop_, [handler = std::move(handler)]() mutable { std::move(handler)(); });
+    const auto go_on = [handler] {
+      auto resumed = std::move(*handler);
+      std::move(resumed)();
+    };
+    surely([&] { boost::asio::post(loop_, go_on); });
   }
 
   void wake_all() {

@@ -6,6 +6,8 @@
 #include <cerrno>
 
 #include "core/convert.hpp"
+#include "formats/printable.hpp"
+#include "pipeline/check.hpp"
 #include "plan/make_plan.hpp"
 #include "source/source.hpp"
 
@@ -62,6 +64,27 @@ std::vector<extent> extents_of(const ringload::catalog& what, const load_options
   return wanted;
 }
 
+// At least so much is taken on the device; what does not fit in 64 bits, make_plan refuses.
+std::uint64_t landed_bytes(const std::vector<extent>& wanted) {
+  std::uint64_t sum = 0;
+  for (const extent& e : wanted) {
+    sum += e.as.needed() ? e.bytes / e.as.from_bytes() * e.as.to_bytes() : e.bytes;
+  }
+  return sum;
+}
+
+// A manifest is of the bytes in the files, and of what is converted those land nowhere.
+result<void> check_verifiable(const ringload::catalog& what, const std::vector<extent>& wanted) {
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (!wanted[i].as.needed()) continue;
+    const tensor_info& t = what.tensors[i];
+    return fault{errc::digest_unavailable,
+                 printable_path(what.files[t.file].path) + ": " + tensor_place(t.name),
+                 "it is converted as it lands, so it cannot be checked against the manifest"};
+  }
+  return {};
+}
+
 result<void> check_dtype(const load_options& how) {
   if (!how.dtype || *how.dtype == dtype::f32 || convertible(dtype::f32, *how.dtype)) return {};
   return fault{
@@ -78,10 +101,21 @@ result<opened_load> open_load(std::string_view source, const load_options& optio
   if (!found) return found.error();
   opened_load load;
   load.catalog = std::move(found->catalog);
+  if (options.verify) {
+    auto expected = detail::expected_digests(*options.verify, load.catalog);
+    if (!expected) return expected.error().in(std::string(source));
+    load.expected = std::move(*expected);
+  }
   // The catalog is fixed: nothing below parses.
 
-  auto plan = make_plan(extents_of(load.catalog, options), target.rules(), within.slot_bytes,
-                        within.arena_bytes_max);
+  const std::vector<extent> wanted = extents_of(load.catalog, options);
+  if (options.verify) {
+    if (auto good = check_verifiable(load.catalog, wanted); !good) return good.error();
+  }
+  if (auto room = target.check_room(landed_bytes(wanted)); !room) {
+    return room.error().in(std::string(source));
+  }
+  auto plan = make_plan(wanted, target.rules(), within.slot_bytes, within.arena_bytes_max);
   if (!plan) return plan.error().in(std::string(source));
   load.plan = std::move(*plan);
   // The work is fixed: nothing below chooses an offset or a size.

@@ -36,6 +36,7 @@ struct opened_load {
   std::vector<open_file> files;
   ringload::plan plan;
   std::shared_ptr<arena> memory;
+  std::vector<const tensor_digest*> expected;  // By tensor; empty: nothing is checked.
   std::string route_reason;  // Why a file cannot be read directly, where one cannot.
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/schedule.hpp"
 
+#include "core/surely.hpp"
 #include "pipeline/job.hpp"
 
 namespace ringload::inline v0::detail {
@@ -27,7 +28,7 @@ bool schedule::next(turn& out) {
     const auto read = one->take_awaited();
     if (!read) continue;
     out = {one, *read};
-    hurried_.push_back(std::move(one));
+    surely([&] { hurried_.push_back(one); });
     return true;
   }
   while (!jobs_.empty()) {
@@ -36,7 +37,7 @@ bool schedule::next(turn& out) {
     const auto read = one->take_next();
     if (!read) continue;
     out = {one, *read};
-    if (one->has_next()) jobs_.push_back(std::move(one));
+    if (one->has_next()) surely([&] { jobs_.push_back(one); });
     return true;
   }
   return false;

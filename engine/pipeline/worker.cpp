@@ -10,6 +10,7 @@
 #include <chrono>
 
 #include "core/mapping.hpp"
+#include "core/surely.hpp"
 #include "pipeline/engine.hpp"
 #include "pipeline/job.hpp"
 #include "plan/read_cursor.hpp"
@@ -118,7 +119,7 @@ boost::asio::awaitable<void> bring(engine& e, task& t) {
       break;
     }
     step = *next;
-    first = false;
+    first = first && res < 0;  // A retry begins again.
   }
   t.of.reads += 1;
   t.of.short_reads += cursor.short_reads();
@@ -141,7 +142,7 @@ struct start_copy {
   template <class Handler>
   void operator()(Handler&& handler, backend* target, const copy_operation* what) const {
     using op_type = waiting_copy<std::decay_t<Handler>>;
-    auto op = std::make_unique<op_type>(std::forward<Handler>(handler));
+    auto op = surely([&] { return std::make_unique<op_type>(std::forward<Handler>(handler)); });
     static_cast<copy_operation&>(*op) = *what;
     op->done = [](copy_operation& self, boost::system::error_code failed) {
       std::unique_ptr<op_type> mine(static_cast<op_type*>(&self));
@@ -149,7 +150,8 @@ struct start_copy {
       mine.reset();
       std::move(resume)(copied{failed});
     };
-    target->start(*op.release());
+    target->start(*op);  // If this throws, nothing has begun.
+    (void)op.release();
   }
 };
 
@@ -163,7 +165,7 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   what.slot = t.into.data();
   what.copies = t.of.copies(t.read);
   what.into = &t.of.memory();
-  what.threads = &*e.copy_threads;
+  what.threads = e.copy_threads->get_executor();
   const clock::time_point begin = clock::now();
   const copied how = co_await copy(*e.target, what);
   t.of.device_wait_nanoseconds += nanoseconds_since(begin);
@@ -190,7 +192,13 @@ boost::asio::awaitable<void> carry_out(engine& e, task& t) {
 boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot) {
   std::uint32_t mine = slot;
   for (;;) {
-    const schedule::turn turn = co_await e.work.take();
+    schedule::turn turn;
+    try {
+      auto next = co_await e.work.take();
+      turn = std::move(next);
+    } catch (const std::bad_alloc&) {
+      continue;
+    }
     if (!turn.of) break;
     job& of = *turn.of;
     const read_op& read = of.read(turn.read);
@@ -199,12 +207,12 @@ boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot) {
     try {
       co_await carry_out(e, t);
     } catch (const std::bad_alloc&) {
-      t.outcome = fault{errc::memory_exceeded, of.source};
+      t.outcome = fault{errc::memory_exceeded, {}};  // A place would take memory.
     }
     if (t.outcome) {
       of.completed(turn.read);
     } else {
-      of.failed(t.outcome.error());
+      of.failed(surely([&] { return t.outcome.error(); }));
     }
   }
 }

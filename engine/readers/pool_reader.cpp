@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "core/mapping.hpp"
+#include "core/surely.hpp"
 
 namespace ringload::inline v0 {
 
@@ -24,10 +25,11 @@ int carry_out(const read_request& what) noexcept {
 }  // namespace
 
 void pool_reader::start(operation& op) {
-  boost::asio::post(threads_, [this, &op] {
+  const auto work = [this, &op] {
     const int res = carry_out(op.what);
-    boost::asio::post(loop_, [&op, res] { op.done(op, res); });
-  });
+    surely([&] { boost::asio::post(loop_, [&op, res] { op.done(op, res); }); });
+  };
+  surely([&] { boost::asio::post(threads_.get_executor(), work); });
 }
 
 }  // namespace ringload::inline v0

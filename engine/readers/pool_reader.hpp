@@ -5,24 +5,23 @@
 // copies what the page cache has, which would otherwise be done in the engine thread.
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/thread_pool.hpp>
 
 #include "readers/reader.hpp"
+#include "readers/threads.hpp"
 
 namespace ringload::inline v0 {
 
 class pool_reader final : public reader {
  public:
   // Both outlive the reader and its reads.
-  pool_reader(boost::asio::io_context& loop, boost::asio::thread_pool& threads) noexcept
-      : loop_(loop), threads_(threads) {}
+  pool_reader(boost::asio::io_context& loop, threads& by) noexcept : loop_(loop), threads_(by) {}
 
   void start(operation& op) override;
   bool populates() const noexcept override { return true; }
 
  private:
   boost::asio::io_context& loop_;
-  boost::asio::thread_pool& threads_;
+  threads& threads_;
 };
 
 }  // namespace ringload::inline v0

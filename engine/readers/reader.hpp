@@ -11,6 +11,8 @@
 #include <memory>
 #include <utility>
 
+#include "core/surely.hpp"
+
 namespace ringload::inline v0 {
 
 struct read_request {
@@ -33,7 +35,7 @@ class reader {
   };
 
   virtual ~reader() = default;
-  virtual void start(operation& op) = 0;
+  virtual void start(operation& op) = 0;  // Does not throw.
 
   // Whether it populates fresh memory itself, in the thread that then fills it. Where it does not,
   // the pages would come one by one in the engine thread, so they are populated ahead of the read.
@@ -53,7 +55,7 @@ struct start_read {
   template <class Handler>
   void operator()(Handler&& handler, reader* with, const read_request& what) const {
     using op_type = waiting_read<std::decay_t<Handler>>;
-    auto op = std::make_unique<op_type>(std::forward<Handler>(handler));
+    auto op = surely([&] { return std::make_unique<op_type>(std::forward<Handler>(handler)); });
     op->what = what;
     op->done = [](reader::operation& self, int res) {
       std::unique_ptr<op_type> mine(static_cast<op_type*>(&self));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "readers/ring_reader.hpp"
 
+#include "core/surely.hpp"
+
 namespace ringload::inline v0 {
 
 namespace {
@@ -13,7 +15,7 @@ struct in_ring final : ring::completion {
 }  // namespace
 
 void ring_reader::start(operation& op) {
-  auto mine = std::make_unique<in_ring>(op);
+  auto mine = surely([&op] { return std::make_unique<in_ring>(op); });
   mine->done = [](ring::completion& self, int res) {
     const std::unique_ptr<in_ring> done(static_cast<in_ring*>(&self));
     done->of->done(*done->of, res);

@@ -8,6 +8,7 @@
 #include <cassert>
 #include <cerrno>
 #include <chrono>
+#include <new>
 
 namespace ringload::inline v0 {
 
@@ -33,7 +34,12 @@ result<void> ring::open() {
 
   const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (fd < 0) return fault{system_code(errno), "eventfd"};
-  doorbell_.assign(fd);
+  try {
+    doorbell_.assign(fd);
+  } catch (...) {
+    ::close(fd);
+    throw;
+  }
   const int refused = ::io_uring_register_eventfd(&ring_, fd);
   if (refused < 0) {
     return fault{errc::engine_unavailable, "",
@@ -71,31 +77,48 @@ void ring::reap() {
   submit();
 }
 
+void ring::prepare(::io_uring_sqe& sqe, const read& what, completion& op) noexcept {
+  if (what.registered_buffer >= 0) {
+    ::io_uring_prep_read_fixed(&sqe, what.fd, what.into, what.bytes, what.file_offset,
+                               what.registered_buffer);
+  } else {
+    ::io_uring_prep_read(&sqe, what.fd, what.into, what.bytes, what.file_offset);
+  }
+  if (what.by_worker) ::io_uring_sqe_set_flags(&sqe, IOSQE_ASYNC);
+  ::io_uring_sqe_set_data(&sqe, &op);
+}
+
 void ring::start(const read& what, completion& op) {
-  ::io_uring_sqe* sqe = ::io_uring_get_sqe(&ring_);
-  while (!sqe) {
+  ::io_uring_sqe* sqe = given_up_ == 0 ? ::io_uring_get_sqe(&ring_) : nullptr;
+  while (!sqe && given_up_ == 0) {
     submit();
     sqe = ::io_uring_get_sqe(&ring_);
   }
-  if (what.registered_buffer >= 0) {
-    ::io_uring_prep_read_fixed(sqe, what.fd, what.into, what.bytes, what.file_offset,
-                               what.registered_buffer);
-  } else {
-    ::io_uring_prep_read(sqe, what.fd, what.into, what.bytes, what.file_offset);
-  }
-  if (what.by_worker) ::io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
-  ::io_uring_sqe_set_data(sqe, &op);
+  if (sqe) prepare(*sqe, what, op);
+  op.next = nullptr;
+  (last_prepared_ ? last_prepared_->next : first_prepared_) = &op;
+  last_prepared_ = &op;
   ++prepared_;
+  submit_soon();
+}
+
+void ring::submit_soon() {
   if (submit_posted_) return;
-  submit_posted_ = true;
-  boost::asio::post(loop_, [this] {
-    submit_posted_ = false;
-    submit();
-  });
+  try {
+    boost::asio::post(loop_, [this] {
+      submit_posted_ = false;
+      submit();
+    });
+    submit_posted_ = true;
+  } catch (const std::bad_alloc&) {
+    // What is prepared must not be forgotten: the kernel would have it with the next submission.
+    if (given_up_ == 0) submit();
+  }
 }
 
 void ring::submit() {
   using clock = std::chrono::steady_clock;
+  if (given_up_ != 0) answer_prepared();
   while (prepared_ > 0) {
     const clock::time_point begin = clock::now();
     const int taken = ::io_uring_submit(&ring_);
@@ -104,17 +127,36 @@ void ring::submit() {
       longest_submit_.store(ns);
     }
     if (taken > 0) {
+      refused_since_ = {};
       prepared_ -= static_cast<unsigned>(taken);
       in_kernel_ += static_cast<unsigned>(taken);
+      for (int i = 0; i < taken; ++i) first_prepared_ = first_prepared_->next;
+      if (!first_prepared_) last_prepared_ = nullptr;
       continue;
     }
     if (taken == -EINTR) continue;
     // The kernel has no room until completions are taken: EAGAIN, EBUSY. What is prepared stays
     // prepared, and the next completion submits it. With nothing in flight none would come.
-    if (in_kernel_ == 0) {
-      boost::asio::post(loop_, [this] { submit(); });
+    if (in_kernel_ > 0) return;
+    if (refused_since_ == clock::time_point()) refused_since_ = begin;
+    if (begin - refused_since_ < refused_max) {
+      submit_soon();
+    } else {
+      given_up_ = taken == 0 ? EAGAIN : -taken;
+      submit_soon();  // Answers, and not in here: this may be inside start().
     }
     return;
+  }
+}
+
+// The queue keeps what is prepared, and is never shown to the kernel again.
+void ring::answer_prepared() {
+  while (first_prepared_) {
+    completion* op = first_prepared_;
+    first_prepared_ = op->next;
+    if (!first_prepared_) last_prepared_ = nullptr;
+    --prepared_;
+    op->done(*op, -given_up_);
   }
 }
 

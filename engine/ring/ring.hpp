@@ -11,6 +11,7 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -26,6 +27,7 @@ class ring {
   // Must stay where it is until `done` is called: the kernel knows its address.
   struct completion {
     void (*done)(completion& self, int res) = nullptr;
+    completion* next = nullptr;  // Of those that are prepared.
   };
 
   struct read {
@@ -48,7 +50,8 @@ class ring {
   // writing into memory that is no longer ours.
   ~ring();
 
-  // `done` is called from the loop, never from here.
+  // `done` is called from the loop, never from here. Where the kernel takes no more submissions at
+  // all, and nothing of ours is with it, `done` is told why after refused_max.
   void start(const read& what, completion& op);
 
   // At most 1 GiB each. Refusal is no failure: reads then go unregistered.
@@ -72,7 +75,12 @@ class ring {
   result<void> open();
   void wait();
   void reap();
+  static void prepare(::io_uring_sqe& sqe, const read& what, completion& op) noexcept;
+  void submit_soon();
   void submit();
+  void answer_prepared();
+
+  static constexpr std::chrono::milliseconds refused_max{1000};
 
   boost::asio::io_context& loop_;
   const unsigned depth_;
@@ -82,9 +90,13 @@ class ring {
   bool made_ = false;
   ring_setup setup_;
   boost::asio::posix::stream_descriptor doorbell_;
-  std::uint64_t rings_ = 0;  // What was read from the eventfd.
-  unsigned prepared_ = 0;    // Not yet submitted; never above the ring's size.
-  unsigned in_kernel_ = 0;   // Submitted and not completed; never above depth_.
+  std::uint64_t rings_ = 0;               // What was read from the eventfd.
+  unsigned prepared_ = 0;                 // Not yet submitted; never above the ring's size.
+  completion* first_prepared_ = nullptr;  // A list, in the order of starting.
+  completion* last_prepared_ = nullptr;
+  int given_up_ = 0;  // The error for which nothing is submitted any more; 0: none.
+  std::chrono::steady_clock::time_point refused_since_ = {};  // Zero: the last one was taken.
+  unsigned in_kernel_ = 0;  // Submitted and not completed; never above depth_.
   bool submit_posted_ = false;
   std::atomic<std::uint64_t> longest_submit_ = 0;
 };

@@ -52,6 +52,12 @@ enum class errc {
   invalid_limits,      // The limits contradict themselves.
   device_unavailable,  // The device that was asked for is not there.
   unsupported_dtype,   // `load_options::dtype` is none that tensors can be converted to.
+
+  // Integrity, when it is asked for.
+  malformed_manifest,   // A line that is no digest of a tensor, or a tensor that is listed twice.
+  incomplete_manifest,  // Manifest and checkpoint do not have the same tensors.
+  digest_unavailable,   // The manifest holds digests that nobody here can compute.
+  wrong_digest,         // A tensor's bytes are not those that the manifest was made of.
 };
 
 RINGLOAD_EXPORT const boost::system::error_category& category() noexcept;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <ringload/catalog.hpp>
 #include <ringload/dtype.hpp>
+#include <ringload/verify.hpp>
 
 namespace ringload::inline v0 {
 
@@ -66,6 +67,12 @@ struct load_options {
   /// fails.
   bool (*converts)(const tensor_info& which, void* with) = nullptr;
   void* converts_with = nullptr;  // Lives until the load has started, or failed.
+
+  /// What the tensors must hash to; null: nothing is checked. Copied when the operation begins, so
+  /// it must live until then, and with a token that begins it later, as `deferred` does, so long.
+  /// The bytes in the files are meant, so of a tensor that is converted it cannot be asked:
+  /// `errc::digest_unavailable`.
+  const manifest* verify = nullptr;
 };
 
 }  // namespace ringload::inline v0

@@ -14,3 +14,4 @@
 #include <ringload/model.hpp>
 #include <ringload/stats.hpp>
 #include <ringload/tensor.hpp>
+#include <ringload/verify.hpp>

@@ -23,6 +23,7 @@ struct load_stats {
   std::uint64_t reads = 0;           // That the plan made.
   std::uint64_t short_reads = 0;     // That gave fewer bytes than asked for, and were resumed.
   std::uint64_t retries = 0;         // After EINTR or EAGAIN.
+  std::uint64_t bytes_verified = 0;  // Of tensors whose bytes match the manifest.
 
   double seconds = 0;                  // From the call to the last byte; until then, to now.
   double seconds_to_first_tensor = 0;  // From the call to the first tensor; 0 until then.

@@ -85,6 +85,20 @@ TEST_CASE("command line: sum takes what load takes") {
   CHECK(sum.load.how.route == ringload::read_route::direct);
 }
 
+TEST_CASE("command line: what checks bytes arrives") {
+  CHECK(parsed_as<tool::load_request>({"load", "m", "--verify", "m.sums"}).verify == "m.sums");
+  CHECK(parsed_as<tool::load_request>({"load", "m"}).verify.empty());
+  const auto sum =
+      parsed_as<tool::sum_request>({"sum", "m", "--manifest", "m.sums", "--algorithm", "crc32c"});
+  CHECK(sum.manifest == "m.sums");
+  CHECK(sum.algorithm == ringload::digest_algorithm::crc32c);
+  CHECK(parsed_as<tool::sum_request>({"sum", "m"}).algorithm == ringload::digest_algorithm::sha256);
+  const auto verify = parsed_as<tool::verify_request>({"verify", "m", "--manifest", "m.sums"});
+  CHECK(verify.load.source == "m");
+  CHECK(verify.manifest == "m.sums");
+  CHECK_THROWS_AS(parsed({"sum", "m", "--algorithm", "md5"}), tool::usage_error);
+}
+
 TEST_CASE("command line: every option of make arrives") {
   const auto make = parsed_as<tool::make_request>({"make", "x", "--bytes", "1.5M", "--tensors", "0",
                                                    "--shards", "2", "--order", "name", "--seed",

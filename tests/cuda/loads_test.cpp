@@ -123,3 +123,33 @@ TEST_CASE("cuda: part of a tensor can be read back") {
   copy_to_host(loaded.at("a"), 990, std::as_writable_bytes(std::span(part)));
   CHECK(part == whole.substr(990));
 }
+
+TEST_CASE("cuda: tensors are checked on the device, and one that differs fails the load") {
+  if (!has_device()) return;
+  const made_file file({f32("weights", 70'001), {"none", 0}, {"odd", 777}, {"last", 3'000'000}});
+  manifest m;
+  const catalog what = read_catalog(file.name());
+  for (const tensor_info& t : what.tensors) {
+    const std::string bytes = file_bytes(file.name(), t.offset, t.bytes);
+    const std::uint32_t crc = crc32c(std::as_bytes(std::span(bytes)));
+    tensor_digest one;
+    one.name = t.name;
+    one.algorithm = digest_algorithm::crc32c;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      one.bytes.push_back(static_cast<std::byte>(crc >> shift));
+    }
+    m.tensors.push_back(std::move(one));
+  }
+  load_options how;
+  how.verify = &m;
+  loader with(last_cuda_device(), small_limits());
+  const model loaded = get(with.load_async(file.name(), how, use_future));
+  CHECK(first_difference_on_device(loaded) == "");
+  CHECK(loaded.stats().bytes_verified == what.bytes());
+
+  m.tensors[3].bytes[0] ^= std::byte{1};
+  const auto failed = failure_of(with.load_async(file.name(), how, use_future));
+  REQUIRE(failed);
+  CHECK(failed->code() == errc::wrong_digest);
+  CHECK(holds(failed->what(), "tensor 'last'"));
+}

@@ -279,3 +279,26 @@ TEST_CASE("a tensor that landed before the load was cancelled stays valid") {
   landed = tensor();
   CHECK(arenas_taken == 0);
 }
+
+TEST_CASE("lifetime: where a drive never answers, closing ends all the same, and memory is kept") {
+  const made_file file(equal_tensors(2, small_slot));
+  read_script script([](const read_request&, std::uint64_t) {
+    return read_fate{.until_released = read_fate::hold::start};
+  });
+  {
+    scripted_loader with(script, small_limits(2), counted_host());
+    auto loaded = with.load_async(file.name(), {}, asio::use_future);
+    REQUIRE(script.wait_until_held(2));
+    with.close(std::chrono::milliseconds(1));
+    CHECK_FALSE(ready(loaded));
+    CHECK(arenas_taken == 1);
+    // The drive answers after all: then the thread that was left to itself ends.
+    script.release_all();
+    CHECK(code_of(std::move(loaded)) == asio::error::operation_aborted);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  while (arenas_taken > 0 && std::chrono::steady_clock::now() - begin < patience) {
+    std::this_thread::yield();
+  }
+  CHECK(arenas_taken == 0);
+}

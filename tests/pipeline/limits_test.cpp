@@ -160,3 +160,20 @@ TEST_CASE("limits: the engine that is ordered is the engine that reads") {
   CHECK(loaded.stats().engine == read_engine::threads);
   CHECK(first_difference(loaded) == "");
 }
+
+TEST_CASE("limits: a sparse file of many TiB is refused before a plan is made for it") {
+  const temporary_folder folder;
+  const auto path = folder.path() / "model.safetensors";
+  const std::uint64_t bytes = std::uint64_t{4} << 40;
+  write_file(path, safetensors_text(
+                       "{" + tensor_text("t", "U8", std::to_string(bytes), 0, bytes) + "}", ""));
+  const std::uint64_t header = std::filesystem::file_size(path);
+  std::error_code problem;
+  std::filesystem::resize_file(path, header + bytes, problem);
+  if (problem) return;  // Not on this file system.
+  loader with(host(), small_limits());
+  const auto failed = failure_of(with.load_async(path.string(), asio::use_future));
+  REQUIRE(failed);
+  CHECK(failed->code() == errc::memory_exceeded);
+  CHECK(holds(failed->what(), "need 4,398,046,511,104 bytes"));
+}

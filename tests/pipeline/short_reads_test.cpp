@@ -142,6 +142,19 @@ TEST_CASE("EINTR and EAGAIN for ever are an error, after a bounded number of tri
   }
 }
 
+TEST_CASE(
+    "a direct read that is interrupted, and then refused, falls back as one refused at once") {
+  const made_file file(mixed_tensors(), 3);
+  make_cold(file.path());
+  read_script script([](const read_request& what, std::uint64_t n) {
+    if (!what.direct) return read_fate();
+    return n == 0 ? read_fate{-EINTR} : read_fate{-EINVAL};
+  });
+  scripted_loader with(script, small_limits(1));
+  const model loaded = get(with.load_async(file.name(), {}, asio::use_future));
+  CHECK(first_difference(loaded) == "");
+}
+
 TEST_CASE("reads may complete in reverse, and in any order") {
   const made_file file(mixed_tensors(), 3);
   read_script counting;

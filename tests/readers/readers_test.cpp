@@ -76,7 +76,7 @@ class reading {
  private:
   // A loop that has once run out of work turns no more.
   asio::executor_work_guard<asio::io_context::executor_type> stay_{loop.get_executor()};
-  asio::thread_pool threads_{2};
+  threads threads_{2};
   std::unique_ptr<ring> ring_;
   std::unique_ptr<reader> by_;
 };

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <sys/syscall.h>
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <cerrno>
 #include <fstream>
@@ -91,4 +92,38 @@ TEST_CASE("refuse_io_uring: affects threads that are started later") {
     return inside;
   });
   CHECK(said == "io_uring_setup: this kernel has no io_uring");
+}
+
+TEST_CASE("ring: one that takes no more submissions says so to those who wait, and does not spin") {
+  if (!has_io_uring()) {
+    skip("no io_uring");
+    return;
+  }
+  const std::string said = said_in_child([]() -> std::string {
+    struct answer : ring::completion {
+      int res = 1;
+    };
+    boost::asio::io_context loop;
+    auto made = ring::make(loop, 4);
+    if (!made) return "no ring";
+    refuse_calls({SYS_io_uring_enter}, EPERM);
+    std::array<answer, 3> answers;
+    std::array<char, 16> room = {};
+    const auto start = [&](answer& one) {
+      one.done = [](ring::completion& self, int res) { static_cast<answer&>(self).res = res; };
+      (*made)->start({0, room.data(), 16, 0, -1, false}, one);
+    };
+    start(answers[0]);
+    start(answers[1]);
+    while (answers[0].res == 1 || answers[1].res == 1) loop.run_one();
+    start(answers[2]);  // From here on at once.
+    if (answers[2].res != 1) return "answered from inside start";
+    while (answers[2].res == 1) loop.run_one();
+    (*made)->stop();
+    for (const answer& one : answers) {
+      if (one.res != -EPERM) return "another answer";
+    }
+    return "EPERM";
+  });
+  CHECK(said == "EPERM");
 }

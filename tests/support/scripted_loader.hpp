@@ -54,7 +54,7 @@ class scripted_loader {
   }
 
   // What the destructor of a loader does, without letting go of anything first.
-  void close() { engine_->close(); }
+  void close(std::chrono::milliseconds most = detail::engine::drain_max) { engine_->close(most); }
 
  private:
   read_script& script_;

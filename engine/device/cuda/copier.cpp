@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "core/surely.hpp"
 #include "device/cuda/kernels.hpp"
 #include "device/cuda/pinned.hpp"
 #include "device/cuda/runtime.hpp"
@@ -275,7 +276,7 @@ boost::system::error_code copier::wait_out(lane& which) {
 }
 
 void copier::answer_later(copy_operation& op, boost::system::error_code failed) {
-  boost::asio::post(loop_, [&op, failed] { op.done(op, failed); });
+  surely([&] { boost::asio::post(loop_, [&op, failed] { op.done(op, failed); }); });
 }
 
 void copier::keep_watch() {

@@ -58,28 +58,36 @@ class cuda_backend final : public backend {
     return rules;
   }
 
+  result<void> check_room(std::uint64_t bytes) override {
+    auto needed = room_for(bytes);
+    return needed ? result<void>() : needed.error();
+  }
+
   result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
-    // One of the library's own threads, which has no device of its own.
-    if (auto failed = cuda::code_of(cudaSetDevice(index_))) return fault{failed, name_of(index_)};
-    std::size_t free_bytes = 0;
-    std::size_t total_bytes = 0;
-    if (auto failed = cuda::code_of(cudaMemGetInfo(&free_bytes, &total_bytes))) {
-      return fault{failed, name_of(index_)};
-    }
-    const std::string needed = "the tensors need " + grouped(bytes) + " bytes, " + name_of(index_) +
-                               " has " + grouped(free_bytes) + " of " + grouped(total_bytes) +
-                               " free";
-    if (bytes > free_bytes) return fault{errc::memory_exceeded, "", needed};
+    auto needed = room_for(bytes);
+    if (!needed) return needed.error();
 
     void* memory = nullptr;
     const cudaError_t said = cudaMalloc(&memory, bytes);
     const auto failed = cuda::code_of(said);
     // Free memory may be in pieces, or gone since it was counted.
     if (said == cudaErrorMemoryAllocation) {
-      return fault{errc::memory_exceeded, "", needed + ": " + failed.message()};
+      return fault{errc::memory_exceeded, "", *needed + ": " + failed.message()};
     }
     if (failed) return fault{failed, name_of(index_)};
     return own(memory);
+  }
+
+  result<std::span<const std::byte>> read_back(const arena& from, std::uint64_t arena_offset,
+                                               std::span<std::byte> room) override {
+    // One of the library's own threads, which has no device of its own.
+    auto failed = cuda::code_of(cudaSetDevice(index_));
+    if (!failed) {
+      failed = cuda::code_of(
+          cudaMemcpy(room.data(), from.data() + arena_offset, room.size(), cudaMemcpyDeviceToHost));
+    }
+    if (failed) return fault{failed, name_of(index_) + ": copying to the host"};
+    return std::span<const std::byte>(room);
   }
 
   result<void> attach(boost::asio::io_context& loop, std::span<std::byte> slots) override {
@@ -116,6 +124,22 @@ class cuda_backend final : public backend {
   }
 
  private:
+  // How much is needed and how much there is, in words; memory_exceeded with them where that is too
+  // much.
+  result<std::string> room_for(std::uint64_t bytes) {
+    // One of the library's own threads, which has no device of its own.
+    if (auto failed = cuda::code_of(cudaSetDevice(index_))) return fault{failed, name_of(index_)};
+    std::size_t free_bytes = 0;
+    std::size_t total_bytes = 0;
+    if (auto failed = cuda::code_of(cudaMemGetInfo(&free_bytes, &total_bytes))) {
+      return fault{failed, name_of(index_)};
+    }
+    std::string needed = "the tensors need " + grouped(bytes) + " bytes, " + name_of(index_) +
+                         " has " + grouped(free_bytes) + " of " + grouped(total_bytes) + " free";
+    if (bytes > free_bytes) return fault{errc::memory_exceeded, "", std::move(needed)};
+    return needed;
+  }
+
   result<std::shared_ptr<arena>> own(void* memory) {
     try {
       return std::shared_ptr<arena>(std::make_shared<cuda_arena>(memory, index_));

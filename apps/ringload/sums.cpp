@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sums.hpp"
+
+#include <algorithm>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <ringload/loader.hpp>
+#include <utility>
+
+#include "device.hpp"
+#include "hashing.hpp"
+#include "interrupts.hpp"
+#include "progress_bar.hpp"
+#include "session.hpp"
+
+namespace ringload::tool {
+
+namespace {
+
+namespace asio = boost::asio;
+
+struct state {
+  const load_request& request;
+  const std::function<digest_algorithm(std::string_view)>& algorithm_of;
+  loader& with;
+  hashing& hashes;
+  loading load;
+  std::uint64_t bytes_total = 0;
+  model loaded;
+};
+
+// Of all tensors once they have landed.
+std::uint64_t landed_bytes(const catalog& what, std::optional<dtype> to) {
+  std::uint64_t sum = 0;
+  for (const tensor_info& t : what.tensors) {
+    const bool converted = to && convertible(t.dtype, *to);
+    sum += converted ? t.bytes / bits(t.dtype) * bits(*to) : t.bytes;
+  }
+  return sum;
+}
+
+asio::awaitable<void> sum_all(state& s) {
+  auto started = co_await s.with.start_async(s.request.source, s.request.how);
+  s.load = std::move(started);
+  s.bytes_total = landed_bytes(s.load.catalog(), s.request.how.dtype);
+  for (bool more = true; more;) {
+    auto landed = co_await s.load.next_async();
+    more = landed.has_value();
+    if (!more) continue;
+    const digest_algorithm algorithm = s.algorithm_of(landed->name());
+    s.hashes.add(std::move(*landed), algorithm);
+  }
+  auto loaded = co_await s.load.finish_async();
+  s.loaded = std::move(loaded);
+  co_await s.hashes.finish_async();
+}
+
+}  // namespace
+
+summed sum_all_tensors(const load_request& request,
+                       const std::function<digest_algorithm(std::string_view)>& algorithm_of) {
+  const device target = device_named(request.device);
+  watch_for_interrupts();
+  const auto before = std::chrono::steady_clock::now();
+  loader with(target, request.within);
+  const std::chrono::duration<double> starting = std::chrono::steady_clock::now() - before;
+
+  asio::io_context context;
+  hashing hashes(context);
+  progress_bar bar("hashing", request.progress);
+  state s{request, algorithm_of, with, hashes, {}, 0, {}};
+  run_to_end(context, sum_all(s), bar,
+             [&s] { return progress{s.hashes.bytes_hashed(), s.bytes_total}; });
+
+  summed all{std::move(s.loaded), {hashes.sums().begin(), hashes.sums().end()}, starting.count()};
+  // std::string compares as unsigned bytes.
+  std::sort(all.sums.begin(), all.sums.end(),
+            [](const tensor_digest& a, const tensor_digest& b) { return a.name < b.name; });
+  return all;
+}
+
+}  // namespace ringload::tool

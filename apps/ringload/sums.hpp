@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Loads a checkpoint and hashes each tensor as it lands: what sum prints and verify compares.
+
+#include <functional>
+#include <ringload/model.hpp>
+#include <ringload/verify.hpp>
+#include <string_view>
+#include <vector>
+
+#include "requests.hpp"
+
+namespace ringload::tool {
+
+struct summed {
+  model loaded;
+  std::vector<tensor_digest> sums;  // Sorted by name, as unsigned bytes.
+  double seconds_starting = 0;      // That the loader took to start.
+};
+
+/// `algorithm_of` is asked for each tensor, by its name. Throws what the load throws, or
+/// `interrupted`.
+summed sum_all_tensors(const load_request& request,
+                       const std::function<digest_algorithm(std::string_view)>& algorithm_of);
+
+}  // namespace ringload::tool

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A few threads for what would stall the engine thread.
+//
+// asio::thread_pool will not do: where its second thread cannot be started, its constructor waits
+// for the first for ever (Boost 1.81), and an exception in any of them ends the process.
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace ringload::inline v0 {
+
+class threads {
+ public:
+  // Throws std::system_error where one cannot be started; the others have ended then.
+  explicit threads(std::uint32_t count) : stay_(context_.get_executor()) {
+    all_.reserve(count);
+    try {
+      for (std::uint32_t i = 0; i < count; ++i) all_.emplace_back([this] { run(); });
+    } catch (...) {
+      join();
+      throw;
+    }
+  }
+  threads(const threads&) = delete;
+  threads& operator=(const threads&) = delete;
+  ~threads() { join(); }
+
+  boost::asio::io_context::executor_type get_executor() noexcept { return context_.get_executor(); }
+
+  // Returns when all that was posted has run.
+  void join() {
+    stay_.reset();
+    for (std::thread& one : all_) one.join();
+    all_.clear();
+  }
+
+ private:
+  void run() noexcept {
+    for (;;) {
+      try {
+        context_.run();
+        return;
+      } catch (const std::exception&) {
+        // What is posted keeps its own exceptions; this is a guard for the process.
+      }
+    }
+  }
+
+  boost::asio::io_context context_;
+  std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> stay_;
+  std::vector<std::thread> all_;
+};
+
+}  // namespace ringload::inline v0

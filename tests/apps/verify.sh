@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# verify.sh RINGLOAD JSON_TOOL: manifests, as sum writes them, load checks them and verify reports
+# on them; and whole files of a Hugging Face cache.
+
+. "$(dirname "$0")/support.sh"
+
+"$ringload" make "$work/m" --bytes 3000001 --shards 2 --order name >/dev/null || fail "make"
+shard=$work/m/model-00002-of-00002.safetensors
+
+# What --manifest writes is what sum prints, and the algorithm before it.
+expect 0 "$ringload" sum "$work/m"
+cp "$work/out" "$work/printed"
+expect 0 "$ringload" sum "$work/m" --manifest "$work/sha256.sums"
+silent
+[ ! -s "$work/out" ] || fail "sum --manifest prints too"
+sed 's/^sha256 //' "$work/sha256.sums" | cmp - "$work/printed" || fail "the manifest differs"
+expect 0 "$ringload" sum "$work/m" --algorithm crc32c --manifest "$work/crc32c.sums"
+[ -z "$(grep -v '^crc32c [0-9a-f]\{8\}  ' "$work/crc32c.sums")" ] || fail "no crc32c manifest"
+[ -z "$(ls -A "$work" | grep ringload-make)" ] || fail "a temporary file is left"
+
+for kind in sha256 crc32c; do
+  expect 0 "$ringload" load "$work/m" --verify "$work/$kind.sums"
+  silent
+  grep -q '^verified  *3,000,001 bytes' "$work/out" || fail "no word of it: $(cat "$work/out")"
+  expect 0 "$ringload" verify "$work/m" --manifest "$work/$kind.sums"
+  silent
+  [ "$(wc -l <"$work/out")" -eq 16 ] || fail "not one line for each tensor"
+  [ -z "$(grep -v '^ok      tensor' "$work/out")" ] || fail "$(cat "$work/out")"
+done
+expect 0 "$ringload" load "$work/m" --verify "$work/sha256.sums" --json
+"$json" get bytes_verified <"$work/out" >"$work/values" || fail "json"
+[ "$(cat "$work/values")" = 3000001 ] || fail "bytes_verified: $(cat "$work/values")"
+
+# One byte of one tensor.
+cp "$shard" "$work/good"
+size=$(wc -c <"$shard")
+printf '\125' | dd of="$shard" bs=1 seek=$((size - 1)) conv=notrunc 2>/dev/null
+cmp -s "$shard" "$work/good" && printf '\252' |
+  dd of="$shard" bs=1 seek=$((size - 1)) conv=notrunc 2>/dev/null
+for kind in sha256 crc32c; do
+  expect 1 "$ringload" load "$work/m" --verify "$work/$kind.sums"
+  complains "^ringload: error: .*model-00002-of-00002.safetensors: tensor '.*': its $kind is "
+  [ ! -s "$work/out" ] || fail "a load that failed prints"
+  expect 1 "$ringload" verify "$work/m" --manifest "$work/$kind.sums"
+  complains '1 of 16 tensors'
+  [ "$(grep -c '^FAILED  ' "$work/out")" -eq 1 ] || fail "$(cat "$work/out")"
+  [ "$(wc -l <"$work/out")" -eq 16 ] || fail "verify ends at the first that differs"
+done
+cp "$work/good" "$shard"
+
+# A tensor too few, and one too many.
+sed 1d "$work/crc32c.sums" >"$work/few.sums"
+name=$(sed -n '1s/.*  //p' "$work/crc32c.sums")
+expect 1 "$ringload" load "$work/m" --verify "$work/few.sums"
+complains "few.sums: tensor '$name': the checkpoint has it"
+expect 1 "$ringload" verify "$work/m" --manifest "$work/few.sums"
+grep -q "^FAILED  $name: the manifest does not have it" "$work/out" || fail "$(cat "$work/out")"
+(cat "$work/crc32c.sums" && echo 'crc32c 00000000  another') >"$work/many.sums"
+expect 1 "$ringload" load "$work/m" --verify "$work/many.sums"
+complains "many.sums: tensor 'another': the manifest has it"
+expect 1 "$ringload" verify "$work/m" --manifest "$work/many.sums"
+grep -q '^FAILED  another: the checkpoint does not have it' "$work/out" || fail "$(cat "$work/out")"
+
+# Manifests that are none.
+(cat "$work/crc32c.sums" && echo nonsense) >"$work/bad.sums"
+mkfifo "$work/fifo.sums"
+for command in "load $work/m --verify" "verify $work/m --manifest"; do
+  # shellcheck disable=SC2086
+  expect 1 "$ringload" $command "$work/bad.sums"
+  complains 'bad.sums: line 17: '
+  # shellcheck disable=SC2086
+  expect 1 timeout 60 "$ringload" $command "$work/fifo.sums"
+  complains 'fifo.sums: '
+  # shellcheck disable=SC2086
+  expect 1 "$ringload" $command "$work/missing.sums"
+  complains 'missing.sums: '
+done
+
+# What cannot be written leaves what was there.
+expect 1 "$ringload" sum "$work/m" --manifest "$work/no/such.sums"
+complains 'such.sums: '
+expect 1 "$ringload" sum "$work/m" --manifest "$work/fifo.sums"
+complains 'no regular file'
+[ -p "$work/fifo.sums" ] || fail "the FIFO is gone"
+cp "$work/crc32c.sums" "$work/before"
+expect 1 "$ringload" sum "$work/missing" --manifest "$work/crc32c.sums"
+cmp "$work/before" "$work/crc32c.sums" || fail "a sum that failed changes the manifest"
+
+# Nothing says what the bytes should be.
+expect 1 "$ringload" verify "$work/m"
+complains 'nothing says what its bytes should be'
+[ ! -s "$work/out" ] || fail "verify prints all the same"
+
+# A Hugging Face cache: large files are named by SHA-256, small ones as git names them.
+cache=$work/hub
+repository=$cache/models--owner--model
+commit=0123456789abcdef0123456789abcdef01234567
+mkdir -p "$repository/blobs" "$repository/refs" "$repository/snapshots/$commit"
+printf '%s' $commit >"$repository/refs/main"
+add() {
+  cp "$1" "$repository/blobs/$2"
+  ln -s "../../blobs/$2" "$repository/snapshots/$commit/$3"
+}
+git_name() {
+  (printf 'blob %d\0' "$(wc -c <"$1")" && cat "$1") | sha1sum | cut -d ' ' -f 1
+}
+for file in "$work/m"/*.safetensors; do
+  add "$file" "$(sha256sum <"$file" | cut -d ' ' -f 1)" "$(basename "$file")"
+done
+index=$work/m/model.safetensors.index.json
+add "$index" "$(git_name "$index")" model.safetensors.index.json
+echo '{"architectures": []}' >"$work/config.json"
+add "$work/config.json" "$(git_name "$work/config.json")" config.json
+
+verify_cached() {
+  env HF_HUB_CACHE="$cache" "$ringload" verify "$@"
+}
+expect 0 verify_cached owner/model
+silent
+[ "$(grep -c '^ok      .*/snapshots/' "$work/out")" -eq 4 ] || fail "$(cat "$work/out")"
+expect 0 verify_cached "$repository/snapshots/$commit"
+[ "$(wc -l <"$work/out")" -eq 4 ] || fail "$(cat "$work/out")"
+
+# A byte of a blob.
+printf X >>"$repository/blobs/$(git_name "$work/config.json")"
+expect 1 verify_cached owner/model
+complains '1 of 4 files'
+grep -q '^FAILED  .*/config.json: its digest is ' "$work/out" || fail "$(cat "$work/out")"
+blob=$repository/blobs/$(sha256sum <"$shard" | cut -d ' ' -f 1)
+printf '\001' | dd of="$blob" bs=1 seek=$((size - 1)) conv=notrunc 2>/dev/null
+expect 1 verify_cached owner/model
+complains '2 of 4 files'
+
+# A file that is none of the cache's, a link that leads nowhere.
+rm "$repository/snapshots/$commit/config.json"
+ln -s ../../blobs/gone "$repository/snapshots/$commit/config.json"
+expect 1 verify_cached owner/model
+grep -q '^FAILED  .*/config.json: No such file' "$work/out" || fail "$(cat "$work/out")"

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# full_disk.sh RINGLOAD: make onto a disk that is full, and sum's manifest. An error, and nothing
+# under the final name.
+
+. "$(dirname "$0")/support.sh"
+need_root
+mkdir "$work/mount"
+attempt "no mount" mount -t tmpfs -o size=4m none "$work/mount"
+undo="umount $work/mount"
+
+expect 1 "$ringload" make "$work/mount/m.safetensors" --bytes 8M
+complains 'No space left on device'
+expect 1 "$ringload" make "$work/mount/m" --bytes 8M --shards 3
+complains 'No space left on device'
+[ -z "$(ls -A "$work/mount")" ] || fail "leaves $(ls -A "$work/mount")"
+
+expect 0 "$ringload" make "$work/good" --bytes 100000 --tensors 1000
+echo before >"$work/mount/sums"
+dd if=/dev/zero of="$work/mount/rest" bs=4096 status=none 2>/dev/null
+expect 1 "$ringload" sum "$work/good" --manifest "$work/mount/sums"
+complains 'No space left on device'
+[ "$(cat "$work/mount/sums")" = before ] || fail "a manifest that found no room replaced another"
