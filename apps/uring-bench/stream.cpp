@@ -2,6 +2,7 @@
 #include "stream.hpp"
 
 #include <algorithm>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -112,6 +113,7 @@ class run_of_stream {
       ++busy_;
       boost::asio::post(loop_, [this, one = &lanes[i]] { next(*one); });
     }
+    stay_.emplace(loop_.get_executor());  // While threads work, nothing is to be done here.
     loop_.run();
     const double seconds = std::chrono::duration<double>(clock::now() - begin).count();
     helpers_.join();
@@ -123,8 +125,9 @@ class run_of_stream {
 
   void next(lane& one) {
     if (tool::interrupt_signal() != 0 || next_ == pieces_.size() || !problem_.empty()) {
-      // The ring waits for more as long as nobody says that there is none.
-      if (--busy_ == 0 && the_ring_) the_ring_->stop();
+      if (--busy_ > 0) return;
+      stay_.reset();
+      if (the_ring_) the_ring_->stop();
       return;
     }
     one.now = pieces_[next_++];
@@ -219,6 +222,7 @@ class run_of_stream {
   const limits& within_;
   const half which_;
   boost::asio::io_context loop_{1};
+  std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> stay_;
   boost::asio::thread_pool helpers_{within_.copy_threads};
   std::unique_ptr<backend> target_;
   slots staging_;

@@ -161,6 +161,11 @@ void job::stop(fault why) {
   if (quiet()) ended_.wake_all();
 }
 
+void job::end_running_ahead() {
+  running_ahead_ = false;
+  if (quiet()) ended_.wake_all();
+}
+
 void job::refuse_direct(const std::string& why) {
   direct_refused_ = true;
   const std::lock_guard lock(reason_mutex_);

@@ -83,9 +83,20 @@ class job : public std::enable_shared_from_this<job> {
 
   // Everything has landed, or the load has stopped and nothing is in flight.
   bool quiet() const noexcept {
-    return in_flight_ == 0 && checking_ == 0 && (stopped_ || all_landed());
+    return in_flight_ == 0 && checking_ == 0 && !running_ahead_ && (stopped_ || all_landed());
   }
   boost::asio::awaitable<void> until_quiet() { return ended_.wait(); }
+
+  // One coroutine at most makes the arena's memory ready ahead of the reads. True for who is to
+  // begin it; it ends early when nobody needs what is left.
+  bool begin_running_ahead() noexcept {
+    const bool first = !ran_ahead_;
+    if (first) ran_ahead_ = running_ahead_ = true;
+    return first;
+  }
+  bool worth_running_ahead() const noexcept { return !stopped_ && !all_landed(); }
+  void end_running_ahead();
+  std::uint64_t arena_bytes() const noexcept { return plan_.arena_bytes; }
 
   // The operations of the public face. Cancelling the first two ends the wait, the others the load.
   void await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiting);
@@ -164,10 +175,12 @@ class job : public std::enable_shared_from_this<job> {
   std::vector<bool> taken_;                  // By read.
   std::uint32_t in_flight_ = 0;              // Taken and not told of; at most one for each worker.
   std::vector<std::uint32_t> missing_;       // By tensor: reads that it still needs, and its check.
-  std::uint32_t checking_ = 0;               // Tensors whose check was begun and not told of.
-  std::vector<std::uint32_t> order_;         // Tensors as they landed.
-  std::uint32_t handed_out_ = 0;             // Of order_, to those who await the next.
-  std::atomic<bool> stopped_ = false;        // Read by any thread.
+  bool ran_ahead_ = false;
+  bool running_ahead_ = false;         // Some of the arena is being made ready.
+  std::uint32_t checking_ = 0;         // Tensors whose check was begun and not told of.
+  std::vector<std::uint32_t> order_;   // Tensors as they landed.
+  std::uint32_t handed_out_ = 0;       // Of order_, to those who await the next.
+  std::atomic<bool> stopped_ = false;  // Read by any thread.
   bool finished_ = false;
   bool direct_refused_ = false;
   fault fault_;  // Why it stopped, if it did.
