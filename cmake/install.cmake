@@ -55,5 +55,5 @@ if(TARGET ringload_cuda)
 endif()
 
 if(TARGET ringload_cli)
-  install(TARGETS ringload_cli)
+  install(TARGETS ringload_cli uring_bench)
 endif()

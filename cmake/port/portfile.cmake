@@ -24,7 +24,7 @@ vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/ringload)
 vcpkg_fixup_pkgconfig()
 
 if("apps" IN_LIST FEATURES)
-  vcpkg_copy_tools(TOOL_NAMES ringload AUTO_CLEAN)
+  vcpkg_copy_tools(TOOL_NAMES ringload uring-bench AUTO_CLEAN)
 endif()
 
 file(REMOVE_RECURSE
