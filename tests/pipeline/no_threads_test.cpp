@@ -27,11 +27,17 @@ std::atomic<bool> has_failed = false;
 
 }  // namespace
 
+// Of clang's sanitizers, which have no other way to hear of a thread when theirs is hidden.
+extern "C" [[gnu::weak]] int ___interceptor_pthread_create(::pthread_t*, const ::pthread_attr_t*,
+                                                           void* (*)(void*), void*);
+
 // In front of the C library's own.
 extern "C" int pthread_create(::pthread_t* thread, const ::pthread_attr_t* how,
                               void* (*work)(void*), void* with) noexcept {
   using function = int (*)(::pthread_t*, const ::pthread_attr_t*, void* (*)(void*), void*);
-  static const auto real = reinterpret_cast<function>(::dlsym(RTLD_NEXT, "pthread_create"));
+  static const auto real = ___interceptor_pthread_create != nullptr
+                               ? &___interceptor_pthread_create
+                               : reinterpret_cast<function>(::dlsym(RTLD_NEXT, "pthread_create"));
   if (until_failure.load() >= 0 && until_failure.fetch_sub(1) == 0) {
     has_failed = true;
     return EAGAIN;
