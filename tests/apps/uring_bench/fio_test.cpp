@@ -43,6 +43,9 @@ TEST_CASE("a cell in fio's words: the same block, depth, route and order, and ne
   CHECK(has(arguments, "--ioengine=io_uring"));
   CHECK(has(arguments, "--fixedbufs"));
   CHECK(has(arguments, "--time_based"));
+  CHECK(has(arguments, "--ramp_time=250ms"));
+  what.bytes_max = 1 << 30;  // Of which none would be left to count.
+  CHECK_FALSE(has(fio_arguments(of, what), "--ramp_time=250ms"));
   CHECK(std::any_of(arguments.begin(), arguments.end(),
                     [](const std::string& one) { return one.ends_with("a\\:b"); }));
 }
