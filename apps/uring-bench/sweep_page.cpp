@@ -174,7 +174,7 @@ class chart {
   }
 
  private:
-  static constexpr int width = 440;
+  static constexpr int width = 460;
   static constexpr int height = 270;
   static constexpr int left = 52;
   static constexpr int right = 356;
