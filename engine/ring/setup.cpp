@@ -89,6 +89,21 @@ result<void> check_use(::io_uring& ring) {
   return {};
 }
 
+// Whatever is thrown while a ring is tried, missing memory too, the ring is not left behind.
+class made_ring {
+ public:
+  explicit made_ring(::io_uring& ring) noexcept : ring_(&ring) {}
+  made_ring(const made_ring&) = delete;
+  made_ring& operator=(const made_ring&) = delete;
+  ~made_ring() {
+    if (ring_) ::io_uring_queue_exit(ring_);
+  }
+  void keep() noexcept { ring_ = nullptr; }
+
+ private:
+  ::io_uring* ring_;
+};
+
 }  // namespace
 
 result<ring_setup> set_up(::io_uring& ring, unsigned entries) {
@@ -100,13 +115,13 @@ result<ring_setup> set_up(::io_uring& ring, unsigned entries) {
     refused = -::io_uring_queue_init_params(entries, &ring, &params);
     if (refused == EINVAL) continue;
     if (refused != 0) break;
+    made_ring made(ring);
     auto able = check_reads(ring);
     if (able) able = check_use(ring);
-    if (!able) {
-      ::io_uring_queue_exit(&ring);
-      return able.error();
-    }
-    return ring_setup{(r.flags & IORING_SETUP_DEFER_TASKRUN) != 0, r.text};
+    if (!able) return able.error();
+    result<ring_setup> how = ring_setup{(r.flags & IORING_SETUP_DEFER_TASKRUN) != 0, r.text};
+    made.keep();
+    return how;
   }
   return fault{errc::engine_unavailable, "", why_refused(refused)};
 }

@@ -145,9 +145,7 @@ TEST_CASE("no memory: at each allocation of a loader's start in turn, it starts 
     } catch (const std::bad_alloc&) {
     }
   });
-  // One or two were seen to stay open after all of it, none of them in a loader that started. Whose
-  // they are is not known; Asio's reactor, which opens three, is suspected.
-  CHECK(open_descriptors() <= descriptors + 2);
+  CHECK(open_descriptors() == descriptors);
 }
 
 TEST_CASE("no descriptors: at each number of them, a loader starts and loads, or says why not") {
