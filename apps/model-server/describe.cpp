@@ -63,12 +63,12 @@ json::object describe(const entry& of) {
   out["source"] = utf8(last.source);
   out["serving"] = of.served ? json::value(utf8(of.served->source)) : json::value();
   out["next"] = of.next_source.empty() ? json::value() : json::value(utf8(of.next_source));
-  out["bytes"] = stats.bytes;
+  out["bytes"] = stats.bytes_arrived();
   out["bytes_total"] = stats.bytes_total;
   out["tensors"] = stats.tensors;
   out["tensors_total"] = stats.tensors_total;
   out["seconds"] = stats.seconds;
-  const double bytes = static_cast<double>(stats.bytes);
+  const double bytes = static_cast<double>(stats.bytes_arrived());
   out["gb_per_s"] = stats.seconds > 0 ? bytes / 1e9 / stats.seconds : 0.0;
   if (!last.problem.empty()) out["error"] = utf8(last.problem);
   return out;

@@ -74,6 +74,11 @@ function make_row(id) {
   return rows.get(id);
 }
 
+function size(bytes) {
+  const [unit, name] = bytes >= 1e9 ? [1e9, "GB"] : bytes >= 1e6 ? [1e6, "MB"] : [1e3, "kB"];
+  return (bytes / unit).toFixed(2) + " " + name;
+}
+
 function show(model) {
   const { cells } = rows.get(model.id) || make_row(model.id);
   const under_way = ["opening", "loading", "cancelling"].includes(model.state);
@@ -81,9 +86,8 @@ function show(model) {
   cells.state.textContent = model.state + (model.serving && under_way ? " (one is served)" : "");
   cells.bar.max = model.bytes_total || 1;
   cells.bar.value = model.bytes;
-  cells.amount.textContent = (model.bytes / 1e9).toFixed(2) + " of " +
-    (model.bytes_total / 1e9).toFixed(2) + " GB, " + model.tensors + " of " +
-    model.tensors_total + " tensors";
+  cells.amount.textContent = size(model.bytes) + " of " + size(model.bytes_total) + ", " +
+    model.tensors + " of " + model.tensors_total + " tensors";
   cells.speed.textContent = model.gb_per_s.toFixed(2);
   cells.source.textContent = model.error ? model.source + ": " + model.error : model.source;
   cells.drop.textContent = under_way ? "Cancel" : "Unload";

@@ -43,7 +43,7 @@ asio::awaitable<void> load_all(state& s) {
 progress so_far(const state& s) {
   if (!s.started) return {};
   const load_stats stats = s.load.progress();
-  return {stats.bytes, stats.bytes_total};
+  return {stats.bytes_arrived(), stats.bytes_total};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 // What a load did use, and why. A library that people operate must be able to say so itself.
 
+#include <algorithm>
 #include <cstdint>
 #include <ringload/limits.hpp>
 #include <string>
@@ -40,6 +41,12 @@ struct load_stats {
   std::string registration_reason;    // Why not, if not.
   std::string page_kind;              // Of the slots: "hugetlb", "thp", "4k".
   double longest_submit_seconds = 0;  // The longest that one submission to the ring took.
+
+  /// What a progress bar shows of `bytes_total`: what has been read, although the tensor that it
+  /// belongs to may not have landed yet. A large tensor moves it long before it moves `bytes`.
+  std::uint64_t bytes_arrived() const noexcept {
+    return std::min(bytes_total, bytes_direct + bytes_buffered);
+  }
 };
 
 }  // namespace ringload::inline v0

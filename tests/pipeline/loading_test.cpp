@@ -184,6 +184,10 @@ TEST_CASE("progress: grows with each read, and is complete at the end") {
     CHECK(now.bytes >= before.bytes);
     CHECK(now.bytes == now.tensors * small_slot);
     CHECK(now.bytes_direct + now.bytes_buffered >= now.bytes);
+    CHECK(now.bytes_arrived() >= now.bytes);
+    CHECK(now.bytes_arrived() <= now.bytes_total);
+    // Behind the header the first tensor lies in two reads.
+    if (steps == 1) CHECK((now.tensors == 0 && now.bytes_arrived() > 0));
     CHECK(now.seconds >= before.seconds);
     before = now;
     if (now.tensors == 7 && now.reads == 8) break;
@@ -192,6 +196,7 @@ TEST_CASE("progress: grows with each read, and is complete at the end") {
   script.release_all();
   const load_stats last = get(std::move(finish)).stats();
   CHECK(last.bytes == last.bytes_total);
+  CHECK(last.bytes_arrived() == last.bytes_total);
   CHECK(last.tensors == 8);
   CHECK(load.progress().bytes == last.bytes);
   CHECK(load.progress().seconds == last.seconds);  // The clock has stopped.
