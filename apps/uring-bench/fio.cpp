@@ -136,8 +136,8 @@ std::vector<std::string> fio_arguments(const target& of, const cell& what) {
   arguments.push_back(
       fmt::format("--runtime={}ms", static_cast<std::uint64_t>(what.seconds * 1e3)));
   const bool one_pass = what.by == route::buffered && what.state == cache_state::cold;
-  // Its buffers are present only once it has read into each, and ours from the beginning.
   if (!one_pass) arguments.emplace_back("--time_based");
+  // Its buffers are present only once it has read into each, and ours from the beginning.
   if (!one_pass && what.bytes_max == 0) arguments.emplace_back("--ramp_time=250ms");
   return arguments;
 }
