@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -32,6 +33,16 @@ std::byte* map(std::uint64_t bytes, int more_flags) {
 fault no_memory(std::uint64_t bytes) {
   return {system_code(errno), "",
           "mapping " + grouped(bytes) + " bytes of memory: " + system_code(errno).message()};
+}
+
+// Whole small pages.
+boost::system::error_code populate_pages(std::uintptr_t begin, std::uintptr_t end) noexcept {
+  while (::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) != 0) {
+    if (errno == EINTR || errno == EAGAIN) continue;
+    if (errno == EINVAL) return {};  // An older kernel: the pages come when they are touched.
+    return system_code(errno == EFAULT ? ENOMEM : errno);
+  }
+  return {};
 }
 
 }  // namespace
@@ -106,14 +117,19 @@ page_kind mapping::kind() const {
   return huge_kib * 1024 >= memory_.size() / 2 ? page_kind::transparent : page_kind::small;
 }
 
+// Each huge page by its last small page first: the kernel clears a huge page towards the place that
+// was missed, and front to back costs a sixth less than back to front.
 boost::system::error_code populate(std::span<std::byte> memory) noexcept {
+  if (memory.empty()) return {};
   const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
-  const std::uintptr_t begin = round_down<std::uintptr_t>(address, small_page_bytes);
   const std::uintptr_t end = round_up<std::uintptr_t>(address + memory.size(), small_page_bytes);
-  while (::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) != 0) {
-    if (errno == EINTR || errno == EAGAIN) continue;
-    if (errno == EINVAL) return {};  // An older kernel: the pages come when they are touched.
-    return system_code(errno == EFAULT ? ENOMEM : errno);
+  std::uintptr_t at = round_down<std::uintptr_t>(address, small_page_bytes);
+  while (at < end) {
+    const std::uintptr_t next =
+        std::min(end, round_down<std::uintptr_t>(at, huge_page_bytes) + huge_page_bytes);
+    if (auto failed = populate_pages(next - small_page_bytes, next)) return failed;
+    if (auto failed = populate_pages(at, next)) return failed;
+    at = next;
   }
   return {};
 }

@@ -173,6 +173,23 @@ TEST_CASE("populate: makes the pages under a range present, and no other") {
   CHECK(resident_pages(made->span()) == huge_page_bytes / 4096);
 }
 
+TEST_CASE("populate: takes a range over several huge pages, from anywhere to anywhere") {
+  if (!can_populate()) return skip("this kernel has no MADV_POPULATE_WRITE");
+  constexpr std::uint64_t pages = huge_page_bytes / 4096;
+  const auto made = mapping::make(4 * huge_page_bytes, page_kind::small);
+  REQUIRE(made.has_value());
+  // From the last page of the first huge page to the first page of the last.
+  const auto part = made->span().subspan((pages - 1) * 4096, 2 * huge_page_bytes + 2 * 4096);
+  CHECK_FALSE(populate(part));
+  CHECK(resident_pages(part) == 2 * pages + 2);
+  CHECK(resident_pages(made->span()) == 2 * pages + 2);
+
+  const auto huge = mapping::make(3 * huge_page_bytes, page_kind::transparent);
+  REQUIRE(huge.has_value());
+  CHECK_FALSE(populate(huge->span().subspan(4096)));
+  CHECK(resident_pages(huge->span().subspan(4096)) == 3 * pages - 1);
+}
+
 TEST_CASE("populate: keeps what was written, and takes an empty range") {
   const auto made = mapping::make(8192, page_kind::small);
   REQUIRE(made.has_value());
