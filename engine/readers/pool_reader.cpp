@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cerrno>
 
@@ -13,13 +14,27 @@ namespace ringload::inline v0 {
 
 namespace {
 
-int carry_out(const read_request& what) noexcept {
+// One pread, into memory that is populated first if nobody has touched it.
+::ssize_t read_once(const read_request& what, std::uint32_t from, std::uint32_t bytes) noexcept {
   if (what.fresh) {
-    if (auto failed = populate({what.into, what.bytes})) return -failed.value();
+    if (auto failed = populate({what.into + from, bytes})) return -failed.value();
   }
   const ::ssize_t got =
-      ::pread(what.fd, what.into, what.bytes, static_cast<::off_t>(what.file_offset));
-  return got < 0 ? -errno : static_cast<int>(got);
+      ::pread(what.fd, what.into + from, bytes, static_cast<::off_t>(what.file_offset + from));
+  return got < 0 ? -errno : got;
+}
+
+// A huge page at a time, so that it is filled while it is still in the cache.
+int carry_out(const read_request& what) noexcept {
+  std::uint32_t done = 0;
+  while (done < what.bytes) {
+    const std::uint32_t bytes = std::min<std::uint32_t>(what.bytes - done, huge_page_bytes);
+    const ::ssize_t got = read_once(what, done, bytes);
+    if (got < 0) return done > 0 ? static_cast<int>(done) : static_cast<int>(got);
+    done += static_cast<std::uint32_t>(got);
+    if (got < static_cast<::ssize_t>(bytes)) break;
+  }
+  return static_cast<int>(done);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ struct limits {
   std::uint32_t slots = 16;
   /// The size of one slot, and so of the largest read: a power of two, 64 KiB to 64 MiB.
   /// `slots * slot_bytes` is all the memory that a loader ever pins.
-  std::uint64_t slot_bytes = std::uint64_t{2} << 20;
+  std::uint64_t slot_bytes = std::uint64_t{4} << 20;
   /// Reads that the drive works on at once, in bytes. More than the drive needs costs latency, and
   /// on some drives throughput. At least one read is always allowed.
   std::uint64_t bytes_in_flight = std::uint64_t{16} << 20;

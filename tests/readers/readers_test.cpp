@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +17,7 @@
 #include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <memory>
@@ -315,6 +317,40 @@ TEST_CASE("pool_reader: memory that cannot be populated is an error of the read"
   // Below what the kernel maps for anybody, so that no other thread is ever given the address.
   what.into = reinterpret_cast<std::byte*>(std::uintptr_t{4096});
   CHECK(answer_to(on, what) == -ENOMEM);
+}
+
+// What lies beyond the first huge page comes in steps of its own.
+TEST_CASE("pool_reader: a read of several huge pages is one answer, and its bytes are in place") {
+  reading on(engine_kind::threads);
+  const temporary_folder folder;
+  constexpr std::uint64_t bytes = 2 * huge_page_bytes + 12'345;
+  write_noise(folder.path() / "noise", bytes);
+  const unique_fd file = open_file(folder.path() / "noise");
+  const auto memory = mapping::make(4 * huge_page_bytes, page_kind::small);
+  REQUIRE(memory.has_value());
+  read_request what;
+  what.fd = file.get();
+  what.bytes = 3 * huge_page_bytes;
+  what.into = memory->data() + 4096;
+  for (const std::uint64_t from : {std::uint64_t{0}, std::uint64_t{huge_page_bytes} - 4097}) {
+    for (const bool fresh : {true, false}) {
+      std::memset(memory->data(), 0, memory->bytes());
+      what.file_offset = from;
+      what.fresh = fresh;
+      CHECK(answer_to(on, what) == static_cast<int>(bytes - from));
+      CHECK(is_noise(memory->span().subspan(4096, bytes - from), from));
+    }
+  }
+
+  // What came before the step that fails counts; who goes on from there meets the reason.
+  std::byte* const last = memory->data() + 3 * huge_page_bytes;
+  REQUIRE(::mprotect(last, huge_page_bytes, PROT_NONE) == 0);
+  what.file_offset = 0;
+  what.bytes = 2 * huge_page_bytes;
+  what.into = last - huge_page_bytes;
+  CHECK(answer_to(on, what) == static_cast<int>(huge_page_bytes));
+  what.into = last;
+  CHECK(answer_to(on, what) == -EFAULT);
 }
 
 TEST_CASE("ring_reader: leaves populating to others") {
