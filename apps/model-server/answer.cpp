@@ -71,7 +71,7 @@ std::variant<load_wish, response> parse_wish(const request& asked) {
   }
   json::parse_options options;
   options.max_depth = json_depth_max;
-  json::error_code failed;
+  boost::system::error_code failed;
   const json::value body = json::parse(asked.body(), failed, {}, options);
   const json::object* fields = failed ? nullptr : body.if_object();
   const json::value* source = fields != nullptr ? fields->if_contains("source") : nullptr;

@@ -53,6 +53,8 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
       ->check(CLI::Range(1, 3600));
   app.add_option("--models-max", out.models_max, "Models at once")->check(CLI::Range(1, 1000));
   app.add_option("--loads-max", out.loads_max, "Loads at once")->check(CLI::Range(1, 64));
+  app.add_option("--load-nice", out.load_nice, "How far loads stand back for requests, as nice(1)")
+      ->check(CLI::Range(0, 19));
   app.add_option("--connections-max", out.connections_max, "Clients at once")
       ->check(CLI::Range(1, 10'000));
   app.add_option("--slots", out.within.slots, "Buffers that reads go through");

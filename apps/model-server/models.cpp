@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <future>
 #include <utility>
 
 namespace ringload::server {
@@ -13,6 +16,17 @@ namespace ringload::server {
 namespace asio = boost::asio;
 
 namespace {
+
+// A thread is born with the niceness of the one that starts it. So the loader is made by a thread
+// that has what the loader's own are to have.
+std::unique_ptr<loader> make_loader(const settings& from) {
+  auto made = std::async(std::launch::async, [&from] {
+    // In Linux a thread's own. It is granted to anybody.
+    (void)::nice(from.load_nice);
+    return std::make_unique<loader>(host(), from.within);
+  });
+  return made.get();
+}
 
 asio::awaitable<void> load_model(loader& with, std::shared_ptr<attempt> into) {
   const std::string source = into->source;
@@ -73,7 +87,7 @@ models::models(asio::any_io_executor executor, const settings& from)
     : executor_(std::move(executor)),
       models_max_(from.models_max),
       loads_max_(from.loads_max),
-      loader_(host(), from.within) {}
+      loader_(make_loader(from)) {}
 
 start_result models::start(const std::string& id, std::string source) {
   if (closing_) return start_result::closing;
@@ -139,7 +153,7 @@ void models::run(const std::shared_ptr<entry>& of, std::string source) {
   ++loads_;
   of->latest = std::make_shared<attempt>(std::move(source));
   asio::co_spawn(
-      executor_, load_model(loader_, of->latest),
+      executor_, load_model(*loader_, of->latest),
       asio::bind_cancellation_slot(of->latest->cancel.slot(),
                                    [this, of](std::exception_ptr failure) { ended(of, failure); }));
 }

@@ -102,7 +102,7 @@ class models {
   bool idle() const noexcept { return loads_ == 0; }
 
   const load_counts& counts() const noexcept { return counts_; }
-  load_stats loader_stats() const { return loader_.stats(); }
+  load_stats loader_stats() const { return loader_->stats(); }
 
  private:
   void run(const std::shared_ptr<entry>& of, std::string source);
@@ -119,7 +119,7 @@ class models {
   bool closing_ = false;
   std::function<void()> when_idle_;
   // Destroyed first: its destructor waits until no load needs anything.
-  loader loader_;
+  const std::unique_ptr<loader> loader_;
 };
 
 }  // namespace ringload::server

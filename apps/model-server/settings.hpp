@@ -29,6 +29,8 @@ struct settings {
   std::size_t models_max = 16;
   std::size_t loads_max = 2;  // At once. A load that takes another's place waits for it to end.
   std::size_t connections_max = 256;
+  // The niceness of the threads that load, 0 to 19: a request gets a processor before they do.
+  int load_nice = 10;
 
   // For a whole request to come, for a piece of an answer to go, and for a tensor to land.
   std::chrono::seconds timeout{15};

@@ -51,10 +51,10 @@ void time_health(client& with, std::vector<double>& us) {
       std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - before).count());
 }
 
-void measure(std::uint64_t bytes, std::size_t requests) {
+void measure(std::uint64_t bytes, std::size_t requests, int load_nice) {
   const temporary_folder in(std::filesystem::current_path());
   write_model(in.path() / "model.safetensors", bytes);
-  server_process server({"--root", in.path().string()});
+  server_process server({"--root", in.path().string(), "--load-nice", std::to_string(load_nice)});
   if (server.port() == 0) throw std::runtime_error("the server does not start");
   client health(server.port());
   client control(server.port());
@@ -91,9 +91,11 @@ int main(int argc, char** argv) {
   app.add_option("--bytes", bytes, "The size of the model");
   app.add_option("--requests", requests, "At least so many of each kind")
       ->check(CLI::PositiveNumber);
+  int load_nice = 10;
+  app.add_option("--load-nice", load_nice, "As model-server's");
   CLI11_PARSE(app, argc, argv);
   try {
-    measure(bytes, requests);
+    measure(bytes, requests, load_nice);
   } catch (const std::exception& failed) {
     fmt::print(stderr, "latency: {}\n", failed.what());
     return 1;

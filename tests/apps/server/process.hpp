@@ -18,6 +18,7 @@ class server_process {
   server_process& operator=(const server_process&) = delete;
   ~server_process();
 
+  pid_t pid() const noexcept { return pid_; }
   std::uint16_t port() const noexcept { return port_; }  // 0: it does not listen.
 
   void signal(int number) const;

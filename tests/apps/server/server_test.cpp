@@ -7,7 +7,9 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
+#include <fstream>
 
 #include "client.hpp"
 #include "process.hpp"
@@ -73,6 +75,15 @@ request post(const std::string& source, const std::string& id) {
                       R"({"source":")" + source + R"(","id":")" + id + "\"}");
 }
 
+// Field 19 of proc(5)'s stat; field 2 is the name, in parentheses.
+int niceness(const fs::path& stat) {
+  std::ifstream file(stat);
+  std::string field;
+  std::getline(file, field, ')');
+  for (int i = 3; i <= 19; ++i) file >> field;
+  return std::stoi(field);
+}
+
 std::string text_in(const boost::json::value& of, const char* field) {
   return of.at(field).as_string().c_str();
 }
@@ -104,6 +115,24 @@ TEST_CASE("server: answers while it loads, and cancels when told") {
   }
   CHECK(with.metric("model_server_loads_total{result=\"cancelled\"}") == "1");
   CHECK(with.metric("model_server_loads_total{result=\"ready\"}") == "0");
+}
+
+TEST_CASE("server: its loads stand back for its requests, as far as they are told") {
+  for (const int more : {0, 7}) {
+    const served with({"--load-nice", std::to_string(more)});
+    const std::string pid = std::to_string(with.server.pid());
+    std::vector<int> loading;
+    for (const auto& thread : fs::directory_iterator("/proc/" + pid + "/task")) {
+      const int nice = niceness(thread.path() / "stat");
+      if (thread.path().filename() == pid) {
+        CHECK(nice == niceness("/proc/self/stat"));
+      } else {
+        loading.push_back(nice);
+      }
+    }
+    CHECK(loading.size() > 1);
+    for (const int nice : loading) CHECK(nice == std::min(19, niceness("/proc/self/stat") + more));
+  }
 }
 
 TEST_CASE("server: serves the old model until the new one is there, and skips the superseded") {
