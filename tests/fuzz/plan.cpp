@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever the extents, the plan brings each wanted byte to its place exactly once, and asks for no
-// more than a slot at a time.
+// Whatever the extents, the plan brings each wanted byte to its place exactly once, converted where
+// it is to be, and asks for no more than a slot at a time.
 
 #include "plan/make_plan.hpp"
 
@@ -19,6 +19,18 @@ using ringload::testing::hold;
 constexpr std::uint64_t tensor_bytes_max = 400'000;
 constexpr std::uint64_t gap_bytes_max = 200'000;
 constexpr std::size_t tensors_max = 200;
+
+constexpr float_type float_types[] = {float_type::f32, float_type::f16, float_type::bf16,
+                                      float_type::f8_e4m3, float_type::f8_e5m2};
+
+// One of the 15 pairs; of those of one type twice, nothing is to be done.
+conversion conversion_of(std::uint64_t number) {
+  return {float_types[number % 5], float_types[number / 5 % 3]};
+}
+
+std::uint64_t landed_bytes(std::uint64_t bytes, conversion as) {
+  return as.needed() ? bytes / as.from_bytes() * as.to_bytes() : bytes;
+}
 
 struct setting {
   std::vector<extent> wanted;
@@ -44,6 +56,14 @@ setting read_setting(ringload::testing::number_source from) {
     const std::uint64_t bytes = kind % 8 == 2 ? 0 : from.take(3) % tensor_bytes_max;
     const auto alignment = static_cast<std::uint32_t>(1U << (kind / 16 % 4));
     s.wanted.push_back({file, alignment, at, bytes});
+    if (kind / 64 == 3) {
+      extent& e = s.wanted.back();
+      e.as = conversion_of(from.take(1));
+      if (e.as.needed()) {
+        e.bytes -= e.bytes % e.as.from_bytes();
+        s.slot_bytes = std::max(s.slot_bytes, 2 * std::uint64_t{block_bytes});
+      }
+    }
     at += bytes;
   }
   return s;
@@ -64,7 +84,9 @@ void check_reads(const plan& made, const setting& s) {
     for (std::uint32_t c = r.copies_begin; c < r.copies_end; ++c) {
       const copy_op& copy = made.copies[c];
       hold(std::uint64_t{copy.slot_offset} + copy.bytes <= r.bytes_needed, "copies use what came");
-      hold(copy.arena_offset + copy.bytes <= made.arena_bytes, "copies stay inside the arena");
+      hold(!copy.as.needed() || copy.bytes % copy.as.from_bytes() == 0, "elements stay whole");
+      hold(copy.arena_offset + landed_bytes(copy.bytes, copy.as) <= made.arena_bytes,
+           "copies stay inside the arena");
     }
   }
 }
@@ -72,9 +94,10 @@ void check_reads(const plan& made, const setting& s) {
 // Bytes of a file that come to lie in the arena, by a straight read or by a copy.
 struct landing {
   std::uint64_t arena_offset;
-  std::uint64_t bytes;
+  std::uint64_t bytes;  // In the arena.
   std::uint64_t file_offset;
   std::uint32_t file;
+  conversion as = {};
 };
 
 std::vector<landing> writes_of(const plan& made) {
@@ -83,24 +106,34 @@ std::vector<landing> writes_of(const plan& made) {
     if (r.straight()) all.push_back({r.arena_offset, r.bytes, r.file_offset, r.file});
     for (std::uint32_t c = r.copies_begin; c < r.copies_end; ++c) {
       const copy_op& copy = made.copies[c];
-      all.push_back({copy.arena_offset, copy.bytes, r.file_offset + copy.slot_offset, r.file});
+      all.push_back({copy.arena_offset, landed_bytes(copy.bytes, copy.as),
+                     r.file_offset + copy.slot_offset, r.file, copy.as});
     }
   }
   return all;
 }
 
 void check_tensor(const extent& wanted, const placement& at, const std::vector<landing>& writes) {
+  const std::uint64_t bytes = landed_bytes(wanted.bytes, wanted.as);
   std::uint64_t arrived = 0;
   for (const landing& w : writes) {
     const std::uint64_t begin = std::max(w.arena_offset, at.arena_offset);
-    const std::uint64_t end = std::min(w.arena_offset + w.bytes, at.arena_offset + wanted.bytes);
+    const std::uint64_t end = std::min(w.arena_offset + w.bytes, at.arena_offset + bytes);
     if (begin >= end) continue;
-    hold(w.file == wanted.file &&
-             w.file_offset + (begin - w.arena_offset) == wanted.offset + (begin - at.arena_offset),
+    hold(w.as.needed() == wanted.as.needed(), "what lands is converted if it is to be");
+    // How far into the landing, and into the tensor, counted in bytes of the file.
+    std::uint64_t skipped = begin - w.arena_offset;
+    std::uint64_t before = begin - at.arena_offset;
+    if (wanted.as.needed()) {
+      hold(w.as == wanted.as, "and in the way it is to be");
+      hold(skipped == 0 && before % wanted.as.to_bytes() == 0, "element by element");
+      before = before / wanted.as.to_bytes() * wanted.as.from_bytes();
+    }
+    hold(w.file == wanted.file && w.file_offset + skipped == wanted.offset + before,
          "what lands in a tensor's place is the tensor's");
     arrived += end - begin;
   }
-  hold(arrived == wanted.bytes, "each byte of a tensor lands once");
+  hold(arrived == bytes, "each byte of a tensor lands once");
 }
 
 }  // namespace
