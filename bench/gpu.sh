@@ -35,7 +35,7 @@ if [ -z "$build" ]; then
   build=build/cuda
   cmake --preset cuda -DRINGLOAD_BENCH=ON -DCMAKE_CUDA_ARCHITECTURES=native >/dev/null &&
     cmake --build --preset cuda --target ringload_cli test_cuda_runtime test_cuda_loads \
-      test_cuda_conversions bench_gpu bench_load || exit 1
+      test_cuda_conversions bench_gpu bench_load ringload_adopted || exit 1
 fi
 folder=${folder:-$build}
 work=$(mktemp -d "$folder/gpu.XXXXXX") || exit 1
@@ -145,6 +145,10 @@ everything() {
   step 60 'small checkpoint' make_checkpoint "$work/small.safetensors" --bytes 64M
   step 60 'sums, small' same_sums "$work/small.safetensors"
   step 60 'sums, small, converted' same_conversions "$work/small.safetensors"
+
+  step 60 'adopted by PyTorch' python3 bench/gpu/adopt.py \
+    "$(find "$build" -name libringload_adopted.so)" "$work/small.safetensors" 0
+  tail -n 1 "$work/output"
 
   # The same bytes in 100,000 tensors and in one.
   step 60 'many tensors' make_checkpoint "$memory/many.safetensors" --bytes 1G --tensors 100000
