@@ -66,8 +66,8 @@ class RINGLOAD_EXPORT loader {
  public:
   /// Starts the engine thread and takes `within.slots * within.slot_bytes` of memory, pinned for
   /// `target`. Where io_uring is refused the loader reads with threads, and `stats()` says why. Its
-  /// threads have the scheduling of the one that calls this, its niceness too: where requests are to
-  /// go first, call it in a thread that has lowered its own.
+  /// threads have the scheduling of the one that calls this, its niceness too: where requests are
+  /// to go first, call it in a thread that has lowered its own.
   /// Throws `ringload::error`.
   explicit loader(ringload::device target = host(), const limits& within = {});
 

@@ -96,6 +96,17 @@ TEST_CASE("layout: shape and offsets must agree to the byte") {
   CHECK(code_of({{"a", dtype::i32, {0, 2}, 0, 4}}, 4) == errc::wrong_tensor_bytes);
 }
 
+TEST_CASE("layout: an error shows a shape, of a long one its beginning") {
+  const auto cause_of = [](const std::vector<std::uint64_t>& shape) {
+    return laid_out({{"a", dtype::u8, shape, 0, 2}}, 2).error().cause;
+  };
+  CHECK(cause_of({1, 2, 3}).find("U8 [1, 2, 3]") != std::string::npos);
+  CHECK(cause_of({1, 1, 1, 1, 1, 1, 1, 9}).find("U8 [1, 1, 1, 1, 1, 1, 1, 9]") !=
+        std::string::npos);
+  CHECK(cause_of({1, 1, 1, 1, 1, 1, 1, 1, 9}).find("U8 [1, 1, 1, 1, 1, 1, 1, 1, ...]") !=
+        std::string::npos);
+}
+
 TEST_CASE("layout: sub-byte tensors end on a byte as a whole, not in each row") {
   CHECK_FALSE(code_of({{"a", dtype::f4, {2, 3}, 0, 3}}, 3));
   CHECK_FALSE(code_of({{"a", dtype::f6_e2m3, {4}, 0, 3}}, 3));

@@ -164,6 +164,8 @@ TEST_CASE("source: what cannot be loaded is refused and never waited for") {
   const temporary_folder at;
   REQUIRE(::mkfifo((at.path() / "fifo").c_str(), 0600) == 0);
   CHECK(fault_of(opened(at.path() / "fifo")).code == errc::not_a_regular_file);
+  REQUIRE(::mknod((at.path() / "socket").c_str(), S_IFSOCK | 0600, 0) == 0);
+  CHECK(fault_of(opened(at.path() / "socket")).code == errc::not_a_regular_file);
   CHECK(fault_of(opened("/dev/null")).code == errc::not_a_regular_file);
   CHECK(fault_of(opened(at.path())).code == errc::not_a_checkpoint);
   fs::create_directory(at.path() / "model.safetensors");

@@ -95,6 +95,10 @@ TEST_CASE("untrusted paths: a shard that is no regular file is refused at once")
   REQUIRE(::mkfifo((fifo.folder / "s.safetensors").c_str(), 0600) == 0);
   CHECK(code_of(fifo.folder) == errc::not_a_regular_file);
 
+  const model socket("s.safetensors");
+  REQUIRE(::mknod((socket.folder / "s.safetensors").c_str(), S_IFSOCK | 0600, 0) == 0);
+  CHECK(code_of(socket.folder) == errc::not_a_regular_file);
+
   const model folder("s.safetensors");
   fs::create_directory(folder.folder / "s.safetensors");
   CHECK(code_of(folder.folder) == errc::not_a_regular_file);
