@@ -74,7 +74,8 @@ class backend {
 
   // Pins the slots. From here on `done` may be called by whatever runs in `loop`.
   virtual result<void> attach(boost::asio::io_context& loop, std::span<std::byte> slots) = 0;
-  virtual void start(copy_operation& op) = 0;
+  // Says in `done` what goes wrong: the coroutine that waits would be lost with an exception.
+  virtual void start(copy_operation& op) noexcept = 0;
   virtual void detach() noexcept = 0;
 };
 

@@ -80,7 +80,7 @@ class host_backend final : public backend {
     return {};
   }
 
-  void start(copy_operation& op) override {
+  void start(copy_operation& op) noexcept override {
     // A load that is converted comes all this way, and a thread brings a few GB a second.
     if (op.converts()) {
       surely([&] {

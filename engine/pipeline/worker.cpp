@@ -177,8 +177,7 @@ struct start_copy {
       mine.reset();
       std::move(resume)(copied{failed});
     };
-    target->start(*op);  // If this throws, nothing has begun.
-    (void)op.release();
+    target->start(*op.release());
   }
 };
 

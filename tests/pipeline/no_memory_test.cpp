@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Memory for a few bytes is missing, at each point of a small load in turn: the load ends, with the
-// right bytes or with an error, and nothing stays taken. An executable of its own, because it
+// right bytes or with an error, and nothing stays taken. An executable of its own: failing_new
 // replaces operator new.
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 
-#include <atomic>
 #include <boost/asio/use_future.hpp>
-#include <cstdlib>
-#include <filesystem>
 #include <new>
 #include <ringload/ringload.hpp>
 
 #include "support/counted_device.hpp"
+#include "support/failing_new.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/small_limits.hpp"
 #include "support/waiting.hpp"
@@ -24,37 +22,6 @@ using namespace ringload;
 using namespace ringload::testing;
 
 namespace {
-
-// Only threads of the library lack memory: a test that does would say nothing of it.
-thread_local bool is_ours = true;
-std::atomic<std::int64_t> until_failure = -1;  // Below 0: none is to come.
-std::atomic<bool> has_failed = false;
-
-bool fails_now() {
-  if (!is_ours || until_failure.load() < 0) return false;
-  if (until_failure.fetch_sub(1) != 0) return false;
-  has_failed = true;
-  return true;
-}
-
-struct failing_at {
-  explicit failing_at(std::int64_t n) {
-    is_ours = false;
-    has_failed = false;
-    until_failure = n;
-  }
-  failing_at(const failing_at&) = delete;
-  failing_at& operator=(const failing_at&) = delete;
-  ~failing_at() { until_failure = -1; }
-};
-
-std::size_t open_descriptors() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator("/proc/self/fd")) {
-    ++count;
-  }
-  return count;
-}
 
 manifest crc_manifest(const made_file& file) {
   manifest m;
@@ -72,33 +39,9 @@ manifest crc_manifest(const made_file& file) {
   return m;
 }
 
-// Ends when no allocation is left to fail.
-template <class Work>
-std::int64_t for_every_allocation(const Work& work) {
-  std::int64_t n = 0;
-  for (bool more = true; more; ++n) {
-    REQUIRE(n < 100'000);
-    CAPTURE(n);
-    const failing_at now(n);
-    work();
-    more = has_failed;
-  }
-  return n;
-}
-
 }  // namespace
 
-// Not inlined: g++ would see malloc meet delete.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  if (fails_now()) throw std::bad_alloc();
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-
 TEST_CASE("no memory: at each allocation of a load in turn, it ends and keeps nothing") {
-  is_ours = false;
   const made_file file({{"a", 999}, f32("b", 20'000), {"none", 0}, {"c", 150'000}}, 3);
   const manifest listed = crc_manifest(file);
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
@@ -149,7 +92,6 @@ TEST_CASE("no memory: at each allocation of a loader's start in turn, it starts 
 }
 
 TEST_CASE("no descriptors: at each number of them, a loader starts and loads, or says why not") {
-  is_ours = false;
   const made_file file({{"a", 999}, f32("b", 20'000)});
   const auto descriptors = static_cast<::rlim_t>(open_descriptors());
   ::rlimit before = {};

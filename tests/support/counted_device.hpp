@@ -38,7 +38,7 @@ class counted_backend final : public backend {
   result<void> attach(boost::asio::io_context& loop, std::span<std::byte> slots) override {
     return real_->attach(loop, slots);
   }
-  void start(copy_operation& op) override { real_->start(op); }
+  void start(copy_operation& op) noexcept override { real_->start(op); }
   void detach() noexcept override { real_->detach(); }
 
  private:

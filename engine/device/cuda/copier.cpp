@@ -110,7 +110,16 @@ boost::system::error_code copier::open() {
   return {};
 }
 
-void copier::start(copy_operation& op) {
+void copier::start(copy_operation& op) noexcept {
+  try {
+    begin(op);
+  } catch (const std::bad_alloc&) {
+    answer_later(op, errc::memory_exceeded);
+  }
+}
+
+// Throws std::bad_alloc, and has launched nothing then.
+void copier::begin(copy_operation& op) {
   if (lost_) {
     answer_later(op, lost_);
     return;
@@ -118,13 +127,18 @@ void copier::start(copy_operation& op) {
   keep_watch();
   const std::size_t kind = op.converts() ? lanes_of_a_kind : 0;
   lane& on = lanes_[kind + next_lane_++ % lanes_of_a_kind];
-  on.running.push_back({&op, nullptr, {}});
-  under_way& mine = on.running.back();
-  if (auto failed = take_event(mine.ended)) {
-    on.running.pop_back();
+  cudaEvent_t ended = nullptr;
+  if (auto failed = take_event(ended)) {
     answer_later(op, failed);
     return;
   }
+  try {
+    on.running.push_back({&op, ended, {}});
+  } catch (const std::bad_alloc&) {
+    free_events_.push_back(ended);
+    throw;
+  }
+  under_way& mine = on.running.back();
 
   // What was launched before a failure still reads the slot, so the event is recorded either way,
   // and the failure told when it has come.
@@ -143,7 +157,7 @@ void copier::start(copy_operation& op) {
 boost::system::error_code copier::take_event(cudaEvent_t& event) {
   if (free_events_.empty()) {
     // Room for every event there is, this one too: giving one back then never allocates.
-    std::size_t count = 0;
+    std::size_t count = 1;
     for (const lane& each : lanes_) count += each.running.size();
     free_events_.reserve(count);
     return code_of(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
@@ -282,7 +296,7 @@ void copier::answer_later(copy_operation& op, boost::system::error_code failed) 
 void copier::keep_watch() {
   if (clock_runs_) return;
   clock_.expires_after(look_every);
-  clock_.async_wait([this](boost::system::error_code stopped) {
+  const auto rings = [this](boost::system::error_code stopped) {
     if (stopped) return;
     clock_runs_ = false;
     bool quiet = true;
@@ -290,7 +304,9 @@ void copier::keep_watch() {
     if (quiet) return;
     keep_watch();
     look();
-  });
+  };
+  // Without it a copy whose notice does not come would never end.
+  surely([&] { clock_.async_wait(rings); });
   clock_runs_ = true;
 }
 

@@ -66,7 +66,7 @@ class copier {
   // Makes the streams, in the current device.
   boost::system::error_code open();
 
-  void start(copy_operation& op);
+  void start(copy_operation& op) noexcept;
 
  private:
   struct under_way {
@@ -84,6 +84,7 @@ class copier {
 
   friend class bell;
 
+  void begin(copy_operation& op);
   boost::system::error_code take_event(cudaEvent_t& event);
   boost::system::error_code launch(const copy_operation& op, cudaStream_t on);
   boost::system::error_code launch_copies(const copy_operation& op, cudaStream_t on);

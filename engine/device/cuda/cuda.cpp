@@ -116,7 +116,7 @@ class cuda_backend final : public backend {
     return {};
   }
 
-  void start(copy_operation& op) override { copies_->start(op); }
+  void start(copy_operation& op) noexcept override { copies_->start(op); }
 
   void detach() noexcept override {
     copies_.reset();

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/convert.hpp"
+#include "support/certain_memory.hpp"
 #include "support/fake_cudart/fake_cudart.hpp"
 
 namespace ringload::testing::fake_cudart {
@@ -102,6 +103,7 @@ std::size_t device_side::allocated(int device) const {
 }
 
 void device_side::run() {
+  const certain_memory for_the_stand_in;
   std::unique_lock lock(mutex);
   while (!stopping_) {
     if (held || broken != cudaSuccess || !choose()) {
@@ -137,7 +139,9 @@ void device_side::carry_out(std::unique_lock<std::mutex>& lock, stream_state& in
   } else if (what.call) {
     in.busy = true;
     lock.unlock();
+    const int depth = std::exchange(certain_memory_depth, 0);
     what.call(what.with);
+    certain_memory_depth = depth;
     lock.lock();
     in.busy = false;
   }

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 
+#include "support/certain_memory.hpp"
 #include "support/fake_cudart/device.hpp"
 
 struct CUstream_st {
@@ -62,6 +63,7 @@ class call {
   // Whether it is a stream that this thread may use now.
   bool may_use(CUstream_st* stream) const;
 
+  const certain_memory for_the_stand_in;
   std::unique_lock<std::mutex> lock;
 
  private:

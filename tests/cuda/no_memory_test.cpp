@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Memory for a few bytes is missing, at each point of a small load into a device in turn: the load
+// ends, with the right bytes or with an error, and nothing stays taken, on the device neither. An
+// executable of its own: failing_new replaces operator new. On the stand-in only.
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/use_future.hpp>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "cuda/on_device.hpp"
+#include "support/converted.hpp"
+#include "support/failing_new.hpp"
+#include "support/fake_cudart/fake_cudart.hpp"
+#include "support/small_limits.hpp"
+#include "support/waiting.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+using boost::asio::use_future;
+
+namespace {
+
+std::string misuse() {
+  std::string text;
+  for (const std::string& each : fake_cudart::misuse()) text += each + "; ";
+  return text;
+}
+
+// Small pieces for a batch, large ones, and what can be converted.
+std::vector<made_tensor> tensors() {
+  std::vector<made_tensor> all = equal_tensors(40, 1000);
+  all.push_back({"large", 200'000});
+  all.push_back(f32("converted", 20'000));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("cuda, no memory: at each allocation of a load in turn, it ends and keeps nothing") {
+  const made_file file(tensors());
+  for (const bool converts : {false, true}) {
+    fake_cudart::reset();
+    const load_options how = converts ? converting_to(dtype::bf16) : load_options();
+    auto with = std::make_unique<loader>(cuda_device(1), small_limits(2));
+    CHECK(first_difference_on_device(get(with->load_async(file.name(), use_future))) == "");
+    const std::size_t descriptors = open_descriptors();
+    std::int64_t right = 0;
+    const std::int64_t points = for_every_allocation([&] {
+      try {
+        const model loaded = get(with->load_async(file.name(), how, use_future));
+        until_failure = -1;
+        if (!converts) CHECK(first_difference_on_device(loaded) == "");
+        ++right;
+      } catch (const error& e) {
+        CHECK(e.code() == errc::memory_exceeded);
+      } catch (const std::bad_alloc&) {
+        // There was no memory for a sentence either.
+      } catch (const std::future_error&) {
+        // There was none for the answer itself.
+      }
+    });
+    MESSAGE(points << " points, " << right << " of them without consequence");
+    CHECK(points > 10);
+    // The loader is as good as new.
+    CHECK(first_difference_on_device(get(with->load_async(file.name(), use_future))) == "");
+    CHECK(open_descriptors() == descriptors);
+    with.reset();
+    CHECK(fake_cudart::left_over() == "");
+    CHECK(misuse() == "");
+  }
+}
+
+TEST_CASE("cuda, no memory: at each allocation of a loader's start, it starts or says why not") {
+  const made_file file(tensors());
+  fake_cudart::reset();
+  const std::size_t descriptors = open_descriptors();
+  for_every_allocation([&] {
+    try {
+      loader with(cuda_device(1), small_limits(2));
+      until_failure = -1;
+      CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
+    } catch (const error&) {
+    } catch (const std::bad_alloc&) {
+    }
+    CHECK(fake_cudart::left_over() == "");
+  });
+  CHECK(open_descriptors() == descriptors);
+  CHECK(misuse() == "");
+}

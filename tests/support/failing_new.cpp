@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/failing_new.hpp"
+
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+bool fails_now() noexcept {
+  using namespace ringload::testing;
+  if (certain_memory_depth > 0 || until_failure.load() < 0) return false;
+  if (until_failure.fetch_sub(1) != 0) return false;
+  has_failed = true;
+  return true;
+}
+
+}  // namespace
+
+// Not inlined: g++ would see malloc meet delete.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  if (fails_now()) throw std::bad_alloc();
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Memory for a few bytes that is missing at one certain allocation of the library's threads. With
+// failing_new.cpp, which replaces operator new, so that it is for executables of their own.
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+
+#include "support/certain_memory.hpp"
+
+namespace ringload::testing {
+
+inline std::atomic<std::int64_t> until_failure = -1;  // Below 0: none is to come.
+inline std::atomic<bool> has_failed = false;
+
+// Of the allocations to come, the one with this number fails, counted from 0. Those of this thread
+// are not counted: a test that lacks memory would say nothing of the library.
+class failing_at {
+ public:
+  explicit failing_at(std::int64_t n) {
+    has_failed = false;
+    until_failure = n;
+  }
+  failing_at(const failing_at&) = delete;
+  failing_at& operator=(const failing_at&) = delete;
+  ~failing_at() { until_failure = -1; }
+
+ private:
+  const certain_memory for_the_test_;
+};
+
+// Ends when no allocation is left to fail. How many there were, and one more.
+template <class Work>
+std::int64_t for_every_allocation(const Work& work) {
+  std::int64_t n = 0;
+  for (bool more = true; more; ++n) {
+    REQUIRE(n < 100'000);
+    CAPTURE(n);
+    const failing_at now(n);
+    work();
+    more = has_failed;
+  }
+  return n;
+}
+
+inline std::size_t open_descriptors() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator("/proc/self/fd")) {
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace ringload::testing
