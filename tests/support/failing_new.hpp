@@ -10,6 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <future>
+#include <new>
+#include <ringload/error.hpp>
 
 #include "support/certain_memory.hpp"
 
@@ -46,6 +49,23 @@ std::int64_t for_every_allocation(const Work& work) {
     more = has_failed;
   }
   return n;
+}
+
+// Whether a load that may lack memory succeeds. If it does not, it has to say why as far as there
+// is memory for that.
+template <class Load>
+bool succeeds_or_lacks_memory(const Load& load) {
+  try {
+    load();
+    return true;
+  } catch (const error& e) {
+    CHECK(e.code() == errc::memory_exceeded);
+  } catch (const std::bad_alloc&) {
+    // There was no memory for a sentence either.
+  } catch (const std::future_error&) {
+    // There was none for the answer itself: the handler is destroyed, as Asio does with its own.
+  }
+  return false;
 }
 
 inline std::size_t open_descriptors() {
