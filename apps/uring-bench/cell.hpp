@@ -51,6 +51,8 @@ struct cell {
   bool iopoll = false;
 
   double seconds = 5;
+  /// Reading before the clock starts, which then does so with all reads under way.
+  double ramp_seconds = 0;
   /// Ends earlier after so many bytes; 0: no bound.
   std::uint64_t bytes_max = 0;
   std::uint64_t seed = 0;

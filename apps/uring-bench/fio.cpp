@@ -23,6 +23,13 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr double ramp_seconds = 0.25;
+
+// What was cold is so for one pass.
+bool one_pass(const cell& what) {
+  return what.by == route::buffered && what.state == cache_state::cold;
+}
+
 struct child_output {
   std::string out;
   std::string err;
@@ -92,6 +99,11 @@ std::string fio_version() {
   return said.status == 0 ? first_line(said.out) : "";
 }
 
+cell comparable(cell what) {
+  if (!one_pass(what) && what.bytes_max == 0) what.ramp_seconds = ramp_seconds;
+  return what;
+}
+
 std::vector<std::string> fio_arguments(const target& of, const cell& what) {
   if (what.into != destination::slots) {
     throw tool::usage_error("--with-fio: fio reads into slots, so compare with --into slots");
@@ -135,10 +147,11 @@ std::vector<std::string> fio_arguments(const target& of, const cell& what) {
   if (what.bytes_max > 0) arguments.push_back(fmt::format("--io_size={}", what.bytes_max));
   arguments.push_back(
       fmt::format("--runtime={}ms", static_cast<std::uint64_t>(what.seconds * 1e3)));
-  const bool one_pass = what.by == route::buffered && what.state == cache_state::cold;
-  if (!one_pass) arguments.emplace_back("--time_based");
-  // Its buffers are present only once it has read into each, and ours from the beginning.
-  if (!one_pass && what.bytes_max == 0) arguments.emplace_back("--ramp_time=250ms");
+  if (!one_pass(what)) arguments.emplace_back("--time_based");
+  if (what.ramp_seconds > 0) {
+    arguments.push_back(
+        fmt::format("--ramp_time={}ms", static_cast<std::uint64_t>(what.ramp_seconds * 1e3)));
+  }
   return arguments;
 }
 

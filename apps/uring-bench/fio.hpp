@@ -15,6 +15,10 @@ namespace ringload::bench {
 /// "fio-3.33"; empty where there is none.
 std::string fio_version();
 
+/// The cell as both are measured. fio's buffers are present only once it has read into each, so the
+/// clock starts later, for both, and with all reads under way.
+cell comparable(cell what);
+
 /// Its arguments for the cell, the program's name first. Throws `usage_error` where fio has no such
 /// cell.
 std::vector<std::string> fio_arguments(const target& of, const cell& what);

@@ -196,9 +196,11 @@ class one_ring {
     slot& s = slots_[one.slot];
     const bool again = one.res == -EINTR || one.res == -EAGAIN;
     if (one.res > 0 && s.arrived + static_cast<std::uint64_t>(one.res) >= s.what.bytes) {
-      found_.latency.add(nanoseconds_between(s.begin, now));
-      found_.bytes += s.what.bytes;
-      ++found_.reads;
+      if (now >= on_.blocks.counted_from()) {
+        found_.latency.add(nanoseconds_between(s.begin, now));
+        found_.bytes += s.what.bytes;
+        ++found_.reads;
+      }
       free_.push_back(one.slot);
       return;
     }

@@ -192,12 +192,18 @@ measurement run(const target& of, const cell& what, room& memory) {
   team readers(on, what.with == method::ring ? what.threads : what.depth);
   readers.rethrow();
 
-  const cpu_times cpu_before = cpu_now();
-  const auto drive_before = drive_now(of.drive());
-  const clock::time_point begin = clock::now();
+  cpu_times cpu_before = cpu_now();
+  auto drive_before = drive_now(of.drive());
+  clock::time_point begin = clock::now();
   if (what.into == destination::fresh) take();
   blocks.begin(begin);
   readers.start();
+  if (what.ramp_seconds > 0) {
+    std::this_thread::sleep_until(blocks.counted_from());
+    cpu_before = cpu_now();
+    drive_before = drive_now(of.drive());
+    begin = blocks.counted_from();
+  }
   readers.join();
   m.seconds = std::chrono::duration<double>(clock::now() - begin).count();
   const auto drive_after = drive_now(of.drive());

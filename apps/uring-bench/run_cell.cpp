@@ -15,15 +15,18 @@ void run_cell(const run_request& request, tool::output& out) {
   check(request.what);
   tool::watch_for_interrupts();
   const target of(request.path, request.what.by);
+  const cell what = request.with_fio ? comparable(request.what) : request.what;
   if (request.with_fio) {
-    static_cast<void>(fio_arguments(of, request.what));
+    static_cast<void>(fio_arguments(of, what));
     if (fio_version().empty()) fail("--with-fio", "there is no fio here");
   }
   room memory;
   compared found;
   for (std::uint32_t i = 0; i < request.runs; ++i) {
-    found.ours.add(run(of, request.what, memory));
-    if (request.with_fio) found.fio.add(run_fio(of, request.what));
+    const bool fio_first = i % 2 == 1;
+    if (request.with_fio && fio_first) found.fio.add(run_fio(of, what));
+    found.ours.add(run(of, what, memory));
+    if (request.with_fio && !fio_first) found.fio.add(run_fio(of, what));
   }
   if (request.json) {
     std::string text;

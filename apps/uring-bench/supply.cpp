@@ -74,13 +74,17 @@ supply::supply(std::vector<std::uint64_t> file_bytes, const cell& what, std::uin
       first_block_(first_blocks(file_bytes_, what.block_bytes)),
       block_bytes_(what.block_bytes),
       random_(what.order == pattern::random),
+      ramp_(static_cast<std::int64_t>(what.ramp_seconds * 1e9)),
       lasting_(static_cast<std::int64_t>(what.seconds * 1e9)),
       wanted_(blocks_for(what.bytes_max, sum(file_bytes_), first_block_.back(), block_bytes_)),
       in_a_pass_(std::min(first_block_.back(), wanted_)),
       blocks_max_(passes_max > 0 ? std::min(wanted_, in_a_pass_ * passes_max) : wanted_),
       order_(first_block_.back(), what.seed) {}
 
-void supply::begin(clock::time_point now) { end_ = now + lasting_; }
+void supply::begin(clock::time_point now) {
+  counted_from_ = now + ramp_;
+  end_ = counted_from_ + lasting_;
+}
 
 bool supply::next(clock::time_point now, block& out) noexcept {
   if (stopped_.load(std::memory_order_relaxed)) return false;

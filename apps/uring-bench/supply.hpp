@@ -42,8 +42,11 @@ class supply {
   /// Of a pass: of all files, or as many as `bytes_max` allows.
   std::uint64_t blocks() const noexcept { return in_a_pass_; }
 
-  /// The time runs from here. Before the first next(), by one thread.
+  /// From here the ramp runs, and then the time. Before the first next(), by one thread.
   void begin(clock::time_point now);
+
+  /// What arrives before is not counted. After begin().
+  clock::time_point counted_from() const noexcept { return counted_from_; }
 
   /// Any thread. False: there is nothing more to read.
   bool next(clock::time_point now, block& out) noexcept;
@@ -56,11 +59,13 @@ class supply {
   std::vector<std::uint64_t> first_block_;  // Of each file, and one more at the end.
   const std::uint64_t block_bytes_;
   const bool random_;
+  const std::chrono::nanoseconds ramp_;
   const std::chrono::nanoseconds lasting_;
   const std::uint64_t wanted_;  // Blocks that hold bytes_max.
   const std::uint64_t in_a_pass_;
   const std::uint64_t blocks_max_;
   const shuffled order_;
+  clock::time_point counted_from_;
   clock::time_point end_;
   std::atomic<std::uint64_t> next_ = 0;
   std::atomic<bool> stopped_ = false;

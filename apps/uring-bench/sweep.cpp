@@ -43,7 +43,7 @@ void show(std::size_t done, std::size_t all) {
   static_cast<void>(!::write(STDERR_FILENO, text.data(), text.size()));
 }
 
-void measure(const target& of, swept& all, swept_cell& one, room& memory, bool with_fio) {
+void measure(const target& of, swept& all, swept_cell& one, room& memory) {
   for (int i = 1;; ++i) {
     measurement m = run(of, one.what, memory);
     const bool disturbed = m.foreign_processors > foreign_processors_max;
@@ -55,7 +55,6 @@ void measure(const target& of, swept& all, swept_cell& one, room& memory, bool w
     one.found.ours.add(std::move(m));
     break;
   }
-  if (with_fio) one.found.fio.add(run_fio(of, one.what));
 }
 
 void write_page(const std::string& file, const std::string& page) {
@@ -99,7 +98,8 @@ void sweep(const sweep_request& asked, tool::output& out) {
     request.pages = {page_kind::small, page_kind::transparent};
     if (enough_huge_pages(request)) request.pages.push_back(page_kind::hugetlb);
   }
-  const std::vector<cell> cells = cells_of(request);
+  std::vector<cell> cells = cells_of(request);
+  if (request.with_fio) std::transform(cells.begin(), cells.end(), cells.begin(), comparable);
   if (cells.empty()) throw tool::usage_error("an empty list leaves nothing to measure");
   for (const cell& one : cells) check(one);
   tool::watch_for_interrupts();
@@ -120,7 +120,11 @@ void sweep(const sweep_request& asked, tool::output& out) {
     std::shuffle(order.begin(), order.end(), random);
     for (const std::size_t one : order) {
       show(done++, cells.size() * request.runs);
-      measure(of, all, all.cells[one], memory, request.with_fio);
+      swept_cell& now = all.cells[one];
+      const bool fio_first = i % 2 == 1;
+      if (request.with_fio && fio_first) now.found.fio.add(run_fio(of, now.what));
+      measure(of, all, now, memory);
+      if (request.with_fio && !fio_first) now.found.fio.add(run_fio(of, now.what));
     }
   }
   show(done, done);

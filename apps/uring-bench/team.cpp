@@ -43,9 +43,11 @@ class calling_member : public team_member {
     while (tool::interrupt_signal() == 0 && on_.blocks.next(begin, one)) {
       fill(one, on_.place(one, index_));
       const clock::time_point end = clock::now();
-      found.latency.add(nanoseconds_between(begin, end));
-      found.bytes += one.bytes;
-      ++found.reads;
+      if (end >= on_.blocks.counted_from()) {
+        found.latency.add(nanoseconds_between(begin, end));
+        found.bytes += one.bytes;
+        ++found.reads;
+      }
       begin = end;
     }
   }

@@ -43,11 +43,25 @@ TEST_CASE("a cell in fio's words: the same block, depth, route and order, and ne
   CHECK(has(arguments, "--ioengine=io_uring"));
   CHECK(has(arguments, "--fixedbufs"));
   CHECK(has(arguments, "--time_based"));
-  CHECK(has(arguments, "--ramp_time=250ms"));
-  what.bytes_max = 1 << 30;  // Of which none would be left to count.
-  CHECK_FALSE(has(fio_arguments(of, what), "--ramp_time=250ms"));
+  CHECK_FALSE(has(arguments, "--ramp_time=250ms"));
   CHECK(std::any_of(arguments.begin(), arguments.end(),
                     [](const std::string& one) { return one.ends_with("a\\:b"); }));
+}
+
+TEST_CASE("both start their clocks when all reads are under way, unless little is to be read") {
+  const sample file;
+  const target of(file.path, route::buffered);
+  const cell what;
+  CHECK(comparable(what).ramp_seconds == 0.25);
+  CHECK(has(fio_arguments(of, comparable(what)), "--ramp_time=250ms"));
+  cell bounded;
+  bounded.bytes_max = 1 << 30;  // Of which none would be left to count.
+  CHECK(comparable(bounded).ramp_seconds == 0);
+  cell once;
+  once.by = route::buffered;
+  CHECK(comparable(once).ramp_seconds == 0);
+  once.state = cache_state::warm;
+  CHECK(comparable(once).ramp_seconds == 0.25);
 }
 
 TEST_CASE("threads are fio's jobs, each with one read") {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 #include <vector>
 
@@ -26,6 +27,20 @@ cell of_blocks(std::uint64_t bytes) {
 }
 
 }  // namespace
+
+TEST_CASE("a ramp runs before the time, and is told from it") {
+  cell what = of_blocks(4096);
+  what.seconds = 2;
+  what.ramp_seconds = 3;
+  supply from({1 << 20}, what, 0);
+  const auto begin = clock_type::now();
+  from.begin(begin);
+  CHECK(from.counted_from() == begin + std::chrono::seconds(3));
+  block one;
+  CHECK(from.next(begin, one));
+  CHECK(from.next(begin + std::chrono::milliseconds(4999), one));
+  CHECK_FALSE(from.next(begin + std::chrono::seconds(5), one));
+}
 
 TEST_CASE("one pass reads each file's blocks in order, the last one shorter") {
   supply from({10'000, 4096, 1}, of_blocks(4096), 1);
