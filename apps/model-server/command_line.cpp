@@ -60,7 +60,8 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
   app.add_option("--slots", out.within.slots, "Buffers that reads go through");
   app.add_option("--slot-bytes", out.within.slot_bytes, "The size of each")
       ->transform(CLI::AsSizeValue(false));
-  app.add_option("--bytes-in-flight", out.within.bytes_in_flight, "What the drive has at once")
+  app.add_option("--bytes-in-flight", out.within.bytes_in_flight,
+                 "What the drive has at once, 0: found")
       ->transform(CLI::AsSizeValue(false));
   const std::map<std::string, read_engine> engines = {{"auto", read_engine::automatic},
                                                       {"ring", read_engine::ring},

@@ -128,6 +128,8 @@ std::string metrics_text(const models& of, const counters& counted) {
   head("ringload_engine", "gauge", "1 for the engine that reads.");
   fmt::format_to(to, "ringload_engine{{engine=\"{}\"}} 1\n",
                  loader.engine == read_engine::ring ? "ring" : "threads");
+  head("ringload_bytes_in_flight", "gauge", "What the drive is given at once.");
+  fmt::format_to(to, "ringload_bytes_in_flight {}\n", loader.bytes_in_flight);
   head("ringload_longest_submit_seconds", "gauge", "The longest submission to the ring.");
   fmt::format_to(to, "ringload_longest_submit_seconds {:.9f}\n", loader.longest_submit_seconds);
   return out;

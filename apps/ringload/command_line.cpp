@@ -55,9 +55,9 @@ void add_limits(CLI::App& to, limits& within) {
   add_number(to, "--slots", within.slots, most,
              "Pinned buffers, each with one read at a time: 1 to 1024. Default: 16");
   add_size(to, "--slot-bytes", within.slot_bytes,
-           "Size of each, a power of two from 64K to 64M. Default: 2M");
+           "Size of each, a power of two from 64K to 64M. Default: 4M");
   add_size(to, "--bytes-in-flight", within.bytes_in_flight,
-           "Bytes that the drive works on at once. Default: 16M");
+           "Bytes that the drive works on at once. Default: 0, found while\nit works");
   add_number(to, "--copy-threads", within.copy_threads, most,
              "Threads that copy out of the page cache: 1 to 64. Default: 3");
   add_number(to, "--reader-threads", within.reader_threads, most,

@@ -87,6 +87,7 @@ void append_report(std::string& to, const load_report& report) {
   object.field("route_reason", stats.route_reason)
       .field("bytes_straight", stats.bytes_straight)
       .field("pinned_bytes_peak", stats.pinned_bytes_peak)
+      .field("bytes_in_flight", stats.bytes_in_flight)
       .field("page_kind", stats.page_kind)
       .field("slots_registered", stats.slots_registered)
       .field("registration_reason", stats.registration_reason)

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "size.hpp"
 
 namespace ringload::bench {
@@ -53,6 +55,16 @@ std::string describe(const cell& what) {
   if (what.sqpoll) text += ", SQPOLL";
   if (what.iopoll) text += ", IOPOLL";
   return text;
+}
+
+cell cell_of(const limits& within) {
+  const std::uint64_t in_flight =
+      within.bytes_in_flight > 0 ? within.bytes_in_flight : bytes_in_flight_at_first;
+  cell what;
+  what.block_bytes = within.slot_bytes;
+  what.depth =
+      static_cast<std::uint32_t>(std::max<std::uint64_t>(1, in_flight / within.slot_bytes));
+  return what;
 }
 
 }  // namespace ringload::bench

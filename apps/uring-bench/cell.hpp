@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <ringload/limits.hpp>
 #include <string>
 #include <string_view>
 
@@ -62,6 +63,9 @@ struct cell {
   }
   std::uint64_t bytes_in_flight() const noexcept { return reads_at_once() * block_bytes; }
 };
+
+/// The reads that a loader with these limits begins with.
+cell cell_of(const limits& within);
 
 struct measurement {
   std::uint64_t bytes = 0;

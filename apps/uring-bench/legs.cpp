@@ -85,10 +85,7 @@ class legs_run {
   }
 
   void drive_alone() {
-    cell what;
-    what.block_bytes = within_.slot_bytes;
-    what.depth = static_cast<std::uint32_t>(
-        std::max<std::uint64_t>(1, within_.bytes_in_flight / within_.slot_bytes));
+    cell what = cell_of(within_);
     what.registered_buffers = false;
     what.bytes_max = of_.bytes();
     what.seconds = 3600;

@@ -165,7 +165,7 @@ class run_of_stream {
 
   // As the loader does: a lane waits while the drive has enough to do.
   void enter(lane& one) {
-    if (in_flight_ > 0 && in_flight_ + one.now.bytes > within_.bytes_in_flight) {
+    if (in_flight_ > 0 && in_flight_ + one.now.bytes > in_flight_max_) {
       line_.push_back(&one);
       return;
     }
@@ -234,6 +234,7 @@ class run_of_stream {
   std::vector<piece> pieces_;
   std::size_t next_ = 0;
   std::uint32_t busy_ = 0;  // Lanes that have something to do.
+  const std::uint64_t in_flight_max_ = cell_of(within_).bytes_in_flight();
   std::uint64_t in_flight_ = 0;
   std::deque<lane*> line_;
   std::string problem_;

@@ -49,7 +49,8 @@ limits limits_of(std::uint64_t slot_bytes, std::uint64_t bytes_in_flight) {
 }
 
 bool same(const limits& a, const limits& b) {
-  return a.slot_bytes == b.slot_bytes && a.bytes_in_flight == b.bytes_in_flight;
+  return a.slot_bytes == b.slot_bytes &&
+         cell_of(a).bytes_in_flight() == cell_of(b).bytes_in_flight();
 }
 
 std::vector<candidate> candidates() {
@@ -64,11 +65,8 @@ std::vector<candidate> candidates() {
   return all;
 }
 
-cell cell_of(const limits& within, double seconds) {
-  cell what;
-  what.block_bytes = within.slot_bytes;
-  what.depth = static_cast<std::uint32_t>(
-      std::max<std::uint64_t>(1, within.bytes_in_flight / within.slot_bytes));
+cell lasting(double seconds, const limits& within) {
+  cell what = cell_of(within);
   what.seconds = seconds;
   return what;
 }
@@ -115,7 +113,7 @@ class tuning {
     while (time_for(0.6)) {
       for (candidate& one : found_.all) {
         if (!time_for(0.55)) break;
-        one.quick.add(bench::run(of_, cell_of(one.within, quick_seconds), memory_));
+        one.quick.add(bench::run(of_, lasting(quick_seconds, one.within), memory_));
       }
     }
   }
@@ -133,7 +131,7 @@ class tuning {
     do {
       for (const std::size_t one : order) {
         candidate& c = found_.all[one];
-        c.close.add(bench::run(of_, cell_of(c.within, close_seconds), memory_));
+        c.close.add(bench::run(of_, lasting(close_seconds, c.within), memory_));
       }
     } while (time_for(0.3));
     for (const std::size_t one : order) {
@@ -196,7 +194,7 @@ std::string code_of(const limits& within) {
 std::string rate_line(const char* title, const limits& within, const repeated& runs) {
   return fmt::format("{:<10} {:>6} x {:<9} {:>8} in flight  {:6.2f} GB/s, {:.2f} to {:.2f} in {}\n",
                      title, within.slots, tool::binary_size(within.slot_bytes),
-                     tool::binary_size(within.bytes_in_flight), runs.gb_per_s(),
+                     tool::binary_size(cell_of(within).bytes_in_flight()), runs.gb_per_s(),
                      runs.least_gb_per_s(), runs.most_gb_per_s(),
                      tool::counted(runs.runs().size(), "run"));
 }

@@ -27,8 +27,8 @@ struct setting {
 };
 
 constexpr setting settings[] = {
-    {16, 2 * mib, 16 * mib},  // What limits begin with.
-    {32, 2 * mib, 32 * mib}, {16, 4 * mib, 32 * mib},
+    {16, 4 * mib, 0},  // What limits begin with.
+    {16, 2 * mib, 16 * mib}, {32, 2 * mib, 32 * mib},  {16, 4 * mib, 32 * mib},
     {16, 8 * mib, 64 * mib}, {128, 1 * mib, 64 * mib},
 };
 
@@ -67,9 +67,12 @@ void measure(const std::string& path, const catalog& what, const load_case& how)
     if (run > 0) seconds.push_back(last.seconds);
   }
   const std::string file = std::filesystem::path(path).filename().string();
-  print_row(fmt::format("{} to {}{}, {}, {} slots of {} MiB", file, how.target.name(),
+  print_row(fmt::format("{} to {}{}, {}, {} slots of {} MiB, {} in flight", file, how.target.name(),
                         how.to ? fmt::format(" as {}", name(*how.to)) : "",
-                        how.warm ? "warm" : "cold", how.with.slots, how.with.slot_bytes / mib),
+                        how.warm ? "warm" : "cold", how.with.slots, how.with.slot_bytes / mib,
+                        how.with.bytes_in_flight > 0
+                            ? fmt::format("{} MiB", how.with.bytes_in_flight / mib)
+                            : "as found"),
             how.warm ? ">= 0.85 of the copies" : ">= 0.95 of the disk",
             fmt::format("{} {:.3f} s", rate(what.bytes(), median(seconds)), median(seconds)));
   print_row("  opening, waiting for the device (summed over slots)", "",

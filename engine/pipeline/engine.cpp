@@ -31,7 +31,6 @@ result<void> check(const limits& l) {
       (l.slot_bytes & (l.slot_bytes - 1)) != 0) {
     return wrong("slot_bytes must be a power of two, 64 KiB to 64 MiB");
   }
-  if (l.bytes_in_flight < 1) return wrong("bytes_in_flight must be at least 1");
   if (l.copy_threads < 1 || l.copy_threads > 64) return wrong("copy_threads must be 1 to 64");
   if (l.reader_threads < 1 || l.reader_threads > 64) return wrong("reader_threads must be 1 to 64");
   return {};
@@ -65,19 +64,6 @@ void keep_alive(boost::asio::io_context& loop, const Life& life) {
 }
 
 }  // namespace
-
-boost::asio::awaitable<void> gate::enter(std::uint64_t bytes) {
-  const std::uint64_t wanted = bytes;
-  while (bytes_ > 0 && bytes_ + wanted > bytes_max_) co_await line_.wait();
-  bytes_ += wanted;
-  // There may be room for one more, which then looks for itself.
-  if (bytes_ < bytes_max_) line_.wake_one();
-}
-
-void gate::leave(std::uint64_t bytes) {
-  bytes_ -= bytes;
-  line_.wake_one();
-}
 
 engine::engine(device d, const limits& l) : within(l), on(d) {}
 
@@ -289,6 +275,7 @@ void engine::fill(load_stats& stats) const {
   stats.engine = facts_.engine;
   stats.engine_reason = facts_.engine_reason;
   stats.pinned_bytes_peak = facts_.pinned_bytes_peak;
+  stats.bytes_in_flight = drive.bytes_max();
   stats.slots_registered = facts_.slots_registered;
   stats.registration_reason = facts_.registration_reason;
   stats.page_kind = facts_.page_kind;

@@ -21,6 +21,7 @@
 
 #include "device/backend.hpp"
 #include "pipeline/check.hpp"
+#include "pipeline/gate.hpp"
 #include "pipeline/schedule.hpp"
 #include "readers/direct_file.hpp"
 #include "readers/reader.hpp"
@@ -31,21 +32,6 @@
 namespace ringload::inline v0::detail {
 
 class job;
-
-// Lets reads through as long as the drive is to have more of them. Lives in the engine thread.
-class gate {
- public:
-  gate(boost::asio::io_context& loop, std::uint64_t bytes_max) noexcept
-      : line_(loop), bytes_max_(bytes_max) {}
-
-  boost::asio::awaitable<void> enter(std::uint64_t bytes);
-  void leave(std::uint64_t bytes);
-
- private:
-  waiting_line line_;
-  const std::uint64_t bytes_max_;
-  std::uint64_t bytes_ = 0;  // Of those inside; above bytes_max_ only if it is a single one.
-};
 
 class engine : public std::enable_shared_from_this<engine> {
  public:
@@ -100,7 +86,7 @@ class engine : public std::enable_shared_from_this<engine> {
 
   schedule work{loop};
   checks checking{loop};
-  gate drive{loop, within.bytes_in_flight};
+  gate drive{loop, within};
   direct_files direct;
   std::optional<threads> open_threads;
   std::optional<threads> copy_threads;

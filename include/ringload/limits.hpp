@@ -27,6 +27,10 @@ enum class read_route : std::uint8_t {
   buffered,   // Through the page cache.
 };
 
+/// What a drive is given at once to begin with, where `limits::bytes_in_flight` is left to the
+/// loader.
+inline constexpr std::uint64_t bytes_in_flight_at_first = std::uint64_t{16} << 20;
+
 /// What a loader may hold at any one time, however large the checkpoints are.
 struct limits {
   /// Pinned buffers, each read by one worker at a time: 1 to 1,024.
@@ -35,8 +39,9 @@ struct limits {
   /// `slots * slot_bytes` is all the memory that a loader ever pins.
   std::uint64_t slot_bytes = std::uint64_t{4} << 20;
   /// Reads that the drive works on at once, in bytes. More than the drive needs costs latency, and
-  /// on some drives throughput. At least one read is always allowed.
-  std::uint64_t bytes_in_flight = std::uint64_t{16} << 20;
+  /// on some drives throughput. At least one read is always allowed. 0: found while it works,
+  /// between two slots and all of them; more while that brings more, fewer while it costs nothing.
+  std::uint64_t bytes_in_flight = 0;
   /// The largest memory that the tensors of one load may take on the device.
   std::uint64_t arena_bytes_max = std::numeric_limits<std::uint64_t>::max();
   /// Threads that copy what the page cache already has, and make host memory ready: 1 to 64. More

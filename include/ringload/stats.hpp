@@ -32,11 +32,14 @@ struct load_stats {
   double seconds_device_wait = 0;      // Summed over slots: a read was done, its copies were not.
   double seconds_memory_wait = 0;      // Summed over slots: host memory was being made ready.
 
+  bool memory_kept = false;  // The tensors lie where those of an earlier load did.
+
   /// What the loader as a whole uses.
   read_engine engine = read_engine::automatic;  // `ring` or `threads`, never `automatic`.
   std::string engine_reason;                    // Why that one, in words.
   std::string route_reason;  // Why chunks went buffered although direct was wanted; else empty.
   std::uint64_t pinned_bytes_peak = 0;
+  std::uint64_t bytes_in_flight = 0;  // What a drive is given at once, ordered or found so far.
   bool slots_registered = false;      // With the ring: saves CPU, not time.
   std::string registration_reason;    // Why not, if not.
   std::string page_kind;              // Of the slots: "hugetlb", "thp", "4k".

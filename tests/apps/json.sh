@@ -14,7 +14,7 @@ expect 0 "$ringload" load "$work/x" --json --no-progress
 silent
 "$json" get source bytes tensors files seconds gb_per_s seconds_to_first_tensor engine \
   engine_reason bytes_by_route.direct bytes_by_route.buffered pinned_bytes_peak device \
-  <"$work/out" >"$work/values" || fail "load"
+  bytes_in_flight <"$work/out" >"$work/values" || fail "load"
 [ "$(sed -n 2p "$work/values")" = 1000001 ] || fail "bytes"
 [ "$(sed -n 3p "$work/values")" = 16 ] || fail "tensors"
 [ "$(sed -n 4p "$work/values")" = 2 ] || fail "files"

@@ -46,7 +46,6 @@ TEST_CASE("limits: those that contradict themselves are refused, and named") {
       {"slot_bytes", [](limits& l) { l.slot_bytes = 64 * 1024 + 1; }},
       {"slot_bytes", [](limits& l) { l.slot_bytes = 3 * mib; }},
       {"slot_bytes", [](limits& l) { l.slot_bytes = 128 * mib; }},
-      {"bytes_in_flight", [](limits& l) { l.bytes_in_flight = 0; }},
       {"copy_threads", [](limits& l) { l.copy_threads = 0; }},
       {"copy_threads", [](limits& l) { l.copy_threads = 65; }},
       {"reader_threads", [](limits& l) { l.reader_threads = 0; }},
@@ -72,6 +71,7 @@ TEST_CASE("limits: the smallest and the largest of each are accepted") {
       [](limits& l) { l.slots = 1; },
       [](limits& l) { l.slots = 1024; },
       [](limits& l) { l.slot_bytes = 64 * mib, l.slots = 1; },
+      [](limits& l) { l.bytes_in_flight = 0; },
       [](limits& l) { l.bytes_in_flight = 1; },
       [](limits& l) { l.bytes_in_flight = small_slot; },
       [](limits& l) { l.copy_threads = 64; },
@@ -116,6 +116,17 @@ TEST_CASE(
   }
   script.release_all();
   CHECK(first_difference(get(std::move(loaded))) == "");
+}
+
+TEST_CASE("limits: what a drive is given at once is told, ordered or found") {
+  limits within = small_limits(4);
+  const auto told = [&within] { return loader(host(), within).stats().bytes_in_flight; };
+  CHECK(told() == 4 * small_slot);  // All there is, and less than a loader begins with.
+  within.bytes_in_flight = 3 * small_slot;
+  CHECK(told() == 3 * small_slot);
+  within.bytes_in_flight = 100 * small_slot;
+  CHECK(told() == 100 * small_slot);
+  CHECK(loader(host(), limits()).stats().bytes_in_flight == bytes_in_flight_at_first);
 }
 
 TEST_CASE("limits: arena_bytes_max bounds what a load takes, and the error has both numbers") {

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Lets reads through as long as the drive is to have more of them. Lives in the engine thread.
+
+#include <boost/asio/awaitable.hpp>
+#include <cstdint>
+#include <optional>
+#include <ringload/limits.hpp>
+
+#include "pipeline/on_thread.hpp"
+#include "pipeline/window.hpp"
+
+namespace ringload::inline v0::detail {
+
+class gate {
+ public:
+  gate(boost::asio::io_context& loop, const limits& within) noexcept;
+
+  boost::asio::awaitable<void> enter(std::uint64_t bytes);
+  void leave(std::uint64_t bytes);
+
+  // At least one read is inside if any wants to be, however large it is. Any thread.
+  std::uint64_t bytes_max() const noexcept { return found_ ? found_->bytes() : ordered_; }
+
+ private:
+  waiting_line line_;
+  const std::uint64_t ordered_;  // 0: it is to be found.
+  std::optional<window> found_;
+  std::uint64_t bytes_ =
+      0;  // Of those inside; above bytes_max() if it is a single one, or was less.
+};
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/window.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+// A measurement is so long that a drive of 10 GB/s takes some milliseconds for it, and is emptied
+// and filled some times.
+constexpr std::uint64_t measured_bytes_min = std::uint64_t{64} << 20;
+constexpr std::uint64_t turnovers = 4;
+
+// What twice as many must bring, and half as many keep.
+constexpr double worth_more = 1.03;
+constexpr double worth_fewer = 0.97;
+constexpr double standard_errors = 2;
+
+// What two measurements of the same are taken to differ by before any were made, as one of them.
+constexpr double spread_expected = 0.15;
+constexpr std::uint32_t trials_min = 2;
+// Those before fade, for drives change.
+constexpr std::uint32_t trials_remembered = 32;
+
+// Measurements between two trials, and before a direction that was refused is tried again: that
+// many, then twice as many, and so on.
+constexpr std::uint32_t pause_between = 2;
+constexpr std::uint32_t rest_min = 16;
+constexpr std::uint32_t rest_doublings_max = 4;
+
+}  // namespace
+
+window::window(std::uint64_t least, std::uint64_t first, std::uint64_t most) noexcept
+    : least_(least), most_(most), home_(first), now_(first) {}
+
+void window::direction::add(double ratio) noexcept {
+  if (trials == trials_remembered) {
+    squares -= squares / trials;
+  } else {
+    ++trials;
+  }
+  const double before = ratio - mean;
+  mean += before / trials;
+  squares += before * (ratio - mean);
+}
+
+double window::direction::error() const noexcept {
+  return std::sqrt(squares + spread_expected * spread_expected) / trials;
+}
+
+std::uint64_t window::beside(const direction& one) const noexcept {
+  return one.up ? std::min(most_, 2 * home_) : std::max(least_, home_ / 2);
+}
+
+void window::came_back(std::uint64_t bytes, clock::time_point when, bool idle) noexcept {
+  if (idle) {
+    running_ = false;
+    counted_ = 0;
+    return;
+  }
+  if (skip_ > 0) {
+    skip_ -= std::min(skip_, bytes);
+    if (skip_ > 0) return;
+    bytes = 0;
+  }
+  if (!running_) {
+    running_ = true;
+    begun_ = when;
+    return;
+  }
+  counted_ += bytes;
+  if (counted_ < std::max(measured_bytes_min, turnovers * now_.load())) return;
+  const double seconds = std::chrono::duration<double>(when - begun_).count();
+  const double rate = seconds > 0 ? static_cast<double>(counted_) / seconds : 0;
+  counted_ = 0;
+  begun_ = when;
+  if (rate > 0) measured(rate);
+}
+
+void window::measured(double rate) noexcept {
+  for (direction& one : directions_) one.rest -= std::min(one.rest, 1U);
+  switch (phase_) {
+    case phase::before:
+      before_ = rate;
+      choose();
+      break;
+    case phase::trial:
+      tried_ = rate;
+      phase_ = phase::after;
+      use(home_);
+      break;
+    case phase::after: {
+      direction& one = directions_[next_];
+      one.add(2 * tried_ / (before_ + rate));
+      before_ = rate;
+      phase_ = phase::before;
+      pause_ = pause_between;
+      judge(one);
+      next_ = 1 - next_;
+      break;
+    }
+  }
+}
+
+// The next direction that may be tried, once it is time.
+void window::choose() noexcept {
+  if (pause_ > 0) {
+    --pause_;
+    return;
+  }
+  for (std::uint32_t i = 0; i < directions_.size(); ++i, next_ = 1 - next_) {
+    const direction& one = directions_[next_];
+    if (one.rest > 0 || beside(one) == home_) continue;
+    phase_ = phase::trial;
+    use(beside(one));
+    return;
+  }
+}
+
+void window::judge(direction& one) noexcept {
+  if (one.trials < trials_min) return;
+  const double wanted = one.up ? worth_more : worth_fewer;
+  const double doubt = standard_errors * one.error();
+  if (one.mean - doubt > wanted) {
+    home_ = beside(one);
+    directions_ = {direction{true}, direction{false}};
+    use(home_);
+  } else if (one.mean + doubt < wanted) {
+    const std::uint32_t refused = one.refused;
+    one = direction{one.up};
+    one.rest = rest_min << std::min(refused, rest_doublings_max);
+    one.refused = refused + 1;
+  }
+}
+
+void window::use(std::uint64_t bytes) noexcept {
+  if (bytes == now_) return;
+  skip_ = std::max(now_.load(), bytes);
+  now_ = bytes;
+  running_ = false;
+  counted_ = 0;
+}
+
+}  // namespace ringload::inline v0::detail
