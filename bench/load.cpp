@@ -93,6 +93,37 @@ load_stats load_once(const std::string& path, const limits& within, bool touched
   return waiting.get().stats();
 }
 
+// Loads one after the other by one loader, as a server swaps models: each into the memory of the
+// one before.
+class swapping {
+ public:
+  swapping(const std::string& path, limits within)
+      : path_(path), into_host_(host(), keeping(path, within)) {
+    (void)into_host_.load_async(path_, boost::asio::use_future).get();
+  }
+
+  double seconds() {
+    const load_stats stats = into_host_.load_async(path_, boost::asio::use_future).get().stats();
+    if (!stats.memory_kept) throw std::runtime_error("the load did not find the memory kept");
+    return stats.seconds;
+  }
+
+ private:
+  static limits keeping(const std::string& path, limits within) {
+    within.kept_bytes = 2 * std::filesystem::file_size(path);
+    return within;
+  }
+
+  const std::string path_;
+  loader into_host_;
+};
+
+void compare_kept(const contender& kept, const contender& plain) {
+  fmt::print(
+      "Into memory that was kept from the load before, {:.3f} s: {:.3f} of the plain reads\n",
+      median(kept.seconds), median(plain.seconds) / median(kept.seconds));
+}
+
 long peak_resident_kib() {
   struct ::rusage usage = {};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -126,15 +157,20 @@ void cold(const std::string& path, bench::room& memory, int repeat, const limits
 
   contender plain = {fmt::format("plain io_uring, {}", shaped[best].name), {}};
   contender ours = {"ringload, whole load", {}};
+  contender kept = {"into kept memory", {}};
+  swapping swaps(path, within);
   for (int i = 0; i < repeat; ++i) {
     plain.seconds.push_back(read_by(shapes[best]));
     file.establish(bench::cache_state::cold);
     const load_stats stats = load_once(path, within, touched);
     if (stats.bytes_buffered > 0) throw std::runtime_error("the load did not read directly");
     ours.seconds.push_back(stats.seconds);
+    file.establish(bench::cache_state::cold);
+    kept.seconds.push_back(swaps.seconds());
   }
   fmt::print("\nCold, direct, {} runs of each in turns:\n\n", repeat);
   compare(plain, ours, bytes);
+  compare_kept(kept, plain);
 }
 
 void warm(const std::string& path, bench::room& memory, int repeat, const limits& within,
@@ -151,6 +187,8 @@ void warm(const std::string& path, bench::room& memory, int repeat, const limits
   contender plain = {"pread, 2 threads", {}};
   contender fresh = {"the same, into fresh memory", {}};
   contender ours = {"ringload, whole load", {}};
+  contender kept = {"into kept memory", {}};
+  swapping swaps(path, within);
   for (int i = 0; i < repeat; ++i) {
     plain.seconds.push_back(bench::run(file, what, memory).seconds);
     if (touched) touch_free_memory(file.bytes());
@@ -161,9 +199,12 @@ void warm(const std::string& path, bench::room& memory, int repeat, const limits
       throw std::runtime_error("the load did not read from the page cache");
     }
     ours.seconds.push_back(stats.seconds);
+    file.establish(bench::cache_state::warm);
+    kept.seconds.push_back(swaps.seconds());
   }
   fmt::print("\nWarm, buffered, {} runs of each in turns:\n\n", repeat);
   compare(plain, ours, bytes);
+  compare_kept(kept, plain);
   fmt::print("Into fresh memory the plain reads took {:.3f} s, the load {:.3f} of that\n",
              median(fresh.seconds), median(ours.seconds) / median(fresh.seconds));
 }

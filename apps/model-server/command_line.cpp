@@ -45,6 +45,8 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
       ->type_name("[ID=]SOURCE");
   app.add_option("--model-bytes-max", out.within.arena_bytes_max, "Largest model")
       ->transform(CLI::AsSizeValue(false));
+  app.add_option("--kept-bytes", out.within.kept_bytes, "Memory of unloaded models to keep")
+      ->transform(CLI::AsSizeValue(false));
   // Single values from here on, whose defaults help shows.
   app.option_defaults()->always_capture_default();
   app.add_option("--address", out.address, "The address to listen on");

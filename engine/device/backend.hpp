@@ -25,9 +25,12 @@ class arena {
   virtual ~arena() = default;
 
   // In the device's own addresses; aligned as layout_rules asks for tensors. Where reads land
-  // straight, it is aligned to a block, and fresh memory of the host: who reads into it populates
-  // it first.
+  // straight, it is aligned to a block, and memory of the host that may be fresh: who reads into
+  // it populates it first.
   virtual std::byte* data() const noexcept = 0;
+
+  // Whether a load that is over had the memory before.
+  virtual bool was_kept() const noexcept = 0;
 };
 
 // One slot's copies. It stays where it is, and the slot untouched, until `done` is called.
@@ -50,6 +53,10 @@ class backend {
   virtual ~backend() = default;
 
   virtual layout_rules rules() const noexcept = 0;
+
+  // How much memory that tensors no longer use is kept for the next loads. Called once, before the
+  // first of them; without it nothing is.
+  virtual void keep(std::uint64_t bytes_max) = 0;
 
   // Whether there is room for so many bytes at present: asked before a plan is made for them, which
   // for a sparse file of many TiB would itself take gigabytes. Any thread.

@@ -9,8 +9,10 @@
 #include <ringload/device.hpp>
 #include <string>
 
+#include "core/checked.hpp"
 #include "core/convert.hpp"
 #include "core/mapping.hpp"
+#include "core/shelf.hpp"
 #include "core/surely.hpp"
 #include "device/backend.hpp"
 
@@ -20,12 +22,24 @@ namespace {
 
 class host_arena final : public arena {
  public:
-  explicit host_arena(mapping memory) : memory_(std::move(memory)) {}
+  host_arena(mapping memory, bool was_kept, std::weak_ptr<shelf<mapping>> home) noexcept
+      : memory_(std::move(memory)), was_kept_(was_kept), home_(std::move(home)) {}
+  host_arena(const host_arena&) = delete;
+  host_arena& operator=(const host_arena&) = delete;
+
+  // What is smaller than a huge page is not worth keeping.
+  ~host_arena() override {
+    const auto home = home_.lock();
+    if (home && memory_.bytes() >= huge_page_bytes) home->put(std::move(memory_));
+  }
 
   std::byte* data() const noexcept override { return memory_.data(); }
+  bool was_kept() const noexcept override { return was_kept_; }
 
  private:
   mapping memory_;
+  const bool was_kept_;
+  const std::weak_ptr<shelf<mapping>> home_;
 };
 
 // What can be had without swapping. Zero where the system does not say.
@@ -58,9 +72,13 @@ class host_backend final : public backend {
     return rules;
   }
 
+  void keep(std::uint64_t bytes_max) override {
+    kept_ = std::make_shared<shelf<mapping>>(bytes_max);
+  }
+
   result<void> check_room(std::uint64_t bytes) override {
     const std::uint64_t available = available_bytes();
-    if (available > 0 && bytes > available) {
+    if (available > 0 && bytes > available + (kept_ ? kept_->bytes() : 0)) {
       return fault{errc::memory_exceeded, "",
                    "the tensors need " + grouped(bytes) + " bytes, the host has " +
                        grouped(available) + " available"};
@@ -69,10 +87,16 @@ class host_backend final : public backend {
   }
 
   result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
+    if (kept_) {
+      // In whole huge pages, as it is taken.
+      auto memory = kept_->take(round_up(bytes, huge_page_bytes));
+      if (memory) return own(std::move(*memory), true);
+      if (bytes > available_bytes()) kept_->clear();
+    }
     if (auto room = check_room(bytes); !room) return room.error();
     auto memory = mapping::make(bytes, page_kind::transparent);
     if (!memory) return memory.error();
-    return std::shared_ptr<arena>(std::make_shared<host_arena>(std::move(*memory)));
+    return own(std::move(*memory), false);
   }
 
   result<void> attach(boost::asio::io_context& loop, std::span<std::byte>) override {
@@ -98,6 +122,11 @@ class host_backend final : public backend {
   void detach() noexcept override { loop_ = nullptr; }
 
  private:
+  std::shared_ptr<arena> own(mapping memory, bool was_kept) const {
+    return std::make_shared<host_arena>(std::move(memory), was_kept, kept_);
+  }
+
+  std::shared_ptr<shelf<mapping>> kept_;  // Null: nothing is kept.
   boost::asio::io_context* loop_ = nullptr;
 };
 

@@ -129,6 +129,7 @@ void engine::run(const reader_wrapper& wrap, std::promise<result<void>> ready) {
 
 result<void> engine::set_up(const reader_wrapper& wrap) {
   target = on.maker()(on.index());
+  if (within.kept_bytes > 0) target->keep(within.kept_bytes);
   auto made = slots::make(within.slots, within.slot_bytes);
   if (!made) return made.error();
   staging = std::move(*made);

@@ -60,6 +60,7 @@ load_stats job::progress() const {
   s.seconds_opening = seconds(opened_at_.load());
   s.seconds_device_wait = seconds(device_wait_nanoseconds);
   s.seconds_memory_wait = seconds(memory_wait_nanoseconds);
+  s.memory_kept = memory_kept_;
   const std::lock_guard lock(reason_mutex_);
   s.route_reason = route_reason_;
   return s;
@@ -70,6 +71,7 @@ void job::begin(opened_load work) {
   files_ = std::move(work.files);
   plan_ = std::move(work.plan);
   expected_ = std::move(work.expected);
+  memory_kept_ = work.memory->was_kept();
   landed_ =
       std::make_shared<landed>(named_, std::move(plan_.tensors), std::move(work.memory), with->on);
   taken_.resize(plan_.reads.size());

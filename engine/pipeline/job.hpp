@@ -197,6 +197,7 @@ class job : public std::enable_shared_from_this<job> {
   std::atomic<std::uint64_t> tensors_ = 0;
   std::atomic<std::uint64_t> bytes_verified_ = 0;
   std::atomic<std::uint64_t> tensors_total_ = 0;
+  std::atomic<bool> memory_kept_ = false;
   std::atomic<std::int64_t> opened_at_ = 0;  // Nanoseconds after begun_; 0: not yet.
   std::atomic<std::int64_t> first_at_ = 0;
   std::atomic<std::int64_t> ended_at_ = 0;

@@ -44,6 +44,11 @@ struct limits {
   std::uint64_t bytes_in_flight = 0;
   /// The largest memory that the tensors of one load may take on the device.
   std::uint64_t arena_bytes_max = std::numeric_limits<std::uint64_t>::max();
+  /// Memory of tensors that nobody has any more, kept for the next loads up to this much in all: a
+  /// load takes what has enough, and at most a quarter too much. It is then not zeroed, so what
+  /// lies between two tensors may be of an earlier one. New memory costs time: the kernel zeroes
+  /// the host's, and a GPU comes to rest before it gives some back. 0: all is given back at once.
+  std::uint64_t kept_bytes = 0;
   /// Threads that copy what the page cache already has, and make host memory ready: 1 to 64. More
   /// than two are worth it even where there are two processors.
   std::uint32_t copy_threads = 3;

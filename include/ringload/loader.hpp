@@ -80,8 +80,8 @@ class RINGLOAD_EXPORT loader {
 
   /// Loads every tensor of the checkpoint that `source` names: a file, a folder, a shard index, or
   /// `owner/model[@revision]` in the local Hugging Face cache. All or nothing: on failure, or when
-  /// cancelled, no memory of the device stays taken. Completes with `ringload::error`, which names
-  /// the place.
+  /// cancelled, no memory of the device stays taken, but for what `limits::kept_bytes` allows.
+  /// Completes with `ringload::error`, which names the place.
   template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto load_async(std::string_view source, CompletionToken&& token = {}) {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <ringload/dlpack.hpp>
 #include <thread>
+#include <vector>
 
 #include "cuda/on_device.hpp"
 #include "support/fake_cudart/fake_cudart.hpp"
@@ -196,4 +197,85 @@ TEST_CASE("cuda: an event that cannot be asked does not free its slot") {
   const auto failed = load.failure();
   CHECK((failed && failed->code().category() == cuda_category()));
   CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
+}
+
+TEST_CASE("cuda: memory that is kept is the next load's, and is given back with the loader") {
+  const fresh_runtime around;
+  const made_file file(equal_tensors(20, 100'000));
+  limits within = small_limits();
+  within.kept_bytes = 8 << 20;
+  loader with(cuda_device(1), within);
+  for (int i = 0; i < 4; ++i) {
+    const model loaded = get(with.load_async(file.name(), use_future));
+    CHECK(first_difference_on_device(loaded) == "");
+    CHECK(loaded.stats().memory_kept == (i > 0));
+  }
+  CHECK(fake_cudart::calls().at("cudaMalloc") == 1);
+  CHECK(fake_cudart::calls().count("cudaFree") == 0);
+}
+
+TEST_CASE("cuda: memory that is kept waits for what the device still does with it") {
+  const fresh_runtime around;
+  const made_file file(equal_tensors(20, 100'000));
+  limits within = small_limits();
+  within.kept_bytes = 8 << 20;
+  loader with(cuda_device(0), within);
+  // A consumer's work on a tensor, which has not begun when the tensor is let go of.
+  std::vector<std::byte> theirs(100'000, std::byte{0x55});
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaHostRegister(theirs.data(), theirs.size(), 0) == cudaSuccess);
+  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+  {
+    const tensor used = get(with.load_async(file.name(), use_future)).at("t3");
+    fake_cudart::hold();
+    REQUIRE(cudaMemcpyAsync(used.data(), theirs.data(), theirs.size(), cudaMemcpyHostToDevice,
+                            stream) == cudaSuccess);
+  }
+  pending_load load(with, file.name());
+  CHECK_FALSE(load.completes_within(std::chrono::milliseconds(50)));
+  CHECK(fake_cudart::waiting_copies() == 1);
+  fake_cudart::let_go();
+  CHECK_FALSE(load.failure().has_value());
+  CHECK(load.loaded().stats().memory_kept);
+  CHECK(first_difference_on_device(load.loaded()) == "");
+  CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+  CHECK(cudaHostUnregister(theirs.data()) == cudaSuccess);
+}
+
+TEST_CASE("cuda: memory that is kept makes room for what needs other memory") {
+  const fresh_runtime around;
+  const made_file large(only("large", 40 << 20));
+  const made_file small(only("small", 30 << 20));
+  limits within = small_limits();
+  within.kept_bytes = fake_cudart::memory_bytes;
+  loader with(cuda_device(1), within);
+  for (const made_file* file : {&large, &small, &large, &small}) {
+    const model loaded = get(with.load_async(file->name(), use_future));
+    CHECK(first_difference_on_device(loaded) == "");
+    CHECK_FALSE(loaded.stats().memory_kept);
+  }
+  // What somebody has makes no room.
+  const model first = get(with.load_async(small.name(), use_future));
+  CHECK(first.stats().memory_kept);
+  pending_load second(with, large.name());
+  const auto failed = second.failure();
+  CHECK((failed && failed->code() == errc::memory_exceeded));
+}
+
+TEST_CASE("cuda: kept memory that the device cannot be brought to rest for ends that load alone") {
+  const fresh_runtime around;
+  const made_file file(equal_tensors(20, 100'000));
+  limits within = small_limits();
+  within.kept_bytes = 8 << 20;
+  loader with(cuda_device(1), within);
+  (void)get(with.load_async(file.name(), use_future));
+  fake_cudart::fail("cudaDeviceSynchronize", 1, cudaErrorIllegalAddress);
+  pending_load load(with, file.name());
+  const auto failed = load.failure();
+  REQUIRE(failed.has_value());
+  CHECK(failed->code().category() == cuda_category());
+  CHECK(holds(failed->what(), "cudaErrorIllegalAddress"));
+  const model loaded = get(with.load_async(file.name(), use_future));
+  CHECK_FALSE(loaded.stats().memory_kept);
+  CHECK(first_difference_on_device(loaded) == "");
 }

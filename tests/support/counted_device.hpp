@@ -22,6 +22,7 @@ class counted_arena final : public arena {
   ~counted_arena() override { --arenas_taken; }
 
   std::byte* data() const noexcept override { return real_->data(); }
+  bool was_kept() const noexcept override { return real_->was_kept(); }
 
  private:
   const std::shared_ptr<arena> real_;
@@ -30,6 +31,7 @@ class counted_arena final : public arena {
 class counted_backend final : public backend {
  public:
   layout_rules rules() const noexcept override { return real_->rules(); }
+  void keep(std::uint64_t bytes_max) override { real_->keep(bytes_max); }
   result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
     auto real = real_->allocate(bytes);
     if (!real) return real.error();

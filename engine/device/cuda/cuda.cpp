@@ -12,7 +12,9 @@
 #include <ringload/cuda.hpp>
 #include <ringload/error.hpp>
 #include <string>
+#include <utility>
 
+#include "core/shelf.hpp"
 #include "device/backend.hpp"
 #include "device/cuda/copier.hpp"
 #include "device/cuda/pinned.hpp"
@@ -27,25 +29,58 @@ constexpr std::uint64_t tensor_alignment = 256;
 
 std::string name_of(int index) { return "cuda:" + std::to_string(index); }
 
-class cuda_arena final : public arena {
+// Memory of a device.
+class device_block {
  public:
-  cuda_arena(void* memory, int index) noexcept
-      : memory_(static_cast<std::byte*>(memory)), index_(index) {}
-  cuda_arena(const cuda_arena&) = delete;
-  cuda_arena& operator=(const cuda_arena&) = delete;
+  // Takes the memory over.
+  device_block(void* memory, std::uint64_t bytes, int index) noexcept
+      : memory_(static_cast<std::byte*>(memory)), bytes_(bytes), index_(index) {}
+  device_block(device_block&& other) noexcept
+      : memory_(std::exchange(other.memory_, nullptr)),
+        bytes_(other.bytes_),
+        index_(other.index_) {}
+  device_block& operator=(device_block&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(index_, other.index_);
+    return *this;
+  }
 
   // Waits for the work that the device still has, so a consumer's kernel never loses its input.
-  ~cuda_arena() override {
+  ~device_block() {
+    if (!memory_) return;
     const auto free = [this] { (void)cuda::code_of(cudaFree(memory_)); };
     // The address says which device it belongs to; the right thread is only the better one.
     if (cuda::on_device(index_, free)) free();
   }
 
-  std::byte* data() const noexcept override { return memory_; }
+  std::byte* data() const noexcept { return memory_; }
+  std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:
-  std::byte* const memory_;
-  const int index_;
+  std::byte* memory_;  // Null after it was moved from.
+  std::uint64_t bytes_;
+  int index_;
+};
+
+class cuda_arena final : public arena {
+ public:
+  cuda_arena(device_block memory, bool was_kept, std::weak_ptr<shelf<device_block>> home) noexcept
+      : memory_(std::move(memory)), was_kept_(was_kept), home_(std::move(home)) {}
+  cuda_arena(const cuda_arena&) = delete;
+  cuda_arena& operator=(const cuda_arena&) = delete;
+
+  ~cuda_arena() override {
+    if (const auto home = home_.lock()) home->put(std::move(memory_));
+  }
+
+  std::byte* data() const noexcept override { return memory_.data(); }
+  bool was_kept() const noexcept override { return was_kept_; }
+
+ private:
+  device_block memory_;
+  const bool was_kept_;
+  const std::weak_ptr<shelf<device_block>> home_;
 };
 
 class cuda_backend final : public backend {
@@ -58,24 +93,29 @@ class cuda_backend final : public backend {
     return rules;
   }
 
+  void keep(std::uint64_t bytes_max) override {
+    kept_ = std::make_shared<shelf<device_block>>(bytes_max);
+  }
+
   result<void> check_room(std::uint64_t bytes) override {
-    auto needed = room_for(bytes);
+    auto needed = room_for(bytes, kept_ ? kept_->bytes() : 0);
     return needed ? result<void>() : needed.error();
   }
 
   result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
-    auto needed = room_for(bytes);
-    if (!needed) return needed.error();
-
-    void* memory = nullptr;
-    const cudaError_t said = cudaMalloc(&memory, bytes);
-    const auto failed = cuda::code_of(said);
-    // Free memory may be in pieces, or gone since it was counted.
-    if (said == cudaErrorMemoryAllocation) {
-      return fault{errc::memory_exceeded, "", *needed + ": " + failed.message()};
+    if (kept_) {
+      auto found = take_kept(bytes);
+      if (!found) return found.error();
+      if (*found) return own(std::move(**found), true);
     }
-    if (failed) return fault{failed, name_of(index_)};
-    return own(memory);
+    auto made = make_block(bytes);
+    // What is kept may be what is missing.
+    if (!made && made.error().code == errc::memory_exceeded && kept_ && kept_->bytes() > 0) {
+      kept_->clear();
+      made = make_block(bytes);
+    }
+    if (!made) return made.error();
+    return own(std::move(*made), false);
   }
 
   result<std::span<const std::byte>> read_back(const arena& from, std::uint64_t arena_offset,
@@ -126,7 +166,7 @@ class cuda_backend final : public backend {
  private:
   // How much is needed and how much there is, in words; memory_exceeded with them where that is too
   // much.
-  result<std::string> room_for(std::uint64_t bytes) {
+  result<std::string> room_for(std::uint64_t bytes, std::uint64_t kept_bytes) {
     // One of the library's own threads, which has no device of its own.
     if (auto failed = cuda::code_of(cudaSetDevice(index_))) return fault{failed, name_of(index_)};
     std::size_t free_bytes = 0;
@@ -136,20 +176,43 @@ class cuda_backend final : public backend {
     }
     std::string needed = "the tensors need " + grouped(bytes) + " bytes, " + name_of(index_) +
                          " has " + grouped(free_bytes) + " of " + grouped(total_bytes) + " free";
-    if (bytes > free_bytes) return fault{errc::memory_exceeded, "", std::move(needed)};
+    if (bytes > free_bytes + kept_bytes) {
+      return fault{errc::memory_exceeded, "", std::move(needed)};
+    }
     return needed;
   }
 
-  result<std::shared_ptr<arena>> own(void* memory) {
-    try {
-      return std::shared_ptr<arena>(std::make_shared<cuda_arena>(memory, index_));
-    } catch (const std::bad_alloc&) {
-      (void)cuda::code_of(cudaFree(memory));
-      throw;
+  result<device_block> make_block(std::uint64_t bytes) {
+    auto needed = room_for(bytes, 0);
+    if (!needed) return needed.error();
+
+    void* memory = nullptr;
+    const cudaError_t said = cudaMalloc(&memory, bytes);
+    const auto failed = cuda::code_of(said);
+    // Free memory may be in pieces, or gone since it was counted.
+    if (said == cudaErrorMemoryAllocation) {
+      return fault{errc::memory_exceeded, "", *needed + ": " + failed.message()};
     }
+    if (failed) return fault{failed, name_of(index_)};
+    return device_block(memory, bytes, index_);
+  }
+
+  // Nobody has the tensors any more that lay in it, but a consumer's kernel may still read them.
+  result<std::optional<device_block>> take_kept(std::uint64_t bytes) {
+    auto found = kept_->take(bytes);
+    if (!found) return std::optional<device_block>();
+    auto failed = cuda::code_of(cudaSetDevice(index_));
+    if (!failed) failed = cuda::code_of(cudaDeviceSynchronize());
+    if (failed) return fault{failed, name_of(index_)};
+    return found;
+  }
+
+  std::shared_ptr<arena> own(device_block memory, bool was_kept) const {
+    return std::make_shared<cuda_arena>(std::move(memory), was_kept, kept_);
   }
 
   const int index_;
+  std::shared_ptr<shelf<device_block>> kept_;  // Null: nothing is kept.
   // In the engine thread only.
   std::optional<cuda::pinned> slots_;
   std::optional<cuda::copier> copies_;

@@ -114,6 +114,17 @@ cudaError_t cudaGetDevice(int* device) {
   return now.says();
 }
 
+cudaError_t cudaDeviceSynchronize() {
+  call now("cudaDeviceSynchronize");
+  if (now.failed()) return now.says();
+  const auto streams = the().device.streams;
+  for (const auto& each : streams) {
+    if (each->device != current_device) continue;
+    if (!the().device.drain(now.lock, *each)) return now.says(the().device.broken);
+  }
+  return now.says();
+}
+
 cudaError_t cudaMalloc(void** to, size_t bytes) {
   const call now("cudaMalloc");
   if (now.failed()) return now.says();

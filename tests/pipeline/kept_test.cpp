@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Memory of tensors that nobody has any more, kept for the next load.
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/use_future.hpp>
+#include <optional>
+#include <ringload/ringload.hpp>
+#include <string>
+
+#include "support/made_checkpoint.hpp"
+#include "support/scripted_loader.hpp"
+#include "support/small_limits.hpp"
+#include "support/waiting.hpp"
+
+namespace asio = boost::asio;
+using namespace ringload;
+using namespace ringload::testing;
+
+namespace {
+
+constexpr std::uint64_t mib = 1 << 20;
+
+limits keeping(std::uint64_t bytes) {
+  limits within = small_limits();
+  within.kept_bytes = bytes;
+  return within;
+}
+
+// Other bytes than made_file gives tensors of the same size.
+made_file other_file(const std::vector<made_tensor>& tensors) {
+  return {made_file::as_it_is::text, checkpoint_text(tensors, 0, 77)};
+}
+
+// Whether it lies where an earlier one did. The bytes are right in any case.
+bool loads_into_kept(loader& with, const made_file& file) {
+  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  CHECK(first_difference(loaded) == "");
+  return loaded.stats().memory_kept;
+}
+
+}  // namespace
+
+TEST_CASE("kept memory: the next load takes it, whatever it holds") {
+  for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
+    limits within = keeping(64 * mib);
+    within.engine = engine;
+    loader with(host(), within);
+    const made_file one(equal_tensors(8, 500'001));
+    const made_file two = other_file({{"a", 3'900'000}, f32("b", 25)});
+    CHECK_FALSE(loads_into_kept(with, one));
+    for (int i = 0; i < 3; ++i) {
+      make_cold(two.path());
+      CHECK(loads_into_kept(with, two));
+      CHECK(loads_into_kept(with, two));
+      CHECK(loads_into_kept(with, one));
+    }
+  }
+}
+
+TEST_CASE("kept memory: none is, unless it was asked for") {
+  loader with(host(), small_limits());
+  const made_file file(equal_tensors(8, 500'000));
+  CHECK_FALSE(loads_into_kept(with, file));
+  CHECK_FALSE(loads_into_kept(with, file));
+}
+
+TEST_CASE("kept memory: a tensor that somebody has is nobody else's") {
+  loader with(host(), keeping(64 * mib));
+  const made_file one(equal_tensors(8, 500'000));
+  const made_file two = other_file(equal_tensors(8, 500'000));
+  std::optional<tensor> last = get(with.load_async(one.name(), asio::use_future)).at("t7");
+  const std::string before(bytes_of(*last));
+  CHECK_FALSE(loads_into_kept(with, two));
+  CHECK(loads_into_kept(with, two));
+  CHECK(bytes_of(*last) == before);
+  last.reset();
+  const model a = get(with.load_async(two.name(), asio::use_future));
+  const model b = get(with.load_async(two.name(), asio::use_future));
+  CHECK(a.stats().memory_kept);
+  CHECK(b.stats().memory_kept);
+  CHECK(a.at("t0").data() != b.at("t0").data());
+  CHECK(first_difference(a) == "");
+}
+
+TEST_CASE("kept memory: what needs more, or far less, has memory of its own") {
+  loader with(host(), keeping(64 * mib));
+  const made_file middle(equal_tensors(1, 16 * mib));
+  const made_file larger(equal_tensors(1, 20 * mib));
+  const made_file small(equal_tensors(1, 4 * mib));
+  CHECK_FALSE(loads_into_kept(with, middle));
+  CHECK_FALSE(loads_into_kept(with, larger));
+  CHECK_FALSE(loads_into_kept(with, small));
+  // All three lie there now.
+  CHECK(loads_into_kept(with, small));
+  CHECK(loads_into_kept(with, larger));
+  CHECK(loads_into_kept(with, middle));
+}
+
+TEST_CASE("kept memory: no more than is allowed") {
+  const made_file file(equal_tensors(1, 16 * mib));
+  loader with(host(), keeping(31 * mib));
+  CHECK_FALSE(loads_into_kept(with, file));
+  for (int i = 0; i < 2; ++i) {
+    const model a = get(with.load_async(file.name(), asio::use_future));
+    const model b = get(with.load_async(file.name(), asio::use_future));
+    CHECK(a.stats().memory_kept);
+    CHECK_FALSE(b.stats().memory_kept);
+  }
+}
+
+TEST_CASE("kept memory: that of a load that was cancelled too, once nothing writes to it") {
+  const made_file file(equal_tensors(40, small_slot));
+  make_cold(file.path());
+  read_script script([](const read_request&, std::uint64_t) {
+    return read_fate{.until_released = read_fate::hold::completion};
+  });
+  scripted_loader with(script, keeping(64 * mib));
+  asio::cancellation_signal stop;
+  auto first =
+      with.load_async(file.name(), {}, asio::bind_cancellation_slot(stop.slot(), asio::use_future));
+  REQUIRE(script.wait_until_held(2));
+  stop.emit(asio::cancellation_type::terminal);
+  // It takes its memory while reads of the first may still write to theirs.
+  loading second = get(with.start_async(file.name(), {}, asio::use_future));
+  script.release_all();
+  CHECK(code_of(std::move(first)) == asio::error::operation_aborted);
+  const model beside = get(second.finish_async(asio::use_future));
+  CHECK_FALSE(beside.stats().memory_kept);
+  CHECK(first_difference(beside) == "");
+  const model after = get(with.load_async(file.name(), {}, asio::use_future));
+  CHECK(after.stats().memory_kept);
+  CHECK(first_difference(after) == "");
+}
+
+TEST_CASE("kept memory: tensors may outlive the loader that would keep it") {
+  const made_file file(equal_tensors(1, 4 * mib));
+  model loaded;
+  {
+    loader with(host(), keeping(64 * mib));
+    loaded = get(with.load_async(file.name(), asio::use_future));
+  }
+  CHECK(first_difference(loaded) == "");
+}
