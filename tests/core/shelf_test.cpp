@@ -59,7 +59,7 @@ TEST_CASE("shelf: gives what has enough, and at most a quarter too much") {
 
 TEST_CASE("shelf: of several the smallest that has enough") {
   shelf<counted> kept(10'000);
-  for (const std::uint64_t bytes : {1100, 1000, 900, 1050}) kept.put(counted(bytes));
+  for (const std::uint64_t bytes : {1100U, 1000U, 900U, 1050U}) kept.put(counted(bytes));
   CHECK(taken_bytes(kept, 950) == 1000);
   CHECK(taken_bytes(kept, 950) == 1050);
   CHECK(taken_bytes(kept, 950) == 1100);

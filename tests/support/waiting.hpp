@@ -12,7 +12,13 @@
 #include <string>
 #include <utility>
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+#define RINGLOAD_HAS_FEATURE(one) __has_feature(one)
+#else
+#define RINGLOAD_HAS_FEATURE(one) 0
+#endif
+
+#if defined(__SANITIZE_THREAD__) || RINGLOAD_HAS_FEATURE(thread_sanitizer)
 // The count of an exception_ptr lives in libstdc++.so, which ThreadSanitizer does not see into. So
 // it takes the last owner, who destroys the exception, to race with all who looked at it before.
 extern "C" __attribute__((used)) inline const char* __tsan_default_suppressions() {
