@@ -68,6 +68,7 @@ json::object describe(const entry& of) {
   out["tensors"] = stats.tensors;
   out["tensors_total"] = stats.tensors_total;
   out["seconds"] = stats.seconds;
+  out["memory_kept"] = stats.memory_kept;
   const double bytes = static_cast<double>(stats.bytes_arrived());
   out["gb_per_s"] = stats.seconds > 0 ? bytes / 1e9 / stats.seconds : 0.0;
   if (!last.problem.empty()) out["error"] = utf8(last.problem);

@@ -47,6 +47,7 @@ struct load_case {
   setting with;
   bool warm;
   std::optional<dtype> to = std::nullopt;
+  bool swaps = false;  // Each load takes the memory of the one before.
 };
 
 void measure(const std::string& path, const catalog& what, const load_case& how) {
@@ -55,6 +56,7 @@ void measure(const std::string& path, const catalog& what, const load_case& how)
   within.slot_bytes = how.with.slot_bytes;
   within.bytes_in_flight = how.with.bytes_in_flight;
   within.copy_threads = 8;
+  if (how.swaps) within.kept_bytes = 2 * what.bytes();
   loader from(how.target, within);
   load_options options;
   options.dtype = how.to;
@@ -72,7 +74,8 @@ void measure(const std::string& path, const catalog& what, const load_case& how)
                         how.warm ? "warm" : "cold", how.with.slots, how.with.slot_bytes / mib,
                         how.with.bytes_in_flight > 0
                             ? fmt::format("{} MiB", how.with.bytes_in_flight / mib)
-                            : "as found"),
+                            : "as found") +
+                (last.memory_kept ? ", memory kept" : ""),
             how.warm ? ">= 0.85 of the copies" : ">= 0.95 of the disk",
             fmt::format("{} {:.3f} s", rate(what.bytes(), median(seconds)), median(seconds)));
   print_row("  opening, waiting for the device (summed over slots)", "",
@@ -88,6 +91,7 @@ void measure_loads(std::span<const std::string> paths) {
     for (const bool warm : {false, true}) {
       measure(path, what, {cuda_device(0), settings[0], warm});
       measure(path, what, {cuda_device(0), settings[0], warm, dtype::f16});
+      measure(path, what, {cuda_device(0), settings[0], warm, std::nullopt, true});
       measure(path, what, {host(), settings[0], warm});
     }
   }

@@ -121,7 +121,8 @@ class soak {
     limits within;
     within.slots = static_cast<std::uint32_t>(1 + pick(16));
     within.slot_bytes = std::uint64_t{64 * 1024} << pick(6);
-    within.bytes_in_flight = 1 + pick(16 << 20);
+    within.bytes_in_flight = pick(2) == 0 ? 0 : 1 + pick(16 << 20);
+    within.kept_bytes = pick(2) == 0 ? 0 : pick(64 << 20);
     within.engine = pick(3) == 0 ? read_engine::threads : read_engine::automatic;
     within.copy_threads = static_cast<std::uint32_t>(1 + pick(4));
     within.reader_threads = static_cast<std::uint32_t>(1 + pick(8));

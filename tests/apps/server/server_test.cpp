@@ -161,6 +161,24 @@ TEST_CASE("server: serves the old model until the new one is there, and skips th
   CHECK(with.metric("model_server_loads_total{result=\"ready\"}") == "2");
 }
 
+TEST_CASE("server: keeps the memory of a model for the next, if it is told to") {
+  for (const bool keeps : {false, true}) {
+    const served with({"--kept-bytes", keeps ? "16M" : "0"});
+    write_file(with.in.path() / "large.safetensors",
+               one_tensor_text("a", std::string(std::size_t{4} << 20, 'x')));
+    client one(with.server.port());
+    for (const bool again : {false, true}) {
+      CHECK(one.ask(post("large.safetensors", "m")).result() == http::status::accepted);
+      const boost::json::value end = with.end_of("m");
+      CHECK(text_in(end, "state") == "ready");
+      CHECK(end.at("memory_kept").as_bool() == (keeps && again));
+      CHECK(one.ask(make_request(http::verb::delete_, "/models/m")).result() ==
+            http::status::no_content);
+    }
+    CHECK(with.metric("ringload_bytes_in_flight") == "65536");
+  }
+}
+
 TEST_CASE("server: sends a tensor's bytes before the rest has landed") {
   const served with;
   client one(with.server.port());
