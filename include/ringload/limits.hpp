@@ -29,7 +29,7 @@ enum class read_route : std::uint8_t {
 
 /// What a drive is given at once to begin with, where `limits::bytes_in_flight` is left to the
 /// loader.
-inline constexpr std::uint64_t bytes_in_flight_at_first = std::uint64_t{16} << 20;
+inline constexpr std::uint64_t bytes_in_flight_at_first = std::uint64_t{32} << 20;
 
 /// What a loader may hold at any one time, however large the checkpoints are.
 struct limits {
