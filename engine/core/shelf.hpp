@@ -20,7 +20,9 @@ namespace ringload::inline v0 {
 template <class Block>
 class shelf {
  public:
-  explicit shelf(std::uint64_t bytes_max) noexcept : bytes_max_(bytes_max) {}
+  // Keeps at most `bytes_max` in all, and no block that has less than `bytes_min`.
+  explicit shelf(std::uint64_t bytes_max, std::uint64_t bytes_min = 0) noexcept
+      : bytes_max_(bytes_max), bytes_min_(bytes_min) {}
 
   // The smallest that has so many bytes, unless it has more than a quarter too much.
   std::optional<Block> take(std::uint64_t bytes) noexcept {
@@ -38,7 +40,7 @@ class shelf {
 
   // What has lain here longest makes room for it.
   void put(Block block) noexcept {
-    if (block.bytes() > bytes_max_) return;
+    if (block.bytes() > bytes_max_ || block.bytes() < bytes_min_) return;
     std::vector<Block> gone;  // Given back outside of the lock: that may take long.
     const std::lock_guard lock(mutex_);
     try {
@@ -73,6 +75,7 @@ class shelf {
 
  private:
   const std::uint64_t bytes_max_;
+  const std::uint64_t bytes_min_;
   mutable std::mutex mutex_;
   std::vector<Block> kept_;  // In the order in which they came.
 };

@@ -15,32 +15,11 @@
 #include "core/shelf.hpp"
 #include "core/surely.hpp"
 #include "device/backend.hpp"
+#include "device/block_arena.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
-
-class host_arena final : public arena {
- public:
-  host_arena(mapping memory, bool was_kept, std::weak_ptr<shelf<mapping>> home) noexcept
-      : memory_(std::move(memory)), was_kept_(was_kept), home_(std::move(home)) {}
-  host_arena(const host_arena&) = delete;
-  host_arena& operator=(const host_arena&) = delete;
-
-  // What is smaller than a huge page is not worth keeping.
-  ~host_arena() override {
-    const auto home = home_.lock();
-    if (home && memory_.bytes() >= huge_page_bytes) home->put(std::move(memory_));
-  }
-
-  std::byte* data() const noexcept override { return memory_.data(); }
-  bool was_kept() const noexcept override { return was_kept_; }
-
- private:
-  mapping memory_;
-  const bool was_kept_;
-  const std::weak_ptr<shelf<mapping>> home_;
-};
 
 // What can be had without swapping. Zero where the system does not say.
 std::uint64_t available_bytes() {
@@ -73,7 +52,7 @@ class host_backend final : public backend {
   }
 
   void keep(std::uint64_t bytes_max) override {
-    kept_ = std::make_shared<shelf<mapping>>(bytes_max);
+    kept_ = std::make_shared<shelf<mapping>>(bytes_max, huge_page_bytes);
   }
 
   result<void> check_room(std::uint64_t bytes) override {
@@ -123,7 +102,7 @@ class host_backend final : public backend {
 
  private:
   std::shared_ptr<arena> own(mapping memory, bool was_kept) const {
-    return std::make_shared<host_arena>(std::move(memory), was_kept, kept_);
+    return std::make_shared<block_arena<mapping>>(std::move(memory), was_kept, kept_);
   }
 
   std::shared_ptr<shelf<mapping>> kept_;  // Null: nothing is kept.

@@ -27,8 +27,8 @@ class gate {
   waiting_line line_;
   const std::uint64_t ordered_;  // 0: it is to be found.
   std::optional<window> found_;
-  std::uint64_t bytes_ =
-      0;  // Of those inside; above bytes_max() if it is a single one, or was less.
+  // Of those inside. Above bytes_max() only if it is a single one, or if the window was wider.
+  std::uint64_t bytes_ = 0;
 };
 
 }  // namespace ringload::inline v0::detail

@@ -93,6 +93,14 @@ TEST_CASE("shelf: what is larger than all it may keep is given back, and displac
   CHECK(kept.bytes() == 0);
 }
 
+TEST_CASE("shelf: what is smaller than is worth keeping is given back") {
+  shelf<counted> kept(1000, 100);
+  kept.put(counted(99));
+  CHECK(counted::taken == 0);
+  kept.put(counted(100));
+  CHECK(kept.bytes() == 100);
+}
+
 TEST_CASE("shelf: gives everything back when it is destroyed") {
   {
     shelf<counted> kept(1000);

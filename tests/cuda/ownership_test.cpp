@@ -40,6 +40,12 @@ void wait_for_copies(std::size_t count) {
   while (fake_cudart::waiting_copies() < count) std::this_thread::yield();
 }
 
+limits keeping(std::uint64_t bytes) {
+  limits within = small_limits();
+  within.kept_bytes = bytes;
+  return within;
+}
+
 }  // namespace
 
 TEST_CASE("cuda: a loader pins its slots and no more, and gives everything back") {
@@ -202,9 +208,7 @@ TEST_CASE("cuda: an event that cannot be asked does not free its slot") {
 TEST_CASE("cuda: memory that is kept is the next load's, and is given back with the loader") {
   const fresh_runtime around;
   const made_file file(equal_tensors(20, 100'000));
-  limits within = small_limits();
-  within.kept_bytes = 8 << 20;
-  loader with(cuda_device(1), within);
+  loader with(cuda_device(1), keeping(8 << 20));
   for (int i = 0; i < 4; ++i) {
     const model loaded = get(with.load_async(file.name(), use_future));
     CHECK(first_difference_on_device(loaded) == "");
@@ -217,9 +221,7 @@ TEST_CASE("cuda: memory that is kept is the next load's, and is given back with 
 TEST_CASE("cuda: memory that is kept waits for what the device still does with it") {
   const fresh_runtime around;
   const made_file file(equal_tensors(20, 100'000));
-  limits within = small_limits();
-  within.kept_bytes = 8 << 20;
-  loader with(cuda_device(0), within);
+  loader with(cuda_device(0), keeping(8 << 20));
   // A consumer's work on a tensor, which has not begun when the tensor is let go of.
   std::vector<std::byte> theirs(100'000, std::byte{0x55});
   cudaStream_t stream = nullptr;
@@ -246,9 +248,7 @@ TEST_CASE("cuda: memory that is kept makes room for what needs other memory") {
   const fresh_runtime around;
   const made_file large(only("large", 40 << 20));
   const made_file small(only("small", 30 << 20));
-  limits within = small_limits();
-  within.kept_bytes = fake_cudart::memory_bytes;
-  loader with(cuda_device(1), within);
+  loader with(cuda_device(1), keeping(fake_cudart::memory_bytes));
   for (const made_file* file : {&large, &small, &large, &small}) {
     const model loaded = get(with.load_async(file->name(), use_future));
     CHECK(first_difference_on_device(loaded) == "");
@@ -265,9 +265,7 @@ TEST_CASE("cuda: memory that is kept makes room for what needs other memory") {
 TEST_CASE("cuda: kept memory that the device cannot be brought to rest for ends that load alone") {
   const fresh_runtime around;
   const made_file file(equal_tensors(20, 100'000));
-  limits within = small_limits();
-  within.kept_bytes = 8 << 20;
-  loader with(cuda_device(1), within);
+  loader with(cuda_device(1), keeping(8 << 20));
   (void)get(with.load_async(file.name(), use_future));
   fake_cudart::fail("cudaDeviceSynchronize", 1, cudaErrorIllegalAddress);
   pending_load load(with, file.name());

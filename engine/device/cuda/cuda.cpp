@@ -16,6 +16,7 @@
 
 #include "core/shelf.hpp"
 #include "device/backend.hpp"
+#include "device/block_arena.hpp"
 #include "device/cuda/copier.hpp"
 #include "device/cuda/pinned.hpp"
 #include "device/cuda/runtime.hpp"
@@ -61,26 +62,6 @@ class device_block {
   std::byte* memory_;  // Null after it was moved from.
   std::uint64_t bytes_;
   int index_;
-};
-
-class cuda_arena final : public arena {
- public:
-  cuda_arena(device_block memory, bool was_kept, std::weak_ptr<shelf<device_block>> home) noexcept
-      : memory_(std::move(memory)), was_kept_(was_kept), home_(std::move(home)) {}
-  cuda_arena(const cuda_arena&) = delete;
-  cuda_arena& operator=(const cuda_arena&) = delete;
-
-  ~cuda_arena() override {
-    if (const auto home = home_.lock()) home->put(std::move(memory_));
-  }
-
-  std::byte* data() const noexcept override { return memory_.data(); }
-  bool was_kept() const noexcept override { return was_kept_; }
-
- private:
-  device_block memory_;
-  const bool was_kept_;
-  const std::weak_ptr<shelf<device_block>> home_;
 };
 
 class cuda_backend final : public backend {
@@ -208,7 +189,7 @@ class cuda_backend final : public backend {
   }
 
   std::shared_ptr<arena> own(device_block memory, bool was_kept) const {
-    return std::make_shared<cuda_arena>(std::move(memory), was_kept, kept_);
+    return std::make_shared<block_arena<device_block>>(std::move(memory), was_kept, kept_);
   }
 
   const int index_;

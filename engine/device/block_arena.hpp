@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// An arena that is one block of memory, and goes back onto its backend's shelf, if there is one.
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "core/shelf.hpp"
+#include "device/backend.hpp"
+
+namespace ringload::inline v0 {
+
+// A Block is what a shelf keeps, and has `data()`.
+template <class Block>
+class block_arena final : public arena {
+ public:
+  block_arena(Block memory, bool was_kept, std::weak_ptr<shelf<Block>> home) noexcept
+      : memory_(std::move(memory)), was_kept_(was_kept), home_(std::move(home)) {}
+  block_arena(const block_arena&) = delete;
+  block_arena& operator=(const block_arena&) = delete;
+
+  ~block_arena() override {
+    if (const auto home = home_.lock()) home->put(std::move(memory_));
+  }
+
+  std::byte* data() const noexcept override { return memory_.data(); }
+  bool was_kept() const noexcept override { return was_kept_; }
+
+ private:
+  Block memory_;
+  const bool was_kept_;
+  const std::weak_ptr<shelf<Block>> home_;
+};
+
+}  // namespace ringload::inline v0
