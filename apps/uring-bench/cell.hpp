@@ -58,6 +58,8 @@ struct cell {
   std::uint64_t bytes_max = 0;
   std::uint64_t seed = 0;
 
+  /// What is read through the page cache is cold for one pass.
+  bool cold_once() const noexcept { return by == route::buffered && state == cache_state::cold; }
   std::uint64_t reads_at_once() const noexcept {
     return with == method::ring ? std::uint64_t{depth} * rings * threads : depth;
   }

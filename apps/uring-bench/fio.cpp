@@ -25,11 +25,6 @@ namespace json = boost::json;
 
 constexpr double ramp_seconds = 0.25;
 
-// What was cold is so for one pass.
-bool one_pass(const cell& what) {
-  return what.by == route::buffered && what.state == cache_state::cold;
-}
-
 struct child_output {
   std::string out;
   std::string err;
@@ -100,7 +95,7 @@ std::string fio_version() {
 }
 
 cell comparable(cell what) {
-  if (!one_pass(what) && what.bytes_max == 0) what.ramp_seconds = ramp_seconds;
+  if (!what.cold_once() && what.bytes_max == 0) what.ramp_seconds = ramp_seconds;
   return what;
 }
 
@@ -147,7 +142,7 @@ std::vector<std::string> fio_arguments(const target& of, const cell& what) {
   if (what.bytes_max > 0) arguments.push_back(fmt::format("--io_size={}", what.bytes_max));
   arguments.push_back(
       fmt::format("--runtime={}ms", static_cast<std::uint64_t>(what.seconds * 1e3)));
-  if (!one_pass(what)) arguments.emplace_back("--time_based");
+  if (!what.cold_once()) arguments.emplace_back("--time_based");
   if (what.ramp_seconds > 0) {
     arguments.push_back(
         fmt::format("--ramp_time={}ms", static_cast<std::uint64_t>(what.ramp_seconds * 1e3)));

@@ -3,6 +3,7 @@
 
 // The same cell by fio, which everybody knows and nobody suspects of flattering us.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,14 @@ std::vector<std::string> fio_arguments(const target& of, const cell& what);
 
 /// What fio says of itself, from its JSON. Throws `ringload::error`.
 measurement parse_fio(const std::string& json);
+
+/// Both, of which the other one goes first in every second run.
+template <class Ours, class Fio>
+void in_turns(std::uint32_t run, const Ours& ours, const Fio& fio) {
+  if (run % 2 == 1) fio();
+  ours();
+  if (run % 2 == 0) fio();
+}
 
 /// Establishes the page cache's state as run() does. Without latencies.
 measurement run_fio(const target& of, const cell& what);

@@ -32,11 +32,9 @@ std::vector<std::uint64_t> sizes_of(const target& of) {
   return sizes;
 }
 
-// What was cold is warm after one pass through the page cache, and memory is fresh only once.
+// Memory is fresh only once, too.
 std::uint64_t passes_max(const cell& what) {
-  const bool once = what.into == destination::fresh ||
-                    (what.by == route::buffered && what.state == cache_state::cold);
-  return once ? 1 : 0;
+  return what.into == destination::fresh || what.cold_once() ? 1 : 0;
 }
 
 std::unique_ptr<team_member> make_member(const course& on, std::uint32_t index) {

@@ -23,10 +23,11 @@ void run_cell(const run_request& request, tool::output& out) {
   room memory;
   compared found;
   for (std::uint32_t i = 0; i < request.runs; ++i) {
-    const bool fio_first = i % 2 == 1;
-    if (request.with_fio && fio_first) found.fio.add(run_fio(of, what));
-    found.ours.add(run(of, what, memory));
-    if (request.with_fio && !fio_first) found.fio.add(run_fio(of, what));
+    in_turns(
+        i, [&] { found.ours.add(run(of, what, memory)); },
+        [&] {
+          if (request.with_fio) found.fio.add(run_fio(of, what));
+        });
   }
   if (request.json) {
     std::string text;

@@ -121,10 +121,11 @@ void sweep(const sweep_request& asked, tool::output& out) {
     for (const std::size_t one : order) {
       show(done++, cells.size() * request.runs);
       swept_cell& now = all.cells[one];
-      const bool fio_first = i % 2 == 1;
-      if (request.with_fio && fio_first) now.found.fio.add(run_fio(of, now.what));
-      measure(of, all, now, memory);
-      if (request.with_fio && !fio_first) now.found.fio.add(run_fio(of, now.what));
+      in_turns(
+          i, [&] { measure(of, all, now, memory); },
+          [&] {
+            if (request.with_fio) now.found.fio.add(run_fio(of, now.what));
+          });
     }
   }
   show(done, done);
