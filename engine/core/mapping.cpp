@@ -134,4 +134,19 @@ boost::system::error_code populate(std::span<std::byte> memory) noexcept {
   return {};
 }
 
+std::uint64_t absent_bytes(std::span<const std::byte> memory) noexcept {
+  const auto begin = round_down<std::uintptr_t>(reinterpret_cast<std::uintptr_t>(memory.data()),
+                                                small_page_bytes);
+  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(memory.data()) + memory.size();
+  std::uint64_t absent = 0;
+  for (std::uintptr_t at = begin; at < end; at += huge_page_bytes) {
+    const std::uint64_t bytes = std::min<std::uint64_t>(huge_page_bytes, end - at);
+    const std::uintptr_t middle = round_down<std::uintptr_t>(at + bytes / 2, small_page_bytes);
+    unsigned char present = 0;
+    if (::mincore(reinterpret_cast<void*>(middle), 1, &present) != 0) continue;
+    if ((present & 1U) == 0) absent += bytes;
+  }
+  return absent;
+}
+
 }  // namespace ringload::inline v0

@@ -52,4 +52,8 @@ class mapping {
 // waits for them later. Before Linux 5.14 it does nothing. Any thread, also side by side.
 boost::system::error_code populate(std::span<std::byte> memory) noexcept;
 
+// How much of anonymous memory is not present: what was never written to, and what was swapped out.
+// From a look at each huge page, at one of its small ones.
+std::uint64_t absent_bytes(std::span<const std::byte> memory) noexcept;
+
 }  // namespace ringload::inline v0

@@ -42,6 +42,11 @@ struct copy_operation {
   // In the engine thread, once, and never from inside backend::start.
   void (*done)(copy_operation& self, boost::system::error_code failed) = nullptr;
 
+  std::uint64_t bytes() const noexcept {
+    std::uint64_t sum = 0;
+    for (const copy_op& c : copies) sum += c.bytes;
+    return sum;
+  }
   bool converts() const noexcept {
     return std::any_of(copies.begin(), copies.end(),
                        [](const copy_op& c) { return c.as.needed(); });

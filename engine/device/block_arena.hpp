@@ -28,6 +28,8 @@ class block_arena final : public arena {
   std::byte* data() const noexcept override { return memory_.data(); }
   bool was_kept() const noexcept override { return was_kept_; }
 
+  const Block& block() const noexcept { return memory_; }
+
  private:
   Block memory_;
   const bool was_kept_;

@@ -3,17 +3,20 @@
 // The host as a device: most reads land straight in its arena, and the others are copied by memcpy,
 // or converted.
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cstring>
-#include <fstream>
+#include <mutex>
 #include <ringload/device.hpp>
 #include <string>
+#include <vector>
 
 #include "core/checked.hpp"
 #include "core/convert.hpp"
 #include "core/mapping.hpp"
 #include "core/shelf.hpp"
 #include "core/surely.hpp"
+#include "device/available.hpp"
 #include "device/backend.hpp"
 #include "device/block_arena.hpp"
 
@@ -21,15 +24,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// What can be had without swapping. Zero where the system does not say.
-std::uint64_t available_bytes() {
-  std::ifstream meminfo("/proc/meminfo");
-  for (std::string word; meminfo >> word;) {
-    std::uint64_t kib = 0;
-    if (word == "MemAvailable:" && meminfo >> kib) return kib * 1024;
-  }
-  return 0;
-}
+// What is copied in the engine thread takes no longer than handing it over.
+constexpr std::uint64_t copied_at_once_max = 64 * 1024;
 
 void carry_out(const copy_operation& op) {
   for (const copy_op& c : op.copies) {
@@ -56,23 +52,19 @@ class host_backend final : public backend {
   }
 
   result<void> check_room(std::uint64_t bytes) override {
-    const std::uint64_t available = available_bytes();
-    if (available > 0 && bytes > available + (kept_ ? kept_->bytes() : 0)) {
-      return fault{errc::memory_exceeded, "",
-                   "the tensors need " + grouped(bytes) + " bytes, the host has " +
-                       grouped(available) + " available"};
-    }
-    return {};
+    const std::lock_guard lock(mutex_);
+    return room_for(bytes, kept_ ? kept_->bytes() : 0);
   }
 
   result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
+    const std::lock_guard lock(mutex_);
     if (kept_) {
       // In whole huge pages, as it is taken.
       auto memory = kept_->take(round_up(bytes, huge_page_bytes));
       if (memory) return own(std::move(*memory), true);
-      if (bytes > available_bytes()) kept_->clear();
+      if (!room_for(bytes, 0)) kept_->clear();
     }
-    if (auto room = check_room(bytes); !room) return room.error();
+    if (auto room = room_for(bytes, 0); !room) return room.error();
     auto memory = mapping::make(bytes, page_kind::transparent);
     if (!memory) return memory.error();
     return own(std::move(*memory), false);
@@ -84,8 +76,8 @@ class host_backend final : public backend {
   }
 
   void start(copy_operation& op) noexcept override {
-    // A load that is converted comes all this way, and a thread brings a few GB a second.
-    if (op.converts()) {
+    // A load that is converted comes all this way, and one whose tensors lie misaligned.
+    if (op.converts() || op.bytes() > copied_at_once_max) {
       surely([&] {
         boost::asio::post(op.threads, [&op, loop = loop_] {
           carry_out(op);
@@ -101,10 +93,34 @@ class host_backend final : public backend {
   void detach() noexcept override { loop_ = nullptr; }
 
  private:
-  std::shared_ptr<arena> own(mapping memory, bool was_kept) const {
-    return std::make_shared<block_arena<mapping>>(std::move(memory), was_kept, kept_);
+  using host_arena = block_arena<mapping>;
+
+  // Memory is taken page by page as it is written to, so what other loads were given and have not
+  // filled is not there any more, whatever the system says.
+  result<void> room_for(std::uint64_t bytes, std::uint64_t kept_bytes) {
+    const auto available = available_bytes();
+    if (!available) return {};
+    std::uint64_t promised = 0;
+    std::erase_if(given_, [&](const std::weak_ptr<host_arena>& one) {
+      const auto living = one.lock();
+      if (living) promised += absent_bytes(living->block().span());
+      return !living;
+    });
+    if (bytes <= std::max(*available, promised) - promised + kept_bytes) return {};
+    std::string cause = "the tensors need " + grouped(bytes) + " bytes, the host has " +
+                        grouped(*available) + " available";
+    if (promised > 0) cause += ", of which other loads are to fill " + grouped(promised);
+    return fault{errc::memory_exceeded, "", std::move(cause)};
   }
 
+  std::shared_ptr<arena> own(mapping memory, bool was_kept) {
+    auto made = std::make_shared<host_arena>(std::move(memory), was_kept, kept_);
+    given_.push_back(made);
+    return made;
+  }
+
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<host_arena>> given_;  // Guarded by the mutex.
   std::shared_ptr<shelf<mapping>> kept_;  // Null: nothing is kept.
   boost::asio::io_context* loop_ = nullptr;
 };

@@ -209,3 +209,15 @@ TEST_CASE("populate: fails where nothing is mapped") {
   }
   CHECK(populate({gone, 4096}) == system_code(ENOMEM));
 }
+
+TEST_CASE("mapping: what was never written to is absent") {
+  const auto made = mapping::make(3 * huge_page_bytes, page_kind::transparent);
+  REQUIRE(made.has_value());
+  CHECK(absent_bytes(made->span()) == 3 * huge_page_bytes);
+  if (!can_populate()) return;
+  REQUIRE_FALSE(populate(made->span().subspan(huge_page_bytes, huge_page_bytes)));
+  CHECK(absent_bytes(made->span()) == 2 * huge_page_bytes);
+  REQUIRE_FALSE(populate(made->span()));
+  CHECK(absent_bytes(made->span()) == 0);
+  CHECK(absent_bytes({}) == 0);
+}

@@ -14,9 +14,11 @@
 #include <vector>
 
 #include "core/mapping.hpp"
+#include "device/available.hpp"
 #include "device/backend.hpp"
 #include "support/noise_file.hpp"
 #include "support/resident.hpp"
+#include "support/skip.hpp"
 
 using namespace ringload;
 using namespace ringload::testing;
@@ -100,6 +102,60 @@ TEST_CASE("host: more memory than there is gets refused with both numbers") {
   const std::uint64_t available = number_before(said, " available");
   CHECK(available > 0);
   CHECK(available < std::uint64_t{1} << 60);
+}
+
+TEST_CASE("host: memory that a load has yet to fill is not given to another one") {
+  const auto available = available_bytes();
+  if (!available) {
+    skip("the system does not say how much memory there is");
+    return;
+  }
+  const auto target = host_backend();
+  const std::uint64_t most_of_it = *available / 10 * 6;
+  auto first = target->allocate(most_of_it);
+  REQUIRE(first.has_value());
+  CHECK_FALSE(target->check_room(most_of_it).has_value());
+  const auto second = target->allocate(most_of_it);
+  REQUIRE_FALSE(second.has_value());
+  CHECK(second.error().code == errc::memory_exceeded);
+  const std::string said = message_of(second.error());
+  CAPTURE(said);
+  CHECK(number_before(said, " bytes") == most_of_it);
+  CHECK(said.find(" available, of which other loads are to fill ") != std::string::npos);
+
+  *first = nullptr;
+  CHECK(target->check_room(most_of_it).has_value());
+  CHECK(target->allocate(most_of_it).has_value());
+}
+
+TEST_CASE("host: large copies are made by the threads, and small ones at once") {
+  boost::asio::io_context loop;
+  boost::asio::io_context elsewhere;
+  const auto target = host_backend();
+  const auto made = target->allocate(1 << 20);
+  REQUIRE(made.has_value());
+  const std::vector<std::byte> slot(1 << 20, std::byte{7});
+  std::vector<std::byte> pinned(slot);
+  REQUIRE(target->attach(loop, pinned).has_value());
+  for (const std::uint32_t bytes : {65'536U, 65'537U}) {
+    const std::array<copy_op, 1> copies = {{{0, 0, bytes}}};
+    std::memset((*made)->data(), 0, bytes);
+    remembered op;
+    op.slot = pinned.data();
+    op.copies = copies;
+    op.into = made->get();
+    op.threads = elsewhere.get_executor();
+    target->start(op);
+    CHECK(((*made)->data()[0] == std::byte{7}) == (bytes == 65'536));
+    elsewhere.restart();
+    elsewhere.run();
+    CHECK(op.times == 0);
+    loop.restart();
+    loop.run();
+    CHECK(op.times == 1);
+    CHECK(std::memcmp((*made)->data(), pinned.data(), bytes) == 0);
+  }
+  target->detach();
 }
 
 TEST_CASE("host: copies land where they should, and nowhere else") {

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How much memory may still be taken, on systems made of files.
+
+#include "device/available.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "support/temporary_folder.hpp"
+
+using namespace ringload;
+
+namespace {
+
+constexpr std::uint64_t gib = std::uint64_t{1} << 30;
+
+class made_system {
+ public:
+  void put(const std::string& file, const std::string& text) const {
+    const auto path = folder_.path() / file;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  void has(std::uint64_t available) const {
+    put("proc/meminfo", "MemTotal: 99 kB\nMemFree:  7 kB\nMemAvailable:   " +
+                            std::to_string(available / 1024) + " kB\nCached: 5 kB\n");
+  }
+  void is_in(const std::string& group) const {
+    put("proc/self/cgroup", "4:memory:/of/version/1\n0::" + group + "\n");
+  }
+  void has_group(const std::string& name, const std::string& most, std::uint64_t taken,
+                 std::uint64_t cached = 0) const {
+    put("sys/fs/cgroup" + name + "/memory.max", most + "\n");
+    put("sys/fs/cgroup" + name + "/memory.current", std::to_string(taken) + "\n");
+    put("sys/fs/cgroup" + name + "/memory.stat",
+        "anon 1\nfile " + std::to_string(cached) + "\ninactive_file " +
+            std::to_string(cached / 4) + "\nactive_file " + std::to_string(cached - cached / 4) +
+            "\n");
+  }
+  std::optional<std::uint64_t> available() const { return available_bytes(folder_.path()); }
+
+ private:
+  ringload::testing::temporary_folder folder_;
+};
+
+}  // namespace
+
+TEST_CASE("available: a system that says nothing") {
+  CHECK_FALSE(made_system().available().has_value());
+}
+
+TEST_CASE("available: the machine's, where no control group bounds it") {
+  const made_system one;
+  one.has(8 * gib);
+  CHECK(one.available() == 8 * gib);
+  one.is_in("/a/b");  // Of which nothing is seen.
+  CHECK(one.available() == 8 * gib);
+  one.has_group("/a/b", "max", 3 * gib);
+  CHECK(one.available() == 8 * gib);
+}
+
+TEST_CASE("available: what the control group leaves, and each that it is in") {
+  const made_system one;
+  one.has(8 * gib);
+  one.is_in("/a/b");
+  one.has_group("/a/b", std::to_string(4 * gib), gib);
+  CHECK(one.available() == 3 * gib);
+  one.has_group("/a", std::to_string(6 * gib), 4 * gib);
+  CHECK(one.available() == 2 * gib);
+  one.has_group("", std::to_string(gib), gib / 2);  // A container sees its own as the topmost.
+  CHECK(one.available() == gib / 2);
+}
+
+TEST_CASE("available: the page cache would make room") {
+  const made_system one;
+  one.has(8 * gib);
+  one.is_in("/");
+  one.has_group("", std::to_string(4 * gib), 4 * gib, 3 * gib);
+  CHECK(one.available() == 3 * gib);
+}
+
+TEST_CASE("available: a group that has more than it may leaves nothing") {
+  const made_system one;
+  one.has(8 * gib);
+  one.is_in("/a");
+  one.has_group("/a", std::to_string(gib), 2 * gib);
+  CHECK(one.available() == 0);
+}
+
+TEST_CASE("available: a group that bounds, on a machine that says nothing") {
+  const made_system one;
+  one.is_in("/a");
+  one.has_group("/a", std::to_string(2 * gib), gib);
+  CHECK(one.available() == gib);
+}
