@@ -277,3 +277,21 @@ TEST_CASE("cuda: kept memory that the device cannot be brought to rest for ends 
   CHECK_FALSE(loaded.stats().memory_kept);
   CHECK(first_difference_on_device(loaded) == "");
 }
+
+TEST_CASE("cuda: loads beside the capture of a graph, and does not spoil it") {
+  const fresh_runtime around;
+  const made_file file(equal_tensors(5, 3 * small_slot));
+  loader with(cuda_device(0), keeping(fake_cudart::memory_bytes / 2));
+  model before = get(with.load_async(file.name(), use_future));
+  fake_cudart::begin_capture();
+  before = {};
+  {
+    const model loaded = get(with.load_async(file.name(), use_future));
+    // Whether nobody reads what was kept cannot be known now.
+    CHECK_FALSE(loaded.stats().memory_kept);
+    CHECK(first_difference_on_device(loaded) == "");
+  }
+  CHECK_FALSE(fake_cudart::end_capture());
+  const model after = get(with.load_async(file.name(), use_future));
+  CHECK(after.stats().memory_kept);
+}

@@ -102,7 +102,7 @@ class cuda_backend final : public backend {
   result<std::span<const std::byte>> read_back(const arena& from, std::uint64_t arena_offset,
                                                std::span<std::byte> room) override {
     // One of the library's own threads, which has no device of its own.
-    auto failed = cuda::code_of(cudaSetDevice(index_));
+    auto failed = cuda::use_device(index_);
     if (!failed) {
       failed = cuda::code_of(
           cudaMemcpy(room.data(), from.data() + arena_offset, room.size(), cudaMemcpyDeviceToHost));
@@ -123,7 +123,7 @@ class cuda_backend final : public backend {
                        ", counted from 0"};
     }
     // The engine thread belongs to the loader, so its device is set once.
-    if (auto failed = cuda::code_of(cudaSetDevice(index_))) return fault{failed, name_of(index_)};
+    if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
     slots_.emplace(slots);
     if (auto failed = slots_->pin()) {
       slots_.reset();
@@ -149,7 +149,7 @@ class cuda_backend final : public backend {
   // much.
   result<std::string> room_for(std::uint64_t bytes, std::uint64_t kept_bytes) {
     // One of the library's own threads, which has no device of its own.
-    if (auto failed = cuda::code_of(cudaSetDevice(index_))) return fault{failed, name_of(index_)};
+    if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
     std::size_t free_bytes = 0;
     std::size_t total_bytes = 0;
     if (auto failed = cuda::code_of(cudaMemGetInfo(&free_bytes, &total_bytes))) {
@@ -182,8 +182,14 @@ class cuda_backend final : public backend {
   result<std::optional<device_block>> take_kept(std::uint64_t bytes) {
     auto found = kept_->take(bytes);
     if (!found) return std::optional<device_block>();
-    auto failed = cuda::code_of(cudaSetDevice(index_));
-    if (!failed) failed = cuda::code_of(cudaDeviceSynchronize());
+    if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
+    const cudaError_t said = cudaDeviceSynchronize();
+    const auto failed = cuda::code_of(said);
+    // Of a device for which a graph is being captured it cannot be known now.
+    if (said == cudaErrorStreamCaptureUnsupported) {
+      kept_->put(std::move(*found));
+      return std::optional<device_block>();
+    }
     if (failed) return fault{failed, name_of(index_)};
     return found;
   }

@@ -55,6 +55,12 @@ boost::system::error_code code_of(cudaError_t said) noexcept {
   return {static_cast<int>(said), cuda_category()};
 }
 
+boost::system::error_code use_device(int index) noexcept {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  (void)code_of(cudaThreadExchangeStreamCaptureMode(&mode));
+  return code_of(cudaSetDevice(index));
+}
+
 result<int> count_devices() {
   int count = 0;
   cudaError_t said = cudaGetDeviceCount(&count);

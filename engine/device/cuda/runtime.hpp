@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 
 #include <boost/system/error_code.hpp>
+#include <new>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -19,6 +20,24 @@ namespace ringload::inline v0::cuda {
 // call that has nothing to do with it; so it is taken away here.
 boost::system::error_code code_of(cudaError_t said) noexcept;
 
+// For a thread of the library's own: from now on it works for this device. While some other thread
+// of the process captures a graph, its calls neither fail nor spoil what is captured.
+boost::system::error_code use_device(int index) noexcept;
+
+// Until its end, so too for a thread of the user.
+class beside_captures {
+ public:
+  beside_captures() noexcept { exchange(); }
+  beside_captures(const beside_captures&) = delete;
+  beside_captures& operator=(const beside_captures&) = delete;
+  ~beside_captures() { exchange(); }
+
+ private:
+  void exchange() noexcept { (void)code_of(cudaThreadExchangeStreamCaptureMode(&other_)); }
+
+  cudaStreamCaptureMode other_ = cudaStreamCaptureModeRelaxed;
+};
+
 // How many devices there are: at least one, or errc::device_unavailable and why.
 result<int> count_devices();
 
@@ -30,19 +49,23 @@ boost::system::error_code on_device(int index, Work work) {
   int now = -1;
   boost::system::error_code failed = code_of(cudaGetDevice(&now));
   if (!failed && now == index) {
+    const beside_captures meanwhile;
     work();
     return {};
   }
   const auto there = [&] {
+    const beside_captures meanwhile;
     failed = code_of(cudaSetDevice(index));
     if (!failed) work();
   };
   try {
     std::thread(there).join();
+    return failed;
   } catch (const std::system_error&) {
-    there();
-    if (now >= 0) (void)code_of(cudaSetDevice(now));
+  } catch (const std::bad_alloc&) {
   }
+  there();
+  if (now >= 0) (void)code_of(cudaSetDevice(now));
   return failed;
 }
 

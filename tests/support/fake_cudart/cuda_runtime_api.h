@@ -30,6 +30,7 @@ enum cudaError {
   cudaErrorHostMemoryAlreadyRegistered = 712,
   cudaErrorHostMemoryNotRegistered = 713,
   cudaErrorNotSupported = 801,
+  cudaErrorStreamCaptureUnsupported = 900,
 };
 typedef enum cudaError cudaError_t;
 
@@ -58,6 +59,12 @@ struct cudaMemcpyAttributes {
   unsigned int flags;
 };
 
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal = 0,
+  cudaStreamCaptureModeThreadLocal = 1,
+  cudaStreamCaptureModeRelaxed = 2,
+};
+
 #define cudaHostRegisterMapped 0x02
 #define cudaStreamNonBlocking 0x01
 #define cudaEventDisableTiming 0x02
@@ -74,6 +81,7 @@ cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode* mode);
 cudaError_t cudaMalloc(void** devPtr, size_t size);
 cudaError_t cudaFree(void* devPtr);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);

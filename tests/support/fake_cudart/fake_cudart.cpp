@@ -125,6 +125,12 @@ cudaError_t cudaDeviceSynchronize() {
   return now.says();
 }
 
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  const call now("cudaThreadExchangeStreamCaptureMode");
+  std::swap(*mode, capture_mode);
+  return now.says();
+}
+
 cudaError_t cudaMalloc(void** to, size_t bytes) {
   const call now("cudaMalloc");
   if (now.failed()) return now.says();

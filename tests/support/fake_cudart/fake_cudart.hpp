@@ -48,6 +48,12 @@ void no_device(cudaError_t said, int driver_version);
 void hold();
 void let_go();
 
+// Somebody captures a graph in the global mode, which is the default: what might be unsafe fails in
+// every thread that has not said that it knows, and then the graph is spoilt; nothing may wait for
+// the device. Returns whether it was spoilt.
+void begin_capture();
+bool end_capture();
+
 // How often each function was called since the last reset.
 std::map<std::string, unsigned> calls();
 

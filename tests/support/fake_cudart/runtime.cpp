@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/fake_cudart/runtime.hpp"
 
+#include <set>
 #include <vector>
 
 #include "support/fake_cudart/fake_cudart.hpp"
@@ -9,6 +10,22 @@ namespace ringload::testing::fake_cudart {
 
 thread_local int current_device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
+thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+
+namespace {
+
+// What the runtime's manual says of cudaThreadExchangeStreamCaptureMode: whatever may touch work
+// of other threads. Of what ringload uses, these.
+bool unsafe_beside_captures(const std::string& function) {
+  static const std::set<std::string> all = {
+      "cudaMalloc",         "cudaFree",   "cudaHostRegister",
+      "cudaHostUnregister", "cudaMemcpy", "cudaStreamSynchronize",
+      "cudaEventQuery",
+  };
+  return all.count(function) != 0;
+}
+
+}  // namespace
 
 runtime& the() {
   static runtime one;
@@ -25,6 +42,12 @@ call::call(const char* name) : lock(the().device.mutex), name_(name) {
   if (found != r.failures.end() && --found->second.calls_left == 0) {
     failed_ = found->second.with;
     r.failures.erase(found);
+  }
+  if (r.capturing) {
+    const bool unsafe =
+        unsafe_beside_captures(name_) && capture_mode != cudaStreamCaptureModeRelaxed;
+    if (unsafe) r.capture_spoilt = true;
+    if (unsafe || name_ == "cudaDeviceSynchronize") failed_ = cudaErrorStreamCaptureUnsupported;
   }
   if (r.device.broken != cudaSuccess) failed_ = r.device.broken;
 }
@@ -59,6 +82,7 @@ void reset() {
   r.failures.clear();
   r.count_says = cudaSuccess;
   r.driver_version = 13000;
+  r.capturing = r.capture_spoilt = false;
   r.device.forget_memory();
   r.device.streams.clear();
   r.device.pinned.clear();
@@ -84,6 +108,18 @@ void no_device(cudaError_t said, int driver_version) {
   const std::lock_guard lock(the().device.mutex);
   the().count_says = said;
   the().driver_version = driver_version;
+}
+
+void begin_capture() {
+  const std::lock_guard lock(the().device.mutex);
+  the().capturing = true;
+  the().capture_spoilt = false;
+}
+
+bool end_capture() {
+  const std::lock_guard lock(the().device.mutex);
+  the().capturing = false;
+  return the().capture_spoilt;
 }
 
 void hold() {

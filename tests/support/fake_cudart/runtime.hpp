@@ -39,6 +39,8 @@ struct runtime {
   std::set<CUevent_st*> events;
   cudaError_t count_says = cudaSuccess;
   int driver_version = 13000;
+  bool capturing = false;
+  bool capture_spoilt = false;
 };
 
 runtime& the();
@@ -46,6 +48,7 @@ runtime& the();
 // What the runtime keeps for each thread.
 extern thread_local int current_device;
 extern thread_local cudaError_t last_error;
+extern thread_local cudaStreamCaptureMode capture_mode;
 
 // One call of the runtime, from its beginning to its end.
 class call {
