@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/fault.hpp"
 
+#include <algorithm>
 #include <boost/system/generic_category.hpp>
 #include <boost/system/system_category.hpp>
+#include <string_view>
 
 namespace ringload::inline v0 {
 
@@ -83,6 +85,13 @@ boost::system::error_code system_code(int error_number) noexcept {
 std::string message_of(const fault& what) { return sentence(what.code, what.where, what.cause); }
 
 error to_error(const fault& what) { return {what.code, what.where, what.cause}; }
+
+fault to_fault(const error& what) {
+  const std::string_view text = what.what();
+  // The place, a colon and the cause.
+  const std::size_t cause = what.place().empty() ? 0 : what.place().size() + 2;
+  return {what.code(), what.place(), std::string(text.substr(std::min(cause, text.size())))};
+}
 
 std::exception_ptr to_exception(const fault& what) {
   return std::make_exception_ptr(to_error(what));

@@ -37,6 +37,7 @@ boost::system::error_code system_code(int error_number) noexcept;
 std::string message_of(const fault& what);
 
 error to_error(const fault& what);
+fault to_fault(const error& what);
 std::exception_ptr to_exception(const fault& what);
 
 // boost::system::result calls this when value() is asked of a failed result.

@@ -47,11 +47,16 @@ struct start_on_thread {
   }
 };
 
+// Somebody in a line, and what he told of himself.
+struct waiting_one {
+  boost::asio::any_completion_handler<void()> go_on;
+  std::uint64_t weight;
+};
+
 struct start_waiting {
   template <class Handler>
-  void operator()(Handler&& handler,
-                  std::deque<boost::asio::any_completion_handler<void()>>* line) const {
-    surely([&] { line->emplace_back(std::forward<Handler>(handler)); });
+  void operator()(Handler&& handler, std::deque<waiting_one>* line, std::uint64_t weight) const {
+    surely([&] { line->push_back({std::forward<Handler>(handler), weight}); });
   }
 };
 
@@ -65,13 +70,15 @@ auto attempt(Work&& work) noexcept -> decltype(work()) {
   } catch (const std::bad_alloc&) {
     return fault(errc::memory_exceeded, {});
   } catch (const error& e) {
-    return fault(e.code(), e.place(), e.what());
+    return to_fault(e);
   } catch (const boost::system::system_error& e) {
     return fault(e.code(), {});
   } catch (const std::system_error& e) {
     return fault(system_code(e.code().value()), {});
   } catch (const std::exception& e) {
     return fault(system_code(ENOTRECOVERABLE), {}, e.what());
+  } catch (...) {
+    return fault(system_code(ENOTRECOVERABLE), {}, "an exception that is no std::exception");
   }
 }
 
@@ -88,17 +95,21 @@ class waiting_line {
  public:
   explicit waiting_line(boost::asio::io_context& loop) noexcept : loop_(loop) {}
 
-  boost::asio::awaitable<void> wait() {
+  // `weight` is for who lets it go on: the bytes that it wants to read, say.
+  boost::asio::awaitable<void> wait(std::uint64_t weight = 0) {
     return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void()>(
-        detail::start_waiting(), boost::asio::use_awaitable, &line_);
+        detail::start_waiting(), boost::asio::use_awaitable, &line_, weight);
   }
 
   bool empty() const noexcept { return line_.empty(); }
+  // Of a line that is not empty.
+  std::uint64_t first_weight() const noexcept { return line_.front().weight; }
 
   void wake_one() {
     if (line_.empty()) return;
     using kept = boost::asio::any_completion_handler<void()>;
-    const auto handler = surely([&] { return std::make_shared<kept>(std::move(line_.front())); });
+    const auto handler =
+        surely([&] { return std::make_shared<kept>(std::move(line_.front().go_on)); });
     line_.pop_front();
     const auto go_on = [handler] {
       auto resumed = std::move(*handler);
@@ -113,7 +124,7 @@ class waiting_line {
 
  private:
   boost::asio::io_context& loop_;
-  std::deque<boost::asio::any_completion_handler<void()>> line_;
+  std::deque<detail::waiting_one> line_;
 };
 
 }  // namespace ringload::inline v0

@@ -18,7 +18,8 @@ namespace {
 result<void> check_unchanged_size(const struct ::stat& now, const file_info& was) {
   const auto bytes = static_cast<std::uint64_t>(now.st_size);
   if (bytes == was.bytes) return {};
-  return fault{bytes < was.bytes ? errc::truncated_file : errc::changed_file, was.path,
+  return fault{bytes < was.bytes ? errc::truncated_file : errc::changed_file,
+               printable_path(was.path),
                "the file had " + grouped(was.bytes) + " bytes when it was opened, and has " +
                    grouped(bytes) + " now"};
 }
@@ -29,7 +30,7 @@ result<open_file> open_for_reading(unique_fd buffered, const file_info& info, re
   file.path = info.path;
   file.bytes = info.bytes;
   struct ::stat status = {};
-  if (::fstat(buffered.get(), &status) != 0) return fault{system_code(errno), info.path};
+  if (::fstat(buffered.get(), &status) != 0) return fault{system_code(errno), printable_path(info.path)};
   file.modified = status.st_mtim;
   if (auto same = check_unchanged_size(status, info); !same) return same.error();
 
@@ -37,9 +38,9 @@ result<open_file> open_for_reading(unique_fd buffered, const file_info& info, re
     auto second = direct.open(buffered.get(), info.path, info.bytes);
     if (!second) return second.error();
     if (!second->fd && route == read_route::direct && info.bytes > 0) {
-      return fault{errc::direct_unavailable, info.path, second->why_not};
+      return fault{errc::direct_unavailable, printable_path(info.path), second->why_not};
     }
-    if (!second->fd && why_not.empty()) why_not = info.path + ": " + second->why_not;
+    if (!second->fd && why_not.empty()) why_not = printable_path(info.path) + ": " + second->why_not;
     file.direct = std::move(second->fd);
   }
   file.buffered = std::move(buffered);
@@ -103,7 +104,7 @@ result<opened_load> open_load(std::string_view source, const load_options& optio
   load.catalog = std::move(found->catalog);
   if (options.verify) {
     auto expected = detail::expected_digests(*options.verify, load.catalog);
-    if (!expected) return expected.error().in(std::string(source));
+    if (!expected) return expected.error().in(printable_path(source));
     load.expected = std::move(*expected);
   }
   // The catalog is fixed: nothing below parses.
@@ -113,10 +114,10 @@ result<opened_load> open_load(std::string_view source, const load_options& optio
     if (auto good = check_verifiable(load.catalog, wanted); !good) return good.error();
   }
   if (auto room = target.check_room(landed_bytes(wanted)); !room) {
-    return room.error().in(std::string(source));
+    return room.error().in(printable_path(source));
   }
   auto plan = make_plan(wanted, target.rules(), within.slot_bytes, within.arena_bytes_max);
-  if (!plan) return plan.error().in(std::string(source));
+  if (!plan) return plan.error().in(printable_path(source));
   load.plan = std::move(*plan);
   // The work is fixed: nothing below chooses an offset or a size.
 
@@ -127,17 +128,17 @@ result<opened_load> open_load(std::string_view source, const load_options& optio
     load.files.push_back(std::move(*file));
   }
   auto memory = target.allocate(load.plan.arena_bytes);
-  if (!memory) return memory.error().in(std::string(source));
+  if (!memory) return memory.error().in(printable_path(source));
   load.memory = std::move(*memory);
   return load;
 }
 
 result<void> check_unchanged(const open_file& file) {
   struct ::stat now = {};
-  if (::fstat(file.buffered.get(), &now) != 0) return fault{system_code(errno), file.path};
+  if (::fstat(file.buffered.get(), &now) != 0) return fault{system_code(errno), printable_path(file.path)};
   if (auto same = check_unchanged_size(now, {file.path, file.bytes}); !same) return same.error();
   if (now.st_mtim.tv_sec != file.modified.tv_sec || now.st_mtim.tv_nsec != file.modified.tv_nsec) {
-    return fault{errc::changed_file, file.path, {}};
+    return fault{errc::changed_file, printable_path(file.path), {}};
   }
   return {};
 }

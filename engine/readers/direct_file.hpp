@@ -20,10 +20,11 @@ class direct_files {
  public:
   struct opened {
     unique_fd fd;         // Empty: no direct reads.
-    std::string why_not;  // "tmpfs keeps ...", if so.
+    std::string why_not;  // "the file system refuses O_DIRECT", if so.
   };
 
-  // `path` must still name the file that `buffered` has open; else errc::changed_file. Any thread.
+  // Opens the file that `buffered` has open once more. `path` is for messages, and where there is no
+  // /proc it must still name that file; else errc::changed_file. Any thread.
   result<opened> open(int buffered, const std::string& path, std::uint64_t file_bytes);
 
  private:

@@ -192,3 +192,56 @@ TEST_CASE("EINVAL at the first direct read: the direct route fails and says so")
   CHECK(holds(failed->what(), "model.safetensors"));
   CHECK(arenas_taken == 0);
 }
+
+TEST_CASE("what is thrown into the library ends the load, and is told once") {
+  const made_file file({f32("a", 100)});
+  loader with(counted_host(), small_limits());
+  load_options how;
+  how.dtype = dtype::bf16;
+  SUBCASE("an error of its own kind") {
+    how.converts = [](const tensor_info&, void*) -> bool {
+      throw error(errc::unsupported_dtype, "the place", "the cause");
+    };
+    const auto failed = failure_of(with.load_async(file.name(), how, asio::use_future));
+    REQUIRE(failed);
+    CHECK(failed->code() == errc::unsupported_dtype);
+    CHECK(failed->place() == "the place");
+    CHECK(std::string(failed->what()) == "the place: the cause");
+  }
+  SUBCASE("an error without a place") {
+    how.converts = [](const tensor_info&, void*) -> bool {
+      throw error(errc::unsupported_dtype, "", "");
+    };
+    const auto failed = failure_of(with.load_async(file.name(), how, asio::use_future));
+    REQUIRE(failed);
+    CHECK(failed->place() == "");
+    CHECK(failed->code().message() == failed->what());
+  }
+  SUBCASE("what is no exception of the standard's") {
+    how.converts = [](const tensor_info&, void*) -> bool { throw 42; };
+    CHECK(failure_of(with.load_async(file.name(), how, asio::use_future)));
+  }
+  CHECK(arenas_taken == 0);
+}
+
+TEST_CASE("a file whose name is no text makes a message of one line") {
+  const temporary_folder folder;
+  const auto path = folder.path() / "x\n\x1b[31m.safetensors";
+  {
+    const made_file made(equal_tensors(1, small_slot));
+    std::filesystem::copy_file(made.path(), path);
+  }
+  read_script script([](const read_request&, std::uint64_t) {
+    return read_fate{.until_released = read_fate::hold::completion};
+  });
+  scripted_loader with(script, small_limits());
+  auto loaded = with.load_async(path.string(), {}, asio::use_future);
+  REQUIRE(script.wait_until_held(1));
+  std::filesystem::resize_file(path, 100);
+  script.release_all();
+  const auto failed = failure_of(std::move(loaded));
+  REQUIRE(failed);
+  CHECK(failed->code() == errc::truncated_file);
+  CHECK_FALSE(holds(failed->what(), "\n"));
+  CHECK_FALSE(holds(failed->what(), "\x1b"));
+}
