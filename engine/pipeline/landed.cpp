@@ -12,10 +12,10 @@
 
 namespace ringload::inline v0 {
 
-std::optional<std::uint32_t> detail::named_catalog::find(std::string_view name) const {
+std::optional<std::uint32_t> detail::named_catalog::find(
+    std::string_view name) const noexcept {
   const auto& tensors = catalog_.tensors;
   std::call_once(sorted_, [&] {
-    by_name_.resize(tensors.size());
     std::iota(by_name_.begin(), by_name_.end(), 0U);
     std::sort(by_name_.begin(), by_name_.end(),
               [&](std::uint32_t a, std::uint32_t b) { return tensors[a].name < tensors[b].name; });

@@ -21,11 +21,12 @@ namespace ringload::inline v0::detail {
 // A catalog that is never changed, and can be searched by name. Any thread.
 class named_catalog {
  public:
-  explicit named_catalog(ringload::catalog what) noexcept : catalog_(std::move(what)) {}
+  explicit named_catalog(ringload::catalog what)
+      : catalog_(std::move(what)), by_name_(catalog_.tensors.size()) {}
 
   const ringload::catalog& catalog() const noexcept { return catalog_; }
   // The tensor of that name. The first call sorts the names.
-  std::optional<std::uint32_t> find(std::string_view name) const;
+  std::optional<std::uint32_t> find(std::string_view name) const noexcept;
 
  private:
   const ringload::catalog catalog_;

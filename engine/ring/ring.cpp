@@ -10,6 +10,8 @@
 #include <chrono>
 #include <new>
 
+#include "core/surely.hpp"
+
 namespace ringload::inline v0 {
 
 ring::ring(boost::asio::io_context& loop, unsigned depth)
@@ -52,15 +54,16 @@ result<void> ring::open() {
 void ring::stop() { doorbell_.close(); }
 
 void ring::wait() {
-  doorbell_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                       [this](boost::system::error_code failed) {
-                         if (failed) return;
-                         if (::read(doorbell_.native_handle(), &rings_, sizeof rings_) < 0) {
-                           // EAGAIN: somebody was faster; the completions are there all the same.
-                         }
-                         reap();
-                         if (doorbell_.is_open()) wait();
-                       });
+  const auto rung = [this](boost::system::error_code failed) {
+    if (failed) return;
+    if (::read(doorbell_.native_handle(), &rings_, sizeof rings_) < 0) {
+      // EAGAIN: somebody was faster; the completions are there all the same.
+    }
+    reap();
+    if (doorbell_.is_open()) wait();
+  };
+  // Without it no completion would be seen any more.
+  surely([&] { doorbell_.async_wait(boost::asio::posix::stream_descriptor::wait_read, rung); });
 }
 
 void ring::reap() {

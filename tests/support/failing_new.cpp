@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "support/waiting.hpp"
+
 namespace {
 
 bool fails_now() noexcept {
@@ -31,3 +33,14 @@ bool fails_now() noexcept {
 [[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
   std::free(memory);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
+    !RINGLOAD_HAS_FEATURE(address_sanitizer) && !RINGLOAD_HAS_FEATURE(thread_sanitizer)
+// From here Asio takes the frames of coroutines and what it posts. A sanitizer has its own.
+extern "C" [[gnu::noinline]] void* aligned_alloc(std::size_t alignment,
+                                                 std::size_t bytes) noexcept {
+  void* memory = nullptr;
+  if (fails_now() || ::posix_memalign(&memory, alignment, bytes) != 0) return nullptr;
+  return memory;
+}
+#endif
