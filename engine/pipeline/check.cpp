@@ -116,38 +116,10 @@ result<std::vector<const tensor_digest*>> expected_digests(const manifest& liste
   return expected;
 }
 
-void checks::add(std::shared_ptr<job> of, std::uint32_t tensor, bool awaited) {
-  (awaited ? awaited_ : others_).push_back({std::move(of), tensor});
-  waiting_.wake_one();
-}
-
-void checks::close() {
-  closed_ = true;
-  waiting_.wake_all();
-}
-
-bool checks::next(turn& out) {
-  auto& line = awaited_.empty() ? others_ : awaited_;
-  if (line.empty()) return false;
-  out = std::move(line.front());
-  line.pop_front();
-  return true;
-}
-
-boost::asio::awaitable<checks::turn> checks::take() {
-  turn mine;
-  bool found = next(mine);
-  while (!found && !closed_) {
-    co_await waiting_.wait();
-    found = next(mine);
-  }
-  co_return mine;
-}
-
 boost::asio::awaitable<void> checker(engine& e) {
   engine& mine = e;
   for (;;) {
-    checks::turn turn;
+    schedule::turn turn;
     try {
       auto next = co_await mine.checking.take();
       turn = std::move(next);
@@ -155,13 +127,13 @@ boost::asio::awaitable<void> checker(engine& e) {
       continue;
     }
     if (!turn.of) break;
-    hashing work = {*turn.of, *mine.target, turn.tensor, {}};
+    hashing work = {*turn.of, *mine.target, turn.what, {}};
     try {
       co_await on_thread(*mine.check_threads, mine.loop, work);
     } catch (const std::bad_alloc&) {
       work.outcome = fault{errc::memory_exceeded, {}};  // A place would take memory.
     }
-    turn.of->checked(turn.tensor, work.outcome);
+    turn.of->checked(turn.what, work.outcome);
   }
 }
 

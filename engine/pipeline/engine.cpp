@@ -52,15 +52,31 @@ class signals_blocked {
   ::sigset_t before_;
 };
 
-// Begins the coroutine that `life` makes. Where memory is missing co_spawn throws, or ends it
-// before its first step, with an exception; then it is begun once more, for nobody else would.
+// Begins the coroutine that `life` makes. Where memory is missing co_spawn throws, or ends it with
+// an exception, or drops it without a word. Unless it has come to its own end it is begun once
+// more, for nobody else would.
 template <class Life>
 void keep_alive(boost::asio::io_context& loop, const Life& life) {
-  surely([&] {
-    boost::asio::co_spawn(loop, life(), [&loop, life](const std::exception_ptr& failed) {
-      if (failed) keep_alive(loop, life);
-    });
-  });
+  struct ending {
+    boost::asio::io_context& loop;
+    const Life life;
+    bool its_own = false;
+    ~ending() {
+      if (its_own) return;
+      surely([this] {
+        boost::asio::post(loop, [&on = loop, again = life] { keep_alive(on, again); });
+      });
+    }
+  };
+  auto end = surely([&] { return std::unique_ptr<ending>(new ending{loop, life}); });
+  try {
+    boost::asio::co_spawn(loop, life(),
+                          [end = std::move(end)](const std::exception_ptr& failed) {
+                            end->its_own = !failed;
+                          });
+  } catch (const std::bad_alloc&) {
+    // It has been begun again.
+  }
 }
 
 }  // namespace
@@ -137,6 +153,7 @@ result<void> engine::set_up(const reader_wrapper& wrap) {
   if (auto pinned = target->attach(loop, staging.whole()); !pinned) return pinned.error();
   attached_ = true;
   open_threads.emplace(open_threads_count);
+  closing_thread.emplace(1);
   if (auto chosen = choose_reader(wrap); !chosen) return chosen.error();
 
   const std::lock_guard lock(mutex_);
@@ -220,18 +237,24 @@ int engine::registered_buffer(std::uint32_t slot) const noexcept {
 void engine::tear_down() {
   // Nothing is in flight: every job has left, and none leaves before its reads and copies are done.
   if (open_threads) open_threads->join();
+  if (closing_thread) closing_thread->join();
   if (copy_threads) copy_threads->join();
   if (check_threads) check_threads->join();
   direct_reader.reset();
   buffered_reader.reset();
   if (attached_) target->detach();
-  const std::lock_guard lock(mutex_);
-  closed_ = true;
-  if (the_ring) {
-    facts_.longest_submit_seconds =
-        static_cast<double>(the_ring->longest_submit_nanoseconds()) * 1e-9;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    if (the_ring) {
+      facts_.longest_submit_seconds =
+          static_cast<double>(the_ring->longest_submit_nanoseconds()) * 1e-9;
+    }
+    the_ring.reset();
   }
-  the_ring.reset();
+  // Whoever still holds a `loading` holds the engine, but neither slots nor kept memory.
+  target.reset();
+  staging = {};
 }
 
 void engine::close(std::chrono::milliseconds most) {

@@ -22,6 +22,7 @@
 #include "device/backend.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/gate.hpp"
+#include "pipeline/job.hpp"
 #include "pipeline/schedule.hpp"
 #include "readers/direct_file.hpp"
 #include "readers/reader.hpp"
@@ -30,8 +31,6 @@
 #include "staging/slots.hpp"
 
 namespace ringload::inline v0::detail {
-
-class job;
 
 class engine : public std::enable_shared_from_this<engine> {
  public:
@@ -84,11 +83,14 @@ class engine : public std::enable_shared_from_this<engine> {
   // Makes the threads and the coroutines that check tensors, where no load has asked for them yet.
   result<void> start_checking();
 
-  schedule work{loop};
-  checks checking{loop};
+  schedule work{loop, &job::take_awaited, &job::take_next};
+  // Tensors of which all bytes are there, for those who hash.
+  schedule checking{loop, &job::take_awaited_check, &job::take_next_check};
   gate drive{loop, within};
   direct_files direct;
   std::optional<threads> open_threads;
+  // Apart from those: a load that ends waits for none that begins, which may take long.
+  std::optional<threads> closing_thread;
   std::optional<threads> copy_threads;
   std::optional<threads> check_threads;  // From start_checking() on.
   std::unique_ptr<backend> target;

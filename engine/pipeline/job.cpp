@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <boost/asio/error.hpp>
 
+#include "core/surely.hpp"
 #include "formats/printable.hpp"
 #include "pipeline/engine.hpp"
 
@@ -35,10 +36,15 @@ std::int64_t job::since_begun() const noexcept {
   return std::max<std::int64_t>(1, std::chrono::nanoseconds(clock::now() - begun_).count());
 }
 
-void job::cancel() {
-  with->post([self = shared_from_this()] {
-    self->stop({boost::asio::error::operation_aborted, printable_path(self->source)});
-  });
+void job::cancel() noexcept {
+  // Nothing changes any more. The engine thread must not be the last to know of the memory.
+  if (finished_) return;
+  surely([&] { with->post([self = shared_from_this()] { self->stop_as_cancelled(); }); });
+}
+
+void job::stop_as_cancelled() noexcept {
+  stop(surely(
+      [&] { return fault(boost::asio::error::operation_aborted, printable_path(source)); }));
 }
 
 load_stats job::progress() const {
@@ -80,6 +86,7 @@ void job::begin(opened_load work) {
   bytes_total_ = named_->catalog().bytes();
   tensors_total_ = tensors.size();
   missing_.resize(tensors.size());
+  if (!expected_.empty()) check_taken_.resize(tensors.size());
   order_.reserve(tensors.size());
   begun_reading_ = true;
   opened_at_ = since_begun();
@@ -119,7 +126,7 @@ std::optional<std::uint32_t> job::take_awaited() {
 }
 
 std::optional<std::uint32_t> job::take_next() {
-  while (has_next()) {
+  while (!stopped_ && next_read_ < plan_.reads.size()) {
     const std::uint32_t read = next_read_++;
     if (taken_[read]) continue;
     taken_[read] = true;
@@ -185,14 +192,39 @@ void job::arrived(std::uint32_t t) {
     land(t);
     return;
   }
-  with->checking.add(shared_from_this(), t, tensor_waiters_.contains(t));
-  ++checking_;
+  if (tensor_waiters_.contains(t)) {
+    hurry_check(t);
+  } else {
+    checks_.push_back(t);
+    with->checking.add(shared_from_this());
+  }
 }
+
+void job::hurry_check(std::uint32_t t) {
+  awaited_checks_.push_back(t);
+  with->checking.hurry(shared_from_this());
+}
+
+std::optional<std::uint32_t> job::take_check(std::deque<std::uint32_t>& of) {
+  while (!stopped_ && !of.empty()) {
+    const std::uint32_t t = of.front();
+    of.pop_front();
+    if (check_taken_[t]) continue;
+    check_taken_[t] = true;
+    ++checking_;
+    return t;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> job::take_awaited_check() { return take_check(awaited_checks_); }
+
+std::optional<std::uint32_t> job::take_next_check() { return take_check(checks_); }
 
 void job::checked(std::uint32_t t, const result<void>& how) {
   --checking_;
   if (!how) {
-    stop(how.error());
+    stop(surely([&] { return how.error(); }));
   } else if (!stopped_) {
     missing_[t] = 0;
     bytes_verified_ += landed_->info(t).bytes;
@@ -265,7 +297,12 @@ void job::await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiti
     });
   });
   tensor_waiters_[t].push_back({id, std::move(waiting)});
-  if (!stopped_) await_reads(landed_->where(t));
+  if (stopped_) return;
+  if (missing_[t] == 1 && !expected_.empty()) {
+    hurry_check(t);  // All its bytes are there.
+  } else {
+    await_reads(landed_->where(t));
+  }
 }
 
 void job::await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting) {
@@ -302,7 +339,11 @@ void job::await_finish(std::unique_ptr<operation<model>> waiting) {
 
 void job::await_start(std::unique_ptr<operation<loading>> waiting) {
   waiting->cancel->arm([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->cancel();
+    const auto self = weak.lock();
+    if (!self) return;
+    self->with->post([self] {
+      if (self->start_) self->stop_as_cancelled();
+    });
   });
   start_ = std::move(waiting);
 }

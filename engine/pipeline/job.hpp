@@ -39,7 +39,7 @@ class job : public std::enable_shared_from_this<job> {
 
   // ---- From any thread ----
 
-  void cancel();
+  void cancel() noexcept;
   load_stats progress() const;
   // Valid once the load has started, which whoever holds a `loading` knows.
   const named_catalog& named() const noexcept { return *named_; }
@@ -61,7 +61,6 @@ class job : public std::enable_shared_from_this<job> {
   // completed() or failed() is told.
   std::optional<std::uint32_t> take_awaited();
   std::optional<std::uint32_t> take_next();
-  bool has_next() const noexcept { return !stopped_ && next_read_ < plan_.reads.size(); }
 
   void completed(std::uint32_t read);
   void failed(fault why) noexcept;
@@ -78,7 +77,10 @@ class job : public std::enable_shared_from_this<job> {
   }
   // "model.safetensors: tensor 'wte.weight'"
   std::string tensor_in_file(std::uint32_t t) const;
-  // The tensor's bytes are as they should be, or why not.
+  // The next tensor to be hashed that somebody awaits, and the next of those that have arrived. Its
+  // check is under way until checked() is told that the bytes are as they should be, or why not.
+  std::optional<std::uint32_t> take_awaited_check();
+  std::optional<std::uint32_t> take_next_check();
   void checked(std::uint32_t t, const result<void>& how);
 
   // Everything has landed, or the load has stopped and nothing is in flight.
@@ -144,9 +146,12 @@ class job : public std::enable_shared_from_this<job> {
   template <class T>
   void abandon_wait(waiters<T>& line, std::uint64_t id);
 
+  void stop_as_cancelled() noexcept;
   bool all_landed() const noexcept { return begun_reading_ && order_.size() == missing_.size(); }
   bool feeds(std::uint32_t read, std::uint32_t t) const noexcept;
   void arrived(std::uint32_t t);
+  void hurry_check(std::uint32_t t);
+  std::optional<std::uint32_t> take_check(std::deque<std::uint32_t>& of);
   void land(std::uint32_t t);
   void hand_out();
   void await_reads(const placement& of);
@@ -177,11 +182,15 @@ class job : public std::enable_shared_from_this<job> {
   std::vector<std::uint32_t> missing_;       // By tensor: reads that it still needs, and its check.
   bool ran_ahead_ = false;
   bool running_ahead_ = false;         // Some of the arena is being made ready.
-  std::uint32_t checking_ = 0;         // Tensors whose check was begun and not told of.
+  std::uint32_t checking_ = 0;         // Tensors whose check was taken and not told of.
+  // Tensors to be hashed: those that somebody awaits, once for each time; and as they arrived.
+  std::deque<std::uint32_t> awaited_checks_;
+  std::deque<std::uint32_t> checks_;
+  std::vector<bool> check_taken_;  // By tensor.
   std::vector<std::uint32_t> order_;   // Tensors as they landed.
   std::uint32_t handed_out_ = 0;       // Of order_, to those who await the next.
   std::atomic<bool> stopped_ = false;  // Read by any thread.
-  bool finished_ = false;
+  std::atomic<bool> finished_ = false;  // Read by any thread.
   bool direct_refused_ = false;
   fault fault_;  // Why it stopped, if it did.
   waiting_line ended_;

@@ -74,11 +74,11 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, o
 boost::asio::awaitable<void> end(engine& e, job& one, opening& open) {
   engine& with = e;
   closing_files close = {one.take_files(), {}};
-  if (!close.files.empty()) co_await on_thread(*with.open_threads, with.loop, close);
+  if (!close.files.empty()) co_await on_thread(*with.closing_thread, with.loop, close);
   if (!close.unchanged) one.stop(close.unchanged.error());
   if (!one.stopped()) co_return;
   letting_go gone = {std::move(open.found), one.give_up()};
-  co_await on_thread(*with.open_threads, with.loop, gone);
+  co_await on_thread(*with.closing_thread, with.loop, gone);
 }
 
 }  // namespace

@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/schedule.hpp"
 
+#include <algorithm>
+
 #include "core/surely.hpp"
 #include "pipeline/job.hpp"
 
 namespace ringload::inline v0::detail {
 
-void schedule::add(std::shared_ptr<job> one) {
-  jobs_.push_back(std::move(one));
+namespace {
+
+void join(std::deque<std::shared_ptr<job>>& line, const std::shared_ptr<job>& one) {
+  if (std::find(line.begin(), line.end(), one) == line.end()) line.push_back(one);
+}
+
+}  // namespace
+
+void schedule::add(const std::shared_ptr<job>& one) {
+  join(jobs_, one);
   waiting_.wake_all();
 }
 
-void schedule::hurry(std::shared_ptr<job> one) {
-  hurried_.push_back(std::move(one));
+void schedule::hurry(const std::shared_ptr<job>& one) {
+  join(hurried_, one);
   waiting_.wake_all();
 }
 
@@ -21,26 +31,21 @@ void schedule::close() {
   waiting_.wake_all();
 }
 
-bool schedule::next(turn& out) {
-  while (!hurried_.empty()) {
-    std::shared_ptr<job> one = std::move(hurried_.front());
-    hurried_.pop_front();
-    const auto read = one->take_awaited();
-    if (!read) continue;
-    out = {one, *read};
-    surely([&] { hurried_.push_back(one); });
-    return true;
-  }
-  while (!jobs_.empty()) {
-    std::shared_ptr<job> one = std::move(jobs_.front());
-    jobs_.pop_front();
-    const auto read = one->take_next();
-    if (!read) continue;
-    out = {one, *read};
-    if (one->has_next()) surely([&] { jobs_.push_back(one); });
+bool schedule::next(line& of, taking how, turn& out) {
+  while (!of.empty()) {
+    std::shared_ptr<job> one = std::move(of.front());
+    of.pop_front();
+    const auto what = (*one.*how)();
+    if (!what) continue;
+    surely([&] { of.push_back(one); });
+    out = {std::move(one), *what, &of == &hurried_};
     return true;
   }
   return false;
+}
+
+bool schedule::next(turn& out) {
+  return next(hurried_, take_awaited_, out) || next(jobs_, take_in_turn_, out);
 }
 
 boost::asio::awaitable<schedule::turn> schedule::take() {

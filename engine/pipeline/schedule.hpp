@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which read the next free worker makes: awaited tensors first, then each load in turn, within a
-// load in file order. Lives in the engine thread.
+// Whose turn it is: what somebody awaits first, then each load in turn. So reads are handed to the
+// workers, and tensors to those who hash them. Lives in the engine thread.
 
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 
 #include "pipeline/on_thread.hpp"
 
@@ -18,25 +19,35 @@ class schedule {
  public:
   struct turn {
     std::shared_ptr<job> of;  // Null: there will be no more turns.
-    std::uint32_t read = 0;
+    std::uint32_t what = 0;   // The read, or the tensor.
+    bool awaited = false;
   };
 
-  explicit schedule(boost::asio::io_context& loop) noexcept : waiting_(loop) {}
+  // What a load has to be done next; empty where it has nothing now.
+  using taking = std::optional<std::uint32_t> (job::*)();
 
-  void add(std::shared_ptr<job> one);
-  // The load has reads that somebody awaits.
-  void hurry(std::shared_ptr<job> one);
-  // Workers that wait, and those that come, are sent home.
+  schedule(boost::asio::io_context& loop, taking awaited, taking in_turn) noexcept
+      : take_awaited_(awaited), take_in_turn_(in_turn), waiting_(loop) {}
+
+  // The load has something to be done; or something that somebody awaits.
+  void add(const std::shared_ptr<job>& one);
+  void hurry(const std::shared_ptr<job>& one);
+  // Those who wait for a turn, and those who come, are sent home.
   void close();
 
-  // Waits for a read to make.
+  // Waits for something to do.
   boost::asio::awaitable<turn> take();
 
  private:
+  using line = std::deque<std::shared_ptr<job>>;  // Each once, until it has nothing.
+
+  bool next(line& of, taking how, turn& out);
   bool next(turn& out);
 
-  std::deque<std::shared_ptr<job>> jobs_;     // Each once, while it has reads to take.
-  std::deque<std::shared_ptr<job>> hurried_;  // Each at most once for each time it was hurried.
+  const taking take_awaited_;
+  const taking take_in_turn_;
+  line hurried_;
+  line jobs_;
   waiting_line waiting_;
   bool closed_ = false;
 };

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <cerrno>
 #include <chrono>
 
@@ -33,6 +34,7 @@ struct task {
   job& of;
   const read_op& read;
   std::uint32_t slot;
+  bool awaited;
   std::span<std::byte> into;  // The slot, or the read's place in the arena.
   bool direct = false;
   bool direct_refused = false;  // By the file system, at the first byte.
@@ -61,7 +63,8 @@ struct populating {
 // A read's place among those that the drive works on.
 class pass {
  public:
-  pass(gate& at, std::uint64_t bytes) noexcept : at_(at), bytes_(bytes) {}
+  pass(gate& at, std::uint64_t bytes, bool awaited) noexcept
+      : at_(at), bytes_(bytes), awaited_(awaited) {}
   pass(const pass&) = delete;
   pass& operator=(const pass&) = delete;
   ~pass() {
@@ -69,13 +72,14 @@ class pass {
   }
 
   boost::asio::awaitable<void> enter() {
-    co_await at_.enter(bytes_);
+    co_await at_.enter(bytes_, awaited_);
     inside_ = true;
   }
 
  private:
   gate& at_;
   const std::uint64_t bytes_;
+  const bool awaited_;
   bool inside_ = false;
 };
 
@@ -102,12 +106,14 @@ boost::asio::awaitable<void> run_ahead(engine& e, std::shared_ptr<job> of) {
 
 void begin_running_ahead(engine& e, job& of) {
   if (!of.begin_running_ahead()) return;
+  // Where memory is missing co_spawn may throw, or drop the coroutine without a word. Whichever it
+  // is, the coroutine's own handle goes away, as it does at the end.
   const auto mine = of.shared_from_this();
   try {
-    boost::asio::co_spawn(e.loop, run_ahead(e, mine),
-                          [mine](const std::exception_ptr&) { mine->end_running_ahead(); });
+    std::shared_ptr<job> handle(&of, [mine](job*) { mine->end_running_ahead(); });
+    boost::asio::co_spawn(e.loop, run_ahead(e, std::move(handle)), boost::asio::detached);
   } catch (const std::bad_alloc&) {
-    mine->end_running_ahead();
+    // The handle has gone.
   }
 }
 
@@ -120,7 +126,7 @@ boost::asio::awaitable<void> bring(engine& e, task& t) {
     co_await make_ready(e, t);
     if (!t.outcome) co_return;
   }
-  pass at_the_drive(e.drive, t.read.bytes);
+  pass at_the_drive(e.drive, t.read.bytes, t.awaited);
   if (t.direct && e.the_ring) co_await at_the_drive.enter();
 
   read_cursor cursor(t.read, t.direct ? block_bytes : 1);
@@ -227,8 +233,8 @@ boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot) {
     }
     if (!turn.of) break;
     job& of = *turn.of;
-    const read_op& read = of.read(turn.read);
-    task t = {of, read, mine, e.staging.at(mine), false, false, {}};
+    const read_op& read = of.read(turn.what);
+    task t = {of, read, mine, turn.awaited, e.staging.at(mine), false, false, {}};
     if (read.straight()) t.into = {of.memory().data() + read.arena_offset, read.bytes};
     try {
       co_await carry_out(e, t);
@@ -236,7 +242,7 @@ boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot) {
       t.outcome = fault{errc::memory_exceeded, {}};  // A place would take memory.
     }
     if (t.outcome) {
-      of.completed(turn.read);
+      of.completed(turn.what);
     } else {
       of.failed(surely([&] { return t.outcome.error(); }));
     }

@@ -17,7 +17,7 @@ namespace ringload::inline v0 {
 enum class read_engine : std::uint8_t {
   automatic,  // io_uring if this machine lets us, else threads. `load_stats` says which, and why.
   ring,       // io_uring, or the loader's constructor throws `errc::engine_unavailable`.
-  threads,    // A pool of threads that call preadv.
+  threads,    // A pool of threads that call pread.
 };
 
 /// How the bytes of a file reach us.
@@ -38,7 +38,9 @@ struct limits {
   /// The size of one slot, and so of the largest read: a power of two, 64 KiB to 64 MiB.
   /// `slots * slot_bytes` is all the memory that a loader ever pins.
   std::uint64_t slot_bytes = std::uint64_t{4} << 20;
-  /// Reads that the drive works on at once, in bytes. More than the drive needs costs latency, and
+  /// Reads that the drive works on at once, in bytes: direct ones by io_uring, of all loads together.
+  /// What the page cache has, and what threads read in its place, are bounded by `copy_threads` and
+  /// `reader_threads`. More than the drive needs costs latency, and
   /// on some drives throughput. At least one read is always allowed. 0: found while it works,
   /// between two slots and all of them; more while that brings more, fewer while it costs nothing.
   std::uint64_t bytes_in_flight = 0;

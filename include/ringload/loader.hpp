@@ -59,6 +59,9 @@ struct initiate_start : initiation {
 /// One engine thread, one ring, `limits::slots` pinned buffers, shared by all loads that run on it.
 /// Its functions may be called from any thread.
 ///
+/// Loads take turns read by read, so one from a slow drive holds up the others: for checkpoints on
+/// several drives, take a loader for each.
+///
 /// The `_async` functions are Asio initiating functions. They take any completion token, never
 /// complete inline, and keep the handler's executor busy until they have completed. Handlers run on
 /// their associated executor, or, having none, on `boost::asio::system_executor`.

@@ -75,7 +75,8 @@ struct initiate_finish : initiation {
 /// Its functions may be called from any thread, but not while it is moved or destroyed. Operations
 /// that wait when the load fails complete with its error; those that wait when it is cancelled,
 /// with `boost::asio::error::operation_aborted`. Both come only when the kernel and the device have
-/// let go of every buffer of the load.
+/// let go of every buffer of the load. What is asked for when the loader is gone completes with
+/// `operation_aborted` as well, at once.
 class RINGLOAD_EXPORT loading {
  public:
   /// Not a load; only assignment and destruction are allowed.

@@ -21,12 +21,12 @@ struct load_stats {
   std::uint64_t bytes_direct = 0;    // Read with O_DIRECT.
   std::uint64_t bytes_buffered = 0;  // Read through the page cache.
   std::uint64_t bytes_straight = 0;  // Of both, those that went into the arena without a copy.
-  std::uint64_t reads = 0;           // That the plan made.
+  std::uint64_t reads = 0;           // Begun for it; one that is made anew by another route, twice.
   std::uint64_t short_reads = 0;     // That gave fewer bytes than asked for, and were resumed.
   std::uint64_t retries = 0;         // After EINTR or EAGAIN.
   std::uint64_t bytes_verified = 0;  // Of tensors whose bytes match the manifest.
 
-  double seconds = 0;                  // From the call to the last byte; until then, to now.
+  double seconds = 0;                  // From the call until the load was over; until then, to now.
   double seconds_to_first_tensor = 0;  // From the call to the first tensor; 0 until then.
   double seconds_opening = 0;          // From the call until catalog and plan were fixed.
   double seconds_device_wait = 0;      // Summed over slots: a read was done, its copies were not.
@@ -39,7 +39,7 @@ struct load_stats {
   std::string engine_reason;                    // Why that one, in words.
   std::string route_reason;  // Why chunks went buffered although direct was wanted; else empty.
   std::uint64_t pinned_bytes_peak = 0;
-  std::uint64_t bytes_in_flight = 0;  // What a drive is given at once, ordered or found so far.
+  std::uint64_t bytes_in_flight = 0;  // As limits::bytes_in_flight, ordered or found so far.
   bool slots_registered = false;      // With the ring: saves CPU, not time.
   std::string registration_reason;    // Why not, if not.
   std::string page_kind;              // Of the slots: "hugetlb", "thp", "4k".

@@ -19,7 +19,8 @@ class landed;
 }
 
 /// A handle, free to copy; copies name the same bytes. Its functions may be called from any thread.
-/// The memory of all tensors of one load is given back when the last handle to any of them is gone.
+/// The memory of all tensors of one load is given back when the last handle to any of them is gone,
+/// with the `model` and the `loading`, which hold it too.
 class RINGLOAD_EXPORT tensor {
  public:
   /// Names no tensor. Nothing but a test for that, assignment and destruction may be done with it.

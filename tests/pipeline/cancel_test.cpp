@@ -116,6 +116,31 @@ TEST_CASE("start_async: may be cancelled while it opens the file") {
   }
 }
 
+TEST_CASE("start_async: cancelling what has completed changes nothing") {
+  const made_file file(equal_tensors(2, small_slot));
+  read_script script([](const read_request&, std::uint64_t) {
+    return read_fate{.until_released = read_fate::hold::start};
+  });
+  scripted_loader with(script, small_limits());
+  asio::io_context context;
+  asio::cancellation_signal signal;
+  std::optional<loading> started;
+  const auto keep = [&](std::exception_ptr failure, loading load) {
+    CHECK_FALSE(failure);
+    started = std::move(load);
+  };
+  with.start_async(file.name(), {},
+                   asio::bind_executor(context, asio::bind_cancellation_slot(signal.slot(), keep)));
+  // Reading has begun, so it has completed; its handler has not run.
+  REQUIRE(script.wait_until_held(1));
+  signal.emit(asio::cancellation_type::terminal);
+  with.settle();
+  context.run_for(patience);
+  REQUIRE(started.has_value());
+  script.release_all();
+  CHECK(first_difference(get(started->finish_async(asio::use_future))) == "");
+}
+
 TEST_CASE("a signal that was emitted before the operation began has no effect on it") {
   const made_file file(equal_tensors(2, small_slot));
   loader with(host(), small_limits());

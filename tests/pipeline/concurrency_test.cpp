@@ -36,6 +36,8 @@ std::string path_of(const read_request& what) {
   return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(what.fd)).string();
 }
 
+std::vector<made_tensor> only_f32() { return {f32("f", 1000)}; }
+
 read_fate held_at_the_start() { return {.until_released = read_fate::hold::start}; }
 
 // A reader that serves one read at a time, when it is told to, and writes down whose.
@@ -248,4 +250,64 @@ TEST_CASE("concurrency: loads that fail, each in its own way, disturb no other")
   goods.clear();
   with.close();
   CHECK(arenas_taken == 0);
+}
+
+TEST_CASE("concurrency: a load that awaits much leaves room for one that awaits little") {
+  const made_file greedy(equal_tensors(60, small_slot));
+  const made_file modest(equal_tensors(60, small_slot));
+  one_by_one reader(1);
+  loading first =
+      get(reader.with().start_async(greedy.name(), by(read_route::buffered), asio::use_future));
+  loading second =
+      get(reader.with().start_async(modest.name(), by(read_route::buffered), asio::use_future));
+  std::vector<std::future<tensor>> many;
+  for (int i = 10; i < 50; ++i) {
+    many.push_back(first.tensor_async("t" + std::to_string(i), asio::use_future));
+  }
+  auto one = second.tensor_async("t55", asio::use_future);
+  reader.with().settle();
+  // What held the slot; then one or two of the tensor's own reads, and as many of the other's.
+  for (int i = 0; i < 1 + 2 * 2; ++i) reader.serve_one();
+  CHECK(get(std::move(one)).name() == "t55");
+  reader.script().release_all();
+}
+
+TEST_CASE("concurrency: a load ends, or is cancelled, while others are slow to open") {
+  const made_file file(equal_tensors(4, small_slot));
+  const made_file floats(only_f32());
+  read_script script([](const read_request&, std::uint64_t) { return held_at_the_start(); });
+  scripted_loader with(script, small_limits(), counted_host());
+  loading load =
+      get(with.start_async(file.name(), by(read_route::buffered), asio::use_future));
+  loading unwanted =
+      get(with.start_async(file.name(), by(read_route::buffered), asio::use_future));
+
+  struct slowness {
+    std::promise<void> go;
+    std::shared_future<void> gone = go.get_future().share();
+    std::atomic<int> inside = 0;
+  } slow;
+  load_options how;
+  how.dtype = dtype::bf16;
+  how.converts = [](const tensor_info&, void* with_what) {
+    auto& it = *static_cast<slowness*>(with_what);
+    ++it.inside;
+    it.gone.wait();
+    return false;
+  };
+  how.converts_with = &slow;
+  std::vector<std::future<model>> opening;
+  for (int i = 0; i < 4; ++i) {
+    opening.push_back(with.load_async(floats.name(), how, asio::use_future));
+  }
+  while (slow.inside < 2) std::this_thread::yield();
+
+  auto landed = load.finish_async(asio::use_future);
+  auto cancelled = unwanted.finish_async(asio::use_future);
+  unwanted.cancel();
+  script.release_all();
+  CHECK(first_difference(get(std::move(landed))) == "");
+  CHECK(code_of(std::move(cancelled)) == asio::error::operation_aborted);
+  slow.go.set_value();
+  for (auto& one : opening) CHECK(first_difference(get(std::move(one))) == "");
 }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "support/made_checkpoint.hpp"
+#include "support/resident.hpp"
 #include "support/scripted_loader.hpp"
 #include "support/small_limits.hpp"
 #include "support/waiting.hpp"
@@ -144,4 +145,23 @@ TEST_CASE("kept memory: tensors may outlive the loader that would keep it") {
     loaded = get(with.load_async(file.name(), asio::use_future));
   }
   CHECK(first_difference(loaded) == "");
+}
+
+TEST_CASE("kept memory: none is kept for a loader that is gone, whoever still holds a load of it") {
+  const made_file file(equal_tensors(1, 4 * mib));
+  std::optional<loading> other;
+  std::optional<loading> load;
+  void* memory = nullptr;
+  {
+    loader with(host(), keeping(64 * mib));
+    other = get(with.start_async(file.name(), asio::use_future));
+    get(other->finish_async(asio::use_future));
+    load = get(with.start_async(file.name(), asio::use_future));
+    memory = get(load->finish_async(asio::use_future)).at("t0").data();
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const std::span<std::byte> page(reinterpret_cast<std::byte*>(address - address % 4096), 4096);
+  CHECK(resident_pages(page) == 1);
+  load.reset();
+  CHECK_THROWS(resident_pages(page));  // It is not mapped any more.
 }

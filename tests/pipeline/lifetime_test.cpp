@@ -302,3 +302,16 @@ TEST_CASE("lifetime: where a drive never answers, closing ends all the same, and
   }
   CHECK(arenas_taken == 0);
 }
+
+TEST_CASE("who lets go of the last of a load gives its memory back, there and then") {
+  const made_file file(equal_tensors(2, small_slot));
+  read_script script;
+  scripted_loader with(script, small_limits(), counted_host());
+  std::optional<loading> load(get(with.start_async(file.name(), {}, asio::use_future)));
+  model loaded = get(load->finish_async(asio::use_future));
+  with.settle();
+  loaded = {};
+  CHECK(arenas_taken == 1);  // Who holds a `loading` may ask for its tensors.
+  load.reset();
+  CHECK(arenas_taken == 0);
+}

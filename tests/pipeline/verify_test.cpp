@@ -352,3 +352,79 @@ TEST_CASE("verify: read_manifest reads a file, and names it where it cannot") {
   std::filesystem::resize_file(path, (std::uint64_t{256} << 20) + 1);
   CHECK(failing(path).code() == errc::malformed_manifest);
 }
+
+namespace {
+
+// Hashes one tensor at a time, the first of them when it is told to.
+class slow_hashes {
+ public:
+  manifest of(const made_file& file, char label = ' ') {
+    manifest m = with_stand_in(manifest_of(file), begun_);
+    m.sha256 = [this, label, real = m.sha256] {
+      order_ += label;
+      if (order_.size() == 1) gone_.wait();
+      return real();
+    };
+    return m;
+  }
+  // Whose tensors were hashed, one after the other. Once no load is under way.
+  const std::string& order() const noexcept { return order_; }
+  static limits one_at_a_time() {
+    limits within = small_limits();
+    within.copy_threads = 1;
+    return within;
+  }
+  static void wait_until_read(const loading& load, std::uint64_t bytes) {
+    for (load_stats now = load.progress(); now.bytes_direct + now.bytes_buffered < bytes;
+         now = load.progress()) {
+      std::this_thread::yield();
+    }
+  }
+  void go() { go_.set_value(); }
+
+ private:
+  std::atomic<int> begun_ = 0;
+  std::string order_;
+  std::promise<void> go_;
+  std::shared_future<void> gone_ = go_.get_future().share();
+};
+
+}  // namespace
+
+TEST_CASE("verify: a tensor that is awaited when all its bytes are there is checked next") {
+  const made_file file(equal_tensors(20, 1000));
+  slow_hashes hashes;
+  const manifest m = hashes.of(file);
+  read_script script;
+  scripted_loader with(script, slow_hashes::one_at_a_time());
+  loading load = get(with.start_async(file.name(), checked_by(m), asio::use_future));
+  slow_hashes::wait_until_read(load, 20 * 1000);
+  with.settle();
+  auto wanted = load.tensor_async("t15", asio::use_future);
+  with.settle();
+  hashes.go();
+  CHECK(get(load.next_async(asio::use_future))->name() == "t0");
+  CHECK(get(load.next_async(asio::use_future))->name() == "t15");
+  CHECK(get(std::move(wanted)).name() == "t15");
+  CHECK(first_difference(get(load.finish_async(asio::use_future))) == "");
+}
+
+TEST_CASE("verify: loads take turns at being checked") {
+  const made_file large(equal_tensors(40, 1000));
+  const made_file small(equal_tensors(1, 1000));
+  slow_hashes hashes;
+  const manifest of_large = hashes.of(large, 'l');
+  const manifest of_small = hashes.of(small, 's');
+  read_script script;
+  scripted_loader with(script, slow_hashes::one_at_a_time());
+  loading first = get(with.start_async(large.name(), checked_by(of_large), asio::use_future));
+  slow_hashes::wait_until_read(first, 40 * 1000);
+  loading second = get(with.start_async(small.name(), checked_by(of_small), asio::use_future));
+  slow_hashes::wait_until_read(second, 1000);
+  with.settle();
+  hashes.go();
+  CHECK(first_difference(get(second.finish_async(asio::use_future))) == "");
+  CHECK(first_difference(get(first.finish_async(asio::use_future))) == "");
+  CHECK(hashes.order().size() == 41);
+  CHECK(hashes.order().find('s') <= 2);
+}
