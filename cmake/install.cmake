@@ -37,6 +37,14 @@ install(
     ${CMAKE_CURRENT_LIST_DIR}/Findliburing.cmake
   DESTINATION ${package_folder})
 
+# What a static library leaves to who links it is part of its flags: only with `pkg-config --static`
+# it would be for a library that is there in both kinds.
+get_target_property(kind ringload TYPE)
+set(pc_requires Requires.private)
+if(kind STREQUAL STATIC_LIBRARY)
+  set(pc_requires Requires)
+endif()
+
 # pkg-config knows where it found the file; the prefix is so many folders above.
 file(RELATIVE_PATH pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" pc_prefix ${pc_prefix})
@@ -44,9 +52,9 @@ configure_file(${CMAKE_CURRENT_LIST_DIR}/ringload.pc.in ${PROJECT_BINARY_DIR}/ri
 install(FILES ${PROJECT_BINARY_DIR}/ringload.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 if(TARGET ringload_cuda)
   # `pkg-config --define-variable=cuda_libdir=...` says where another machine's toolkit is.
-  set(cuda_private_libs "")
+  set(pc_cuda_libs "")
   if(cuda_needs_toolkit)
-    set(cuda_private_libs "Libs.private: -L\${cuda_libdir} -lcudart_static -ldl -lrt -pthread\n")
+    set(pc_cuda_libs " -L\${cuda_libdir} -lcudart_static -ldl -lrt -pthread")
   endif()
   configure_file(
     ${CMAKE_CURRENT_LIST_DIR}/ringload-cuda.pc.in ${PROJECT_BINARY_DIR}/ringload-cuda.pc @ONLY)

@@ -45,7 +45,7 @@ if(WAY STREQUAL pkg_config)
   file(GLOB_RECURSE pc ${PREFIX}/ringload.pc)
   get_filename_component(pc_folder ${pc} DIRECTORY)
   set(ENV{PKG_CONFIG_PATH} ${pc_folder})
-  execute_process(COMMAND pkg-config --cflags --libs --static ringload
+  execute_process(COMMAND pkg-config --cflags --libs ringload
     OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   separate_arguments(flags UNIX_COMMAND "${flags}")
   if(BUILD_TYPE STREQUAL Release)
@@ -56,7 +56,7 @@ if(WAY STREQUAL pkg_config)
   file(MAKE_DIRECTORY ${WORK}/build)
   run(c++ -std=c++20 ${SOURCE}/tests/consumer/main.cpp ${flags} -o ${program})
   if(CUDA)
-    execute_process(COMMAND pkg-config --cflags --libs --static ringload-cuda
+    execute_process(COMMAND pkg-config --cflags --libs ringload-cuda
       OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
     separate_arguments(flags UNIX_COMMAND "${flags}")
     run(c++ -std=c++20 ${SOURCE}/tests/consumer/cuda.cpp ${flags} -o ${program}_cuda)

@@ -121,7 +121,7 @@ foreach(text project config)
     string(APPEND wrong "\n  ${text} does not find liburing")
   endif()
 endforeach()
-if(NOT pc MATCHES "Requires.private: liburing\n$")
+if(NOT pc MATCHES "@pc_requires@: liburing\n$")
   string(APPEND wrong "\n  ringload.pc does not name liburing")
 endif()
 
