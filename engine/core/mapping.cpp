@@ -135,8 +135,8 @@ boost::system::error_code populate(std::span<std::byte> memory) noexcept {
 }
 
 std::uint64_t absent_bytes(std::span<const std::byte> memory) noexcept {
-  const auto begin = round_down<std::uintptr_t>(reinterpret_cast<std::uintptr_t>(memory.data()),
-                                                small_page_bytes);
+  const auto begin =
+      round_down<std::uintptr_t>(reinterpret_cast<std::uintptr_t>(memory.data()), small_page_bytes);
   const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(memory.data()) + memory.size();
   std::uint64_t absent = 0;
   for (std::uintptr_t at = begin; at < end; at += huge_page_bytes) {

@@ -121,7 +121,7 @@ class host_backend final : public backend {
 
   std::mutex mutex_;
   std::vector<std::weak_ptr<host_arena>> given_;  // Guarded by the mutex.
-  std::shared_ptr<shelf<mapping>> kept_;  // Null: nothing is kept.
+  std::shared_ptr<shelf<mapping>> kept_;          // Null: nothing is kept.
   boost::asio::io_context* loop_ = nullptr;
 };
 

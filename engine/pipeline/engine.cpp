@@ -70,10 +70,9 @@ void keep_alive(boost::asio::io_context& loop, const Life& life) {
   };
   auto end = surely([&] { return std::unique_ptr<ending>(new ending{loop, life}); });
   try {
-    boost::asio::co_spawn(loop, life(),
-                          [end = std::move(end)](const std::exception_ptr& failed) {
-                            end->its_own = !failed;
-                          });
+    boost::asio::co_spawn(loop, life(), [end = std::move(end)](const std::exception_ptr& failed) {
+      end->its_own = !failed;
+    });
   } catch (const std::bad_alloc&) {
     // It has been begun again.
   }

@@ -43,8 +43,8 @@ void job::cancel() noexcept {
 }
 
 void job::stop_as_cancelled() noexcept {
-  stop(surely(
-      [&] { return fault(boost::asio::error::operation_aborted, printable_path(source)); }));
+  stop(
+      surely([&] { return fault(boost::asio::error::operation_aborted, printable_path(source)); }));
 }
 
 load_stats job::progress() const {

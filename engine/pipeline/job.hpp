@@ -181,15 +181,15 @@ class job : public std::enable_shared_from_this<job> {
   std::uint32_t in_flight_ = 0;              // Taken and not told of; at most one for each worker.
   std::vector<std::uint32_t> missing_;       // By tensor: reads that it still needs, and its check.
   bool ran_ahead_ = false;
-  bool running_ahead_ = false;         // Some of the arena is being made ready.
-  std::uint32_t checking_ = 0;         // Tensors whose check was taken and not told of.
+  bool running_ahead_ = false;  // Some of the arena is being made ready.
+  std::uint32_t checking_ = 0;  // Tensors whose check was taken and not told of.
   // Tensors to be hashed: those that somebody awaits, once for each time; and as they arrived.
   std::deque<std::uint32_t> awaited_checks_;
   std::deque<std::uint32_t> checks_;
-  std::vector<bool> check_taken_;  // By tensor.
-  std::vector<std::uint32_t> order_;   // Tensors as they landed.
-  std::uint32_t handed_out_ = 0;       // Of order_, to those who await the next.
-  std::atomic<bool> stopped_ = false;  // Read by any thread.
+  std::vector<bool> check_taken_;       // By tensor.
+  std::vector<std::uint32_t> order_;    // Tensors as they landed.
+  std::uint32_t handed_out_ = 0;        // Of order_, to those who await the next.
+  std::atomic<bool> stopped_ = false;   // Read by any thread.
   std::atomic<bool> finished_ = false;  // Read by any thread.
   bool direct_refused_ = false;
   fault fault_;  // Why it stopped, if it did.

@@ -12,8 +12,7 @@
 
 namespace ringload::inline v0 {
 
-std::optional<std::uint32_t> detail::named_catalog::find(
-    std::string_view name) const noexcept {
+std::optional<std::uint32_t> detail::named_catalog::find(std::string_view name) const noexcept {
   const auto& tensors = catalog_.tensors;
   std::call_once(sorted_, [&] {
     std::iota(by_name_.begin(), by_name_.end(), 0U);

@@ -30,17 +30,19 @@ result<open_file> open_for_reading(unique_fd buffered, const file_info& info, re
   file.path = info.path;
   file.bytes = info.bytes;
   struct ::stat status = {};
-  if (::fstat(buffered.get(), &status) != 0) return fault{system_code(errno), printable_path(info.path)};
+  if (::fstat(buffered.get(), &status) != 0)
+    return fault{system_code(errno), printable_path(info.path)};
   file.modified = status.st_mtim;
   if (auto same = check_unchanged_size(status, info); !same) return same.error();
 
   if (route != read_route::buffered) {
     auto second = direct.open(buffered.get(), info.path, info.bytes);
-    if (!second) return second.error();
+    if (!second) return second.error().in(printable_path(info.path));
     if (!second->fd && route == read_route::direct && info.bytes > 0) {
       return fault{errc::direct_unavailable, printable_path(info.path), second->why_not};
     }
-    if (!second->fd && why_not.empty()) why_not = printable_path(info.path) + ": " + second->why_not;
+    if (!second->fd && why_not.empty())
+      why_not = printable_path(info.path) + ": " + second->why_not;
     file.direct = std::move(second->fd);
   }
   file.buffered = std::move(buffered);
@@ -135,7 +137,8 @@ result<opened_load> open_load(std::string_view source, const load_options& optio
 
 result<void> check_unchanged(const open_file& file) {
   struct ::stat now = {};
-  if (::fstat(file.buffered.get(), &now) != 0) return fault{system_code(errno), printable_path(file.path)};
+  if (::fstat(file.buffered.get(), &now) != 0)
+    return fault{system_code(errno), printable_path(file.path)};
   if (auto same = check_unchanged_size(now, {file.path, file.bytes}); !same) return same.error();
   if (now.st_mtim.tv_sec != file.modified.tv_sec || now.st_mtim.tv_nsec != file.modified.tv_nsec) {
     return fault{errc::changed_file, printable_path(file.path), {}};

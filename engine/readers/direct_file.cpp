@@ -11,7 +11,6 @@
 #include <cstddef>
 
 #include "core/block.hpp"
-#include "formats/printable.hpp"
 
 namespace ringload::inline v0 {
 
@@ -68,19 +67,19 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
   unique_fd fd(::open(("/proc/self/fd/" + std::to_string(buffered)).c_str(), flags));
   if (!fd && errno == ENOENT) fd = unique_fd(::open(path.c_str(), flags));
   if (!fd) {
-    if (errno != EINVAL) return fault{system_code(errno), printable_path(path)};
+    if (errno != EINVAL) return fault{system_code(errno), {}};
     return opened{unique_fd(), "the file system refuses O_DIRECT"};
   }
   struct ::stat was = {};
   struct ::stat is = {};
   if (::fstat(buffered, &was) != 0 || ::fstat(fd.get(), &is) != 0) {
-    return fault{system_code(errno), printable_path(path)};
+    return fault{system_code(errno), {}};
   }
   if (was.st_dev != is.st_dev || was.st_ino != is.st_ino) {
-    return fault{errc::changed_file, printable_path(path), "the file was replaced while it was opened"};
+    return fault{errc::changed_file, {}, "the file was replaced while it was opened"};
   }
   // io_uring lets reads of a non-blocking descriptor fail with EAGAIN instead of waiting.
-  if (::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK) != 0) return fault{system_code(errno), printable_path(path)};
+  if (::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK) != 0) return fault{system_code(errno), {}};
 
   const std::lock_guard lock(mutex_);
   auto known = verdicts_.find(is.st_dev);

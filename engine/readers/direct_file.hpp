@@ -23,8 +23,8 @@ class direct_files {
     std::string why_not;  // "the file system refuses O_DIRECT", if so.
   };
 
-  // Opens the file that `buffered` has open once more. `path` is for messages, and where there is no
-  // /proc it must still name that file; else errc::changed_file. Any thread.
+  // Opens once more what `buffered` has open. Where there is no /proc, `path` must still name it;
+  // else errc::changed_file. Any thread.
   result<opened> open(int buffered, const std::string& path, std::uint64_t file_bytes);
 
  private:

@@ -152,8 +152,8 @@ TEST_CASE("direct_files: without /proc the path is opened, and must still name t
   if (said == "no root") return skip("this user may not change the root");
   CHECK(said ==
         "yes\n"
-        "fault: /other: the file was replaced while it was opened\n"
-        "fault: /none: No such file or directory");
+        "fault: the file was replaced while it was opened\n"
+        "fault: No such file or directory");
 }
 
 TEST_CASE("direct_files: a replaced file is errc::changed_file") {
