@@ -65,23 +65,33 @@ std::uint64_t kernel_thread_ticks() {
   return ticks;
 }
 
-}  // namespace
-
-cpu_times cpu_now() {
-  cpu_times now;
+double own_seconds() {
   struct ::rusage usage = {};
   ::getrusage(RUSAGE_SELF, &usage);
-  now.own = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+  return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
+}
 
+cpu_times of_machine() {
   std::ifstream stat("/proc/stat");
   std::string name;
   std::array<std::uint64_t, 8> ticks = {};  // user nice system idle iowait irq softirq steal
   stat >> name;
   for (std::uint64_t& one : ticks) stat >> one;
   const std::uint64_t interrupts = ticks[5] + ticks[6];
+  cpu_times now;
   now.kernel = seconds_of_ticks(kernel_thread_ticks() + interrupts);
   now.busy = seconds_of_ticks(ticks[0] + ticks[1] + ticks[2] + interrupts);
   return now;
+}
+
+}  // namespace
+
+cpu_account::cpu_account() : before_(of_machine()) { before_.own = own_seconds(); }
+
+cpu_times cpu_account::spent() const {
+  const double own = own_seconds();
+  const cpu_times now = of_machine();
+  return {own - before_.own, now.kernel - before_.kernel, now.busy - before_.busy};
 }
 
 std::optional<drive_counts> drive_now(::dev_t drive) {

@@ -20,8 +20,17 @@ struct cpu_times {
   double busy = 0;    // Of everybody.
 };
 
-/// In seconds. The kernel counts the last two in steps of a clock tick, mostly 10 ms.
-cpu_times cpu_now();
+/// Processor time from its construction on, in seconds. The kernel counts the last two in steps of
+/// a clock tick, mostly 10 ms. Looking through /proc takes as long as reading some hundred MB, so
+/// that is not counted as ours.
+class cpu_account {
+ public:
+  cpu_account();
+  cpu_times spent() const;
+
+ private:
+  cpu_times before_;
+};
 
 struct drive_counts {
   std::uint64_t reads = 0;

@@ -58,12 +58,13 @@ std::string describe(const cell& what) {
 }
 
 cell cell_of(const limits& within) {
-  const std::uint64_t in_flight =
-      within.bytes_in_flight > 0 ? within.bytes_in_flight : bytes_in_flight_at_first;
+  const std::uint64_t in_flight = within.bytes_in_flight > 0
+                                      ? within.bytes_in_flight
+                                      : std::max(bytes_in_flight_at_first, 2 * within.slot_bytes);
   cell what;
   what.block_bytes = within.slot_bytes;
-  what.depth =
-      static_cast<std::uint32_t>(std::max<std::uint64_t>(1, in_flight / within.slot_bytes));
+  what.depth = static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(in_flight / within.slot_bytes, 1, within.slots));
   return what;
 }
 

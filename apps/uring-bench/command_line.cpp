@@ -6,7 +6,7 @@
 #include <limits>
 #include <sstream>
 
-#include "device.hpp"
+#include "loading_options.hpp"
 #include "options.hpp"
 #include "run.hpp"
 #include "run_program.hpp"
@@ -26,6 +26,19 @@ constexpr const char* about =
 
 constexpr const char* about_targets =
     "TARGET is a file, a folder whose files are read one after the other, or a block device.\n";
+
+constexpr const char* about_checkpoint_targets =
+    "Where it is a checkpoint, and there is time, loads of it must confirm what the drive gains.\n";
+
+constexpr const char* about_sources =
+    "SOURCE is a .safetensors file; a folder that holds a checkpoint; a shard index\n"
+    "(model.safetensors.index.json); or owner/model[@revision] in the local Hugging Face cache.\n";
+
+constexpr const char* about_places =
+    "PATH is a file or a block device, which is only read, or a folder. In a folder the probe\n"
+    "makes a file without a name and reads that: it takes 8 MiB for a moment, and is gone with "
+    "the\n"
+    "probe, however that ends.\n";
 
 constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
 
@@ -97,9 +110,9 @@ void add_common(CLI::App& to, cell& what) {
              "Another order for each seed. Default: 0");
 }
 
-void add_target(CLI::App& to, std::string& path) {
+void add_target(CLI::App& to, std::string& path, const char* more_about) {
   to.add_option("TARGET", path, "What to read, see below")->required()->type_name("");
-  to.footer(std::string(about_targets) + "\n" + tool::about_sizes);
+  to.footer(std::string(about_targets) + "\n" + more_about);
 }
 
 struct run_extras {
@@ -108,7 +121,7 @@ struct run_extras {
 
 CLI::App& add_run(CLI::App& root, run_request& request, run_extras& extras) {
   CLI::App& run = *root.add_subcommand("run", "Measure one way of reading");
-  add_target(run, request.path);
+  add_target(run, request.path, tool::about_sizes);
   add_size(run, "--block", request.what.block_bytes, "Bytes of one read. Default: 2M");
   auto* depth = add_number(run, "--depth", request.what.depth, most,
                            "Reads at once of each ring, or threads that read. Default: 8");
@@ -129,7 +142,7 @@ CLI::App& add_run(CLI::App& root, run_request& request, run_extras& extras) {
 CLI::App& add_sweep(CLI::App& root, sweep_request& request) {
   CLI::App& sweep =
       *root.add_subcommand("sweep", "Measure block x bytes in flight x page kind, in random order");
-  add_target(sweep, request.path);
+  add_target(sweep, request.path, tool::about_sizes);
   request.blocks = {512U << 10, 1U << 20, 2U << 20, 4U << 20, 8U << 20};
   request.bytes_in_flight = {2U << 20, 4U << 20, 8U << 20, 16U << 20, 32U << 20, 64U << 20};
   request.base.seconds = 0.5;
@@ -145,7 +158,9 @@ CLI::App& add_sweep(CLI::App& root, sweep_request& request) {
   add_runs(sweep, request.runs, "Of each cell. Default: 5");
   sweep.add_flag("--with-fio", request.with_fio, "Each cell by fio too, in turns, and the ratio");
   sweep.add_flag("--json", request.json, "Print one JSON object");
-  sweep.add_option("--html", request.html, "Write a page with heat maps and curves")
+  sweep
+      .add_option("--html", request.html,
+                  "Write a page of heat maps and curves, over what is there")
       ->type_name("FILE");
   return sweep;
 }
@@ -153,19 +168,12 @@ CLI::App& add_sweep(CLI::App& root, sweep_request& request) {
 CLI::App& add_legs(CLI::App& root, legs_request& request) {
   CLI::App& legs = *root.add_subcommand(
       "legs", "Drive, device copies, both, and the loader, in turns: which is the wall");
-  legs.add_option("SOURCE", request.source, "A checkpoint, as ringload load takes it")
-      ->required()
-      ->type_name("");
-  const auto take_device = [&request](const std::string& text) {
-    if (!tool::is_device_name(text)) {
-      tool::refuse("--device", text, "is none of host, auto, cuda, cuda:N");
-    }
-    request.device = text;
-  };
-  legs.add_option_function<std::string>("--device", take_device,
-                                        "host, or cuda:N where this build has CUDA. Default: host")
-      ->type_name("DEVICE");
+  legs.add_option("SOURCE", request.source, "A checkpoint, see below")->required()->type_name("");
+  legs.footer(std::string(about_sources) + "\n" + tool::about_sizes);
+  tool::add_device(legs, request.device);
+  tool::add_limits(legs, request.within);
   add_runs(legs, request.runs, "Runs of each. Default: 7");
+  legs.add_flag("--with-fio", request.with_fio, "The drive alone by fio too, and the ratios to it");
   legs.add_flag("--json", request.json, "Print one JSON object");
   return legs;
 }
@@ -173,8 +181,9 @@ CLI::App& add_legs(CLI::App& root, legs_request& request) {
 CLI::App& add_probe(CLI::App& root, probe_request& request) {
   CLI::App& probe =
       *root.add_subcommand("probe", "What can be had here, what not, and what to do about it");
-  probe.add_option("PATH", request.path, "A file or folder on the drive in question. Default: .")
+  probe.add_option("PATH", request.path, "On the drive in question, see below. Default: .")
       ->type_name("");
+  probe.footer(about_places);
   probe.add_flag("--json", request.json, "Print one JSON object");
   return probe;
 }
@@ -182,7 +191,7 @@ CLI::App& add_probe(CLI::App& root, probe_request& request) {
 CLI::App& add_tune(CLI::App& root, tune_request& request) {
   CLI::App& tune = *root.add_subcommand(
       "tune", "Find good limits in under a minute, and what they gain over the defaults");
-  add_target(tune, request.path);
+  add_target(tune, request.path, about_checkpoint_targets);
   add_seconds(tune, "--seconds", request.seconds, "How long at most. Default: 50");
   tune.add_flag("--json", request.json, "Print one JSON object");
   return tune;
@@ -206,7 +215,6 @@ any_request parse_command_line(int argc, const char* const* argv) {
   root.set_version_flag("--version", "uring-bench " RINGLOAD_VERSION, "Print the version and exit");
   root.set_help_flag("-h,--help", "Print this help and exit");
   root.require_subcommand(1);
-  root.footer(std::string(about_targets) + "\n" + tool::about_sizes);
 
   run_request run;
   run_extras extras;

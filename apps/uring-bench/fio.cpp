@@ -139,10 +139,14 @@ std::vector<std::string> fio_arguments(const target& of, const cell& what) {
   if (what.registered_files) arguments.emplace_back("--registerfiles");
   if (what.sqpoll) arguments.emplace_back("--sqthread_poll");
   if (what.iopoll) arguments.emplace_back("--hipri");
-  if (what.bytes_max > 0) arguments.push_back(fmt::format("--io_size={}", what.bytes_max));
+  if (what.bytes_max > 0) {
+    const std::uint64_t jobs = rings ? what.threads : what.depth;
+    arguments.push_back(fmt::format("--io_size={}", what.bytes_max / jobs));
+  }
   arguments.push_back(
       fmt::format("--runtime={}ms", static_cast<std::uint64_t>(what.seconds * 1e3)));
-  if (!what.cold_once()) arguments.emplace_back("--time_based");
+  // With this, fio does not look at the bytes.
+  if (!what.cold_once() && what.bytes_max == 0) arguments.emplace_back("--time_based");
   if (what.ramp_seconds > 0) {
     arguments.push_back(
         fmt::format("--ramp_time={}ms", static_cast<std::uint64_t>(what.ramp_seconds * 1e3)));

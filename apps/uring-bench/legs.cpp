@@ -3,6 +3,10 @@
 // uring-bench legs: the drive alone, the device's copies alone, both without a format, and the real
 // loader, in turns. The slower of the first two is the wall; what the loader has less than both
 // together is its own.
+//
+// The loader has two rows. A load takes new memory, which the kernel zeroes, and the drive alone
+// reads into slots that are used again and again; a second load into the memory of the first is
+// the loader without that.
 
 #include <fmt/format.h>
 
@@ -17,6 +21,7 @@
 #include "commands.hpp"
 #include "device.hpp"
 #include "failure.hpp"
+#include "fio.hpp"
 #include "interrupts.hpp"
 #include "json.hpp"
 #include "machine.hpp"
@@ -36,15 +41,18 @@ struct leg {
   std::vector<double> cpu_s_per_gib = {};
 
   double rate() const { return median(gb_per_s); }
+  double cpu() const { return median(cpu_s_per_gib); }
 };
 
-enum leg_index : std::uint8_t { drive, copies, both, whole, legs_count };
+enum leg_index : std::uint8_t { fio, drive, copies, both, whole, kept, legs_count };
 
 struct found_legs {
-  std::array<leg, legs_count> legs = {{{"disk", "drive alone, into slots"},
+  std::array<leg, legs_count> legs = {{{"fio", "fio, into slots"},
+                                       {"disk", "drive alone, into slots"},
                                        {"copies", "device copies alone"},
                                        {"both", "both, without a format"},
-                                       {"loader", "ringload, whole load"}}};
+                                       {"loader", "ringload, whole load"},
+                                       {"kept", "the same, into kept memory"}}};
   std::vector<double> seconds_to_first_tensor;
   std::vector<double> loader_seconds;
   std::uint64_t pinned_bytes = 0;
@@ -53,6 +61,9 @@ struct found_legs {
     return legs[drive].rate() < legs[copies].rate() ? legs[drive] : legs[copies];
   }
   double share_of_wall() const { return legs[whole].rate() / wall().rate(); }
+  bool has_fio() const { return !legs[fio].gb_per_s.empty(); }
+  double rate_ratio(leg_index of) const { return legs[of].rate() / legs[fio].rate(); }
+  double cpu_ratio(leg_index of) const { return legs[of].cpu() / legs[fio].cpu(); }
 };
 
 class legs_run {
@@ -61,13 +72,20 @@ class legs_run {
       : request_(request), to_(to), of_(request.source, files_of(request.source), route::direct) {}
 
   found_legs run() {
+    cell alone = cell_of(request_.within);
+    alone.registered_buffers = false;
+    alone.bytes_max = of_.bytes();
+    alone.seconds = 3600;
     for (std::uint32_t i = 0; i < request_.runs; ++i) {
-      drive_alone();
+      in_turns(
+          i, [&] { add(drive, bench::run(of_, alone, memory_)); },
+          [&] {
+            if (request_.with_fio) add(fio, run_fio(of_, alone));
+          });
       streamed(copies, half::copies);
       of_.establish(cache_state::cold);
       streamed(both, half::both);
-      of_.establish(cache_state::cold);
-      load();
+      loads();
     }
     return std::move(found_);
   }
@@ -84,39 +102,41 @@ class legs_run {
     found_.legs[which].cpu_s_per_gib.push_back(cpu_seconds / bytes * (1 << 30));
   }
 
-  void drive_alone() {
-    cell what = cell_of(within_);
-    what.registered_buffers = false;
-    what.bytes_max = of_.bytes();
-    what.seconds = 3600;
-    const measurement m = bench::run(of_, what, memory_);
-    add(drive, m.seconds, static_cast<double>(m.bytes), m.cpu_seconds);
+  void add(leg_index which, const measurement& m) {
+    add(which, m.seconds, static_cast<double>(m.bytes), m.cpu_seconds);
   }
 
   void streamed(leg_index which, half half_of_it) {
-    const cpu_times before = cpu_now();
-    const double seconds = stream(of_, to_, within_, half_of_it);
-    const cpu_times after = cpu_now();
-    add(which, seconds, static_cast<double>(of_.bytes()), after.own - before.own);
+    const cpu_account processors;
+    const double seconds = stream(of_, to_, request_.within, half_of_it);
+    add(which, seconds, static_cast<double>(of_.bytes()), processors.spent().own);
   }
 
-  void load() {
-    const cpu_times before = cpu_now();
-    loader with(to_, within_);
+  void loads() {
+    limits keeping = request_.within;
+    keeping.kept_bytes = 2 * of_.bytes();
+    loader with(to_, keeping);
+    const load_stats first = load(with, whole);
+    found_.seconds_to_first_tensor.push_back(first.seconds_to_first_tensor);
+    found_.loader_seconds.push_back(first.seconds);
+    found_.pinned_bytes = first.pinned_bytes_peak;
+    const load_stats second = load(with, kept);
+    if (!second.memory_kept) fail(request_.source, "the second load had other memory");
+  }
+
+  load_stats load(loader& with, leg_index which) {
+    of_.establish(cache_state::cold);
+    const cpu_account processors;
     auto waiting = with.load_async(request_.source, boost::asio::use_future);
     using namespace std::chrono_literals;
     while (waiting.wait_for(50ms) != std::future_status::ready) tool::throw_if_interrupted();
-    const load_stats stats = waiting.get().stats();
-    const cpu_times after = cpu_now();
-    add(whole, stats.seconds, static_cast<double>(stats.bytes), after.own - before.own);
-    found_.seconds_to_first_tensor.push_back(stats.seconds_to_first_tensor);
-    found_.loader_seconds.push_back(stats.seconds);
-    found_.pinned_bytes = stats.pinned_bytes_peak;
+    load_stats stats = waiting.get().stats();
+    add(which, stats.seconds, static_cast<double>(stats.bytes), processors.spent().own);
+    return stats;
   }
 
   const legs_request& request_;
   const device to_;
-  const limits within_;
   const target of_;
   room memory_;
   found_legs found_;
@@ -124,13 +144,18 @@ class legs_run {
 
 std::string legs_text(const legs_request& request, const found_legs& found, std::uint64_t bytes) {
   std::string text = describe_machine(request.source) + "\n";
-  text += fmt::format("{} of {}, cold and verified, medians of {} runs in turns, into {}\n\n",
+  text += fmt::format("{} of {}, cold and verified, medians of {} runs in turns, into {}\n",
                       tool::both_sizes(bytes), request.source, request.runs, request.device);
+  const limits& within = request.within;
+  text += fmt::format("{} of {}, {} in flight to begin with\n\n",
+                      tool::counted(within.slots, "slot"), tool::binary_size(within.slot_bytes),
+                      tool::binary_size(cell_of(within).bytes_in_flight()));
   text += fmt::format("{:<26} {:>7}  {:<16} {:>11}\n", "", "GB/s", "least .. most", "CPU s/GiB");
   for (const leg& one : found.legs) {
+    if (one.gb_per_s.empty()) continue;
     const auto [least, most] = std::minmax_element(one.gb_per_s.begin(), one.gb_per_s.end());
     text += fmt::format("{:<26} {:>7.2f}  {:>5.2f} .. {:<7.2f} {:>11.4f}\n", one.title, one.rate(),
-                        *least, *most, median(one.cpu_s_per_gib));
+                        *least, *most, one.cpu());
   }
   const double seconds = median(found.loader_seconds);
   const double first = median(found.seconds_to_first_tensor);
@@ -139,6 +164,14 @@ std::string legs_text(const legs_request& request, const found_legs& found, std:
       "give without a format.\n",
       found.wall().title, found.share_of_wall(),
       found.legs[whole].rate() / found.legs[both].rate());
+  if (found.has_fio()) {
+    const auto shares = [&](leg_index of) {
+      return fmt::format("{:.3f} of its rate for {:.2f} of its processor time",
+                         found.rate_ratio(of), found.cpu_ratio(of));
+    };
+    text += fmt::format("Of fio: the drive alone {};\nthe load {};\ninto kept memory {}.\n",
+                        shares(drive), shares(whole), shares(kept));
+  }
   text += fmt::format("First tensor after {:.1f} ms, {:.1f} % of the load; {} pinned.\n",
                       first * 1e3, first / seconds * 100, tool::both_sizes(found.pinned_bytes));
   return text;
@@ -149,13 +182,25 @@ void append_legs(std::string& to, const legs_request& request, const found_legs&
   object.field("source", request.source)
       .field("device", request.device)
       .field("runs", std::uint64_t{request.runs});
+  tool::json_object(object.key_of_next("limits"))
+      .field("slots", std::uint64_t{request.within.slots})
+      .field("slot_bytes", request.within.slot_bytes)
+      .field("bytes_in_flight", request.within.bytes_in_flight)
+      .field("copy_threads", std::uint64_t{request.within.copy_threads})
+      .close();
   tool::json_object legs(object.key_of_next("legs"));
-  for (const leg& one : found.legs) {
-    tool::json_object(legs.key_of_next(one.name))
-        .field("gb_per_s", one.rate())
+  for (std::uint8_t i = 0; i < legs_count; ++i) {
+    const leg& one = found.legs[i];
+    if (one.gb_per_s.empty()) continue;
+    tool::json_object fields(legs.key_of_next(one.name));
+    fields.field("gb_per_s", one.rate())
         .list("runs_gb_per_s", one.gb_per_s)
-        .field("cpu_s_per_gib", median(one.cpu_s_per_gib))
-        .close();
+        .field("cpu_s_per_gib", one.cpu());
+    if (found.has_fio()) {
+      fields.field("rate_ratio", found.rate_ratio(static_cast<leg_index>(i)))
+          .field("cpu_ratio", found.cpu_ratio(static_cast<leg_index>(i)));
+    }
+    fields.close();
   }
   legs.close();
   object.field("wall", std::string_view(found.wall().name))
@@ -169,11 +214,16 @@ void append_legs(std::string& to, const legs_request& request, const found_legs&
 
 }  // namespace
 
-void measure_legs(const legs_request& request, tool::output& out) {
-  const device to = tool::device_named(request.device);
+void measure_legs(const legs_request& asked, tool::output& out) {
+  const device to = tool::device_named(asked.device);
+  legs_request request = asked;
+  request.device = to.name();
   tool::watch_for_interrupts();
   const std::uint64_t bytes = read_catalog(request.source).bytes();
   if (bytes == 0) fail(request.source, "there is not one byte in its tensors to load");
+  if (request.with_fio && fio_version().empty()) fail("--with-fio", "there is no fio here");
+  // Limits that no loader has are refused before anything is measured.
+  static_cast<void>(loader(to, request.within));
   const found_legs found = legs_run(request, to).run();
   std::string text;
   if (request.json) {

@@ -15,10 +15,12 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <ringload/limits.hpp>
 #include <vector>
 
 #include "accounts.hpp"
 #include "commands.hpp"
+#include "core/checked.hpp"
 #include "core/mapping.hpp"
 #include "core/unique_fd.hpp"
 #include "failure.hpp"
@@ -47,6 +49,9 @@ struct finding {
 };
 
 using findings = std::vector<finding>;
+
+// What a loader's slots take where nothing else is said: all at once, or not at all.
+constexpr std::uint64_t slots_bytes = limits().slots * limits().slot_bytes;
 
 std::string_view name(verdict how) noexcept {
   switch (how) {
@@ -116,7 +121,6 @@ void probe_registration(findings& to) {
   ::io_uring ring = {};
   if (!set_up(ring, 8)) return;
   constexpr std::uint64_t largest = std::uint64_t{256} << 20;
-  constexpr std::uint64_t needed = std::uint64_t{32} << 20;
   std::uint64_t accepted = 0;
   int refused = 0;
   for (std::uint64_t bytes = std::uint64_t{1} << 20; bytes <= largest; bytes *= 4) {
@@ -132,36 +136,50 @@ void probe_registration(findings& to) {
   ::rlimit limit = {};
   ::getrlimit(RLIMIT_MEMLOCK, &limit);
   const std::string most = "RLIMIT_MEMLOCK is " + limit_text(limit.rlim_cur);
-  if (accepted >= needed) {
+  if (accepted >= slots_bytes) {
     to.push_back({"io_uring", "registered buffers", verdict::good,
                   tool::binary_size(accepted) + " were accepted; " + most});
   } else {
     to.push_back({"io_uring", "registered buffers", verdict::note,
                   fmt::format("more than {} is refused: {}; {}", tool::binary_size(accepted),
                               system_code(refused).message(), most),
-                  "raise it (ulimit -l, LimitMEMLOCK=, --ulimit memlock=): registering 32 MiB of "
-                  "slots saves processor time, not seconds"});
+                  fmt::format("raise it (ulimit -l, LimitMEMLOCK=, --ulimit memlock=): registering "
+                              "{} of slots saves processor time, not seconds",
+                              tool::binary_size(slots_bytes))});
   }
 }
 
 // --- Memory
 
+void probe_reserved_pages(findings& to) {
+  const std::string folder =
+      fmt::format("/sys/kernel/mm/hugepages/hugepages-{}kB/", huge_page_bytes >> 10);
+  const auto reserved = tool::parse_number(first_line(folder + "nr_hugepages"));
+  if (!reserved) {
+    to.push_back({"memory", "hugetlb pages", verdict::note, "this kernel has none"});
+    return;
+  }
+  constexpr std::uint64_t needed = round_up(slots_bytes, huge_page_bytes) / huge_page_bytes;
+  const std::uint64_t free_pages =
+      tool::parse_number(first_line(folder + "free_hugepages")).value_or(0);
+  const bool enough = free_pages >= needed;
+  to.push_back({"memory", "hugetlb pages", enough ? verdict::good : verdict::note,
+                fmt::format("{} of {} reserved are free, and the loader's slots take {} or none",
+                            free_pages, *reserved, needed),
+                enough ? ""
+                       : fmt::format("not needed where transparent ones are to be had; as root: "
+                                     "sysctl vm.nr_hugepages={} for the loader's slots",
+                                     *reserved - free_pages + needed)});
+}
+
 void probe_memory(findings& to) {
-  const std::string reserved = first_line("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
-  const std::string free_pages =
-      first_line("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
-  const bool some = !free_pages.empty() && free_pages != "0";
-  to.push_back({"memory", "hugetlb pages", some ? verdict::good : verdict::note,
-                reserved.empty() ? "this kernel has none"
-                                 : free_pages + " of " + reserved + " reserved are free",
-                some ? ""
-                     : "not needed where transparent ones are to be had; as root: "
-                       "sysctl vm.nr_hugepages=16 for the loader's slots"});
+  probe_reserved_pages(to);
   const std::string mode = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
-  auto memory = mapping::make(std::uint64_t{32} << 20, page_kind::transparent);
+  auto memory = mapping::make(slots_bytes, page_kind::transparent);
   const bool huge = memory && !populate(memory->span()) && memory->kind() == page_kind::transparent;
   to.push_back({"memory", "transparent huge pages", huge ? verdict::good : verdict::bad,
-                (huge ? "32 MiB got them; " : "32 MiB did not get them; ") + ("mode " + mode),
+                fmt::format("{} {} them; mode {}", tool::binary_size(slots_bytes),
+                            huge ? "got" : "did not get", mode),
                 huge ? ""
                      : "as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled; small "
                        "pages cost direct reads up to 2.6 times the bandwidth"});
@@ -175,7 +193,8 @@ struct probed_file {
   std::uint64_t bytes = 0;
 };
 
-// `path` itself, or for a folder a file in it that has no name and goes away by itself.
+// `path` itself, or for a folder a file in it that never has a name: it goes away with its
+// descriptor, however the probe ends.
 probed_file file_to_probe(const std::string& path, findings& to) {
   constexpr std::uint64_t sample_bytes = std::uint64_t{8} << 20;
   struct ::stat status = {};
@@ -186,21 +205,24 @@ probed_file file_to_probe(const std::string& path, findings& to) {
     if (S_ISREG(status.st_mode)) file.bytes = static_cast<std::uint64_t>(status.st_size);
     return file;
   }
-  std::string sample = path + "/.uring-bench-XXXXXX";
-  const int made = ::mkostemp(sample.data(), O_CLOEXEC);
-  if (made < 0) {
+  probed_file file{"a file without a name in " + path,
+                   unique_fd(::open(path.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)), 0};
+  constexpr const char* instead = "name a file on that file system instead";
+  if (!file.fd) {
     to.push_back({"path", "a file to try", verdict::note,
-                  "none could be made in this folder: " + system_code(errno).message(),
-                  "name a file on that file system instead"});
-    return {};
+                  "none without a name (O_TMPFILE) can be made in this folder: " +
+                      system_code(errno).message(),
+                  instead});
+    return file;
   }
-  const unique_fd writing(made);
   const std::vector<std::byte> zeros(sample_bytes);
-  const bool written =
-      ::write(made, zeros.data(), zeros.size()) == static_cast<::ssize_t>(zeros.size()) &&
-      ::fdatasync(made) == 0;
-  probed_file file{sample, unique_fd(::open(sample.c_str(), O_RDONLY | O_CLOEXEC)),
-                   written ? sample_bytes : 0};
+  if (::write(file.fd.get(), zeros.data(), zeros.size()) == static_cast<::ssize_t>(zeros.size()) &&
+      ::fdatasync(file.fd.get()) == 0) {
+    file.bytes = sample_bytes;
+  } else {
+    to.push_back({"path", "a file to try", verdict::note,
+                  tool::binary_size(sample_bytes) + " cannot be written in this folder", instead});
+  }
   return file;
 }
 
@@ -286,13 +308,10 @@ void probe_reads(const probed_file& file, findings& to) {
 
 void probe_path(const std::string& path, findings& to) {
   to.push_back({"path", "file system", verdict::good, file_system_of(path)});
-  struct ::stat status = {};
-  if (::stat(path.c_str(), &status) != 0) fail(errno, path);
   const probed_file file = file_to_probe(path, to);
   if (!file.fd) return;
   probe_alignment(file, to);
   probe_reads(file, to);
-  if (S_ISDIR(status.st_mode)) ::unlink(file.path.c_str());
 }
 
 // --- The drive

@@ -95,8 +95,12 @@ std::string run_text(const run_request& request, const compared& found) {
     text += line("fio", fmt::format("{:.3f} GB/s, {:.3f} to {:.3f}; {:.4f} s per GiB",
                                     found.fio.gb_per_s(), found.fio.least_gb_per_s(),
                                     found.fio.most_gb_per_s(), found.fio.median_of(cpu)));
-    text += line("ours to fio", fmt::format("{:.3f} of its rate, {:.2f} of its processor time",
-                                            found.rate_ratio(), found.cpu_ratio()));
+    // fio's own figure is that of its jobs' threads.
+    text += line("ours to fio", fmt::format("{:.3f} of its rate, {:.2f} of its processor time{}",
+                                            found.rate_ratio(), found.cpu_ratio(),
+                                            m.kernel_workers > 0 || m.punts.value_or(0) > 0
+                                                ? ", in which its kernel workers are not counted"
+                                                : ""));
   }
   return text;
 }

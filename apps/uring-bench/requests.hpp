@@ -4,6 +4,7 @@
 // What the command line asks for, as plain data. Each command takes one of these and nothing else.
 
 #include <cstdint>
+#include <ringload/limits.hpp>
 #include <string>
 #include <variant>
 #include <vector>
@@ -35,7 +36,9 @@ struct sweep_request {
 struct legs_request {
   std::string source;
   std::string device = "host";
+  limits within;
   std::uint32_t runs = 7;
+  bool with_fio = false;
   bool json = false;
 };
 

@@ -190,7 +190,7 @@ measurement run(const target& of, const cell& what, room& memory) {
   team readers(on, what.with == method::ring ? what.threads : what.depth);
   readers.rethrow();
 
-  cpu_times cpu_before = cpu_now();
+  cpu_account processors;
   auto drive_before = drive_now(of.drive());
   clock::time_point begin = clock::now();
   if (what.into == destination::fresh) take();
@@ -198,24 +198,23 @@ measurement run(const target& of, const cell& what, room& memory) {
   readers.start();
   if (what.ramp_seconds > 0) {
     std::this_thread::sleep_until(blocks.counted_from());
-    cpu_before = cpu_now();
+    processors = cpu_account();
     drive_before = drive_now(of.drive());
     begin = blocks.counted_from();
   }
   readers.join();
   m.seconds = std::chrono::duration<double>(clock::now() - begin).count();
+  const cpu_times cpu = processors.spent();
   const auto drive_after = drive_now(of.drive());
-  const cpu_times cpu_after = cpu_now();
   tool::throw_if_interrupted();
   readers.rethrow();
 
   readers.add_to(m);
   m.kernel_workers = threads_named("iou-wrk");
   m.punts = what.with == method::ring ? punts.count() : std::nullopt;
-  m.cpu_seconds = cpu_after.own - cpu_before.own;
-  m.cpu_kernel_seconds = cpu_after.kernel - cpu_before.kernel;
-  const double foreign = (cpu_after.busy - cpu_before.busy) - m.cpu_seconds - m.cpu_kernel_seconds;
-  m.foreign_processors = std::max(0.0, foreign / m.seconds);
+  m.cpu_seconds = cpu.own;
+  m.cpu_kernel_seconds = cpu.kernel;
+  m.foreign_processors = std::max(0.0, (cpu.busy - cpu.own - cpu.kernel) / m.seconds);
   if (drive_before && drive_after && drive_after->reads > drive_before->reads) {
     m.request_bytes = static_cast<double>(drive_after->bytes - drive_before->bytes) /
                       static_cast<double>(drive_after->reads - drive_before->reads);

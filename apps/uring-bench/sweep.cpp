@@ -9,14 +9,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include "commands.hpp"
 #include "failure.hpp"
 #include "fio.hpp"
 #include "interrupts.hpp"
+#include "page_file.hpp"
 #include "run.hpp"
 #include "run_program.hpp"
 
@@ -55,12 +56,6 @@ void measure(const target& of, swept& all, swept_cell& one, room& memory) {
     one.found.ours.add(std::move(m));
     break;
   }
-}
-
-void write_page(const std::string& file, const std::string& page) {
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out << page << std::flush;
-  if (!out) fail(errno, file, "writing the page");
 }
 
 }  // namespace
@@ -108,6 +103,8 @@ void sweep(const sweep_request& asked, tool::output& out) {
     static_cast<void>(fio_arguments(of, cells.front()));
     if (fio_version().empty()) fail("--with-fio", "there is no fio here");
   }
+  std::optional<page_file> page;
+  if (!request.html.empty()) page.emplace(request.html, of);
 
   swept all{request.path, machine_facts(request.path), {}, 0};
   for (const cell& one : cells) all.cells.push_back({one, {}, 0});
@@ -130,7 +127,6 @@ void sweep(const sweep_request& asked, tool::output& out) {
   }
   show(done, done);
 
-  if (!request.html.empty()) write_page(request.html, sweep_page(all));
   if (request.json) {
     std::string text;
     append_sweep(text, all);
@@ -139,6 +135,7 @@ void sweep(const sweep_request& asked, tool::output& out) {
     out.write(sweep_text(all));
   }
   out.flush();
+  if (page) page->write(sweep_page(all));
 }
 
 }  // namespace ringload::bench

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // uring-bench tune: a quick look at many settings, a closer one at the best, and then the word of
-// the loader itself where the target is a checkpoint. What is within the noise is no gain.
+// the loader itself where the target is a checkpoint and there is time. What is within the noise is
+// no gain.
 
 #include <fmt/format.h>
 
@@ -9,7 +10,6 @@
 #include <boost/asio/use_future.hpp>
 #include <chrono>
 #include <future>
-#include <optional>
 #include <ringload/loader.hpp>
 
 #include "commands.hpp"
@@ -18,6 +18,7 @@
 #include "repeated.hpp"
 #include "run.hpp"
 #include "size.hpp"
+#include "text.hpp"
 
 namespace ringload::bench {
 
@@ -31,6 +32,7 @@ constexpr double gain_min = 1.03;
 constexpr double quick_seconds = 0.2;
 constexpr double close_seconds = 0.5;
 constexpr std::size_t finalists = 3;
+constexpr std::size_t loads_max = 9;  // Of each limits.
 
 struct candidate {
   limits within;
@@ -76,8 +78,9 @@ struct tuned {
   std::size_t best = 0;
   repeated default_loads;
   repeated tuned_loads;
-  bool loaded = false;  // Whether the loader was asked as well.
+  std::string no_loads_reason;  // Why the loader said nothing; empty: it did.
 
+  bool loaded() const { return no_loads_reason.empty(); }
   const limits& chosen() const { return all[best].within; }
   double gain() const {
     if (best == 0) return 1;
@@ -103,11 +106,10 @@ class tuning {
   }
 
  private:
-  // How much of the whole time is gone after so many seconds from the end.
-  bool time_for(double share_left) const {
-    const std::chrono::duration<double> left = end_ - clock::now();
-    return left.count() > share_left * request_.seconds;
-  }
+  double seconds_left() const { return std::chrono::duration<double>(end_ - clock::now()).count(); }
+
+  // Whether more than this share of the whole time is left.
+  bool time_for(double share_left) const { return seconds_left() > share_left * request_.seconds; }
 
   void look_quickly() {
     while (time_for(0.6)) {
@@ -140,21 +142,38 @@ class tuning {
     }
   }
 
-  // Where the target is a checkpoint: what the drive gains must arrive in a load.
+  // What the drive gains must arrive in a load. Where none can be had, the drive has the last word.
   void ask_the_loader() {
-    if (found_.best == 0) return;
-    try {
-      static_cast<void>(read_catalog(request_.path));
-    } catch (const error&) {
+    if (found_.best == 0) {
+      found_.no_loads_reason = "the drive gains nothing";
       return;
     }
+    try {
+      load_in_turns(read_catalog(request_.path).bytes());
+    } catch (const error& failed) {
+      found_.no_loads_reason = failed.what();
+    }
+    if (found_.loaded() && found_.loader_gain() < gain_min) found_.best = 0;
+  }
+
+  // As long as the next two will end in time: the first at the drive's rates, later ones as the two
+  // before.
+  void load_in_turns(std::uint64_t bytes) {
+    const auto at_rate_of = [&](std::size_t one) {
+      return static_cast<double>(bytes) * 1e-9 / found_.all[one].close.gb_per_s();
+    };
+    double seconds = at_rate_of(0) + at_rate_of(found_.best);
     memory_.give_back();
-    do {
+    while (seconds <= seconds_left() && found_.tuned_loads.runs().size() < loads_max) {
+      const clock::time_point begin = clock::now();
       found_.default_loads.add(load(limits()));
       found_.tuned_loads.add(load(found_.chosen()));
-    } while (time_for(0.05) && found_.tuned_loads.runs().size() < 9);
-    found_.loaded = true;
-    if (found_.loader_gain() < gain_min) found_.best = 0;
+      seconds = std::chrono::duration<double>(clock::now() - begin).count();
+    }
+    if (found_.tuned_loads.runs().empty()) {
+      found_.no_loads_reason = fmt::format("two would take {:.1f} s, and {:.1f} s are left",
+                                           seconds, std::max(0.0, seconds_left()));
+    }
   }
 
   measurement load(const limits& within) const {
@@ -206,10 +225,12 @@ std::string tuned_text(const tuned& found) {
     if (one.close.runs().empty()) continue;
     text += rate_line(i == 0 ? "defaults" : i == found.best ? "best" : "", one.within, one.close);
   }
-  if (found.loaded) {
+  if (found.loaded()) {
     text += fmt::format(
         "whole loads: {:.2f} GB/s with the defaults, {:.2f} with other limits ({:.3f})\n",
         found.default_loads.gb_per_s(), found.tuned_loads.gb_per_s(), found.loader_gain());
+  } else {
+    text += "no whole loads: " + tool::printable(found.no_loads_reason) + "\n";
   }
   if (found.best == 0) {
     return text + "\nNothing gains more than 3 % over the defaults: keep them.\n\n" +
@@ -217,7 +238,7 @@ std::string tuned_text(const tuned& found) {
   }
   return text +
          fmt::format("\nThe drive gains {:.1f} %{}.\n\n", (found.gain() - 1) * 100,
-                     found.loaded
+                     found.loaded()
                          ? fmt::format(", whole loads {:.1f} %", (found.loader_gain() - 1) * 100)
                          : "") +
          code_of(found.chosen()) + "\nringload load " + flags_of(found.chosen()) + "\n";
@@ -238,7 +259,11 @@ void append_tuned(std::string& to, const tune_request& request, const tuned& fou
       .field("gb_per_s_default", found.all.front().close.gb_per_s())
       .field("gb_per_s", found.all[found.best].close.gb_per_s())
       .field("gain", found.gain());
-  if (found.loaded) object.field("loader_gain", found.loader_gain());
+  if (found.loaded()) {
+    object.field("loader_gain", found.loader_gain());
+  } else {
+    object.field("no_loads_reason", found.no_loads_reason);
+  }
   object.close();
 }
 

@@ -20,6 +20,13 @@ cell run_cell_of(std::vector<const char*> arguments) {
   return std::get<run_request>(parsed(arguments)).what;
 }
 
+// Whether the help of a command, or of the program itself, has this in it.
+bool helps_with(const char* command, const char* what) {
+  const std::vector<const char*> arguments =
+      *command == '\0' ? std::vector{"--help"} : std::vector{command, "--help"};
+  return std::get<text_request>(parsed(arguments)).text.find(what) != std::string::npos;
+}
+
 }  // namespace
 
 TEST_CASE("what is not said is a sensible cell") {
@@ -79,6 +86,34 @@ TEST_CASE("a sweep takes lists") {
   CHECK_THROWS_AS(parsed({"sweep", "file", "--blocks", "1M,x"}), usage_error);
   CHECK_THROWS_AS(parsed({"sweep", "file", "--blocks", "0"}), usage_error);
   CHECK_THROWS_AS(parsed({"sweep", "file", "--pages", "4k,huge"}), usage_error);
+}
+
+TEST_CASE("legs take what a loader may use, as `ringload load` does and `tune` prints it") {
+  const auto request = std::get<legs_request>(
+      parsed({"legs", "model", "--device", "auto", "--slots", "8", "--slot-bytes", "512K",
+              "--bytes-in-flight", "3M", "--copy-threads", "2"}));
+  CHECK(request.source == "model");
+  CHECK(request.device == "auto");
+  CHECK(request.within.slots == 8);
+  CHECK(request.within.slot_bytes == 512 << 10);
+  CHECK(request.within.bytes_in_flight == 3 << 20);
+  CHECK(request.within.copy_threads == 2);
+  CHECK(std::get<legs_request>(parsed({"legs", "model"})).within.slots == ringload::limits().slots);
+  CHECK_THROWS_AS(parsed({"legs", "model", "--slots", "-1"}), usage_error);
+  CHECK_THROWS_AS(parsed({"legs", "model", "--slot-bytes", "many"}), usage_error);
+  CHECK_THROWS_AS(parsed({"legs", "model", "--device", "nonsense"}), usage_error);
+}
+
+TEST_CASE("help explains what a command takes, and nothing else") {
+  for (const char* command : {"run", "sweep", "tune"}) CHECK(helps_with(command, "TARGET is "));
+  for (const char* command : {"", "legs", "probe"}) CHECK_FALSE(helps_with(command, "TARGET is "));
+  CHECK(helps_with("legs", "SOURCE is "));
+  CHECK(helps_with("legs", "auto: "));
+  CHECK(helps_with("probe", "PATH is "));
+  CHECK(helps_with("probe", "a file without a name"));
+  CHECK(helps_with("probe", "8 MiB"));
+  for (const char* command : {"run", "sweep", "legs"}) CHECK(helps_with(command, "SIZE is "));
+  for (const char* command : {"", "probe", "tune"}) CHECK_FALSE(helps_with(command, "SIZE is "));
 }
 
 TEST_CASE("a command is needed, and a target") {

@@ -79,6 +79,18 @@ TEST_CASE("threads are fio's jobs, each with one read") {
   CHECK_FALSE(has(arguments, "--time_based"));
 }
 
+TEST_CASE("so many bytes are that many for all jobs together, and then it ends") {
+  const sample file;
+  const target of(file.path, route::buffered);
+  cell what;
+  what.threads = 4;
+  what.bytes_max = 1 << 30;
+  const auto arguments = fio_arguments(of, what);
+  CHECK(has(arguments, "--numjobs=4"));
+  CHECK(has(arguments, "--io_size=268435456"));
+  CHECK_FALSE(has(arguments, "--time_based"));
+}
+
 TEST_CASE("what fio cannot do is refused") {
   const sample file;
   const target of(file.path, route::buffered);

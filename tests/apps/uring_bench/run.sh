@@ -36,8 +36,13 @@ one_pass --rings 2 --threads 2 --block 64K --depth 2
 one_pass --pages 4k
 [ "$(measured pages)" = 4k ] || fail "pages"
 one_pass --block 512 --bytes-in-flight 4K
-"$bench" run "$file" --sqpoll --seconds 0.05 --json >"$work/out" 2>"$work/err" &&
-  [ "$(measured ring_flags)" = SQPOLL ]
+
+# A kernel before 5.11 has a polling thread for root alone; then the line says so.
+if "$bench" run "$file" --sqpoll --seconds 0.05 --json >"$work/out" 2>"$work/err"; then
+  [ "$(measured ring_flags)" = SQPOLL ] || fail "ring flags $(measured ring_flags)"
+else
+  complains 'io_uring_setup: '
+fi
 
 # What is registered counts against a limit, so it may be refused; then the line says so.
 if "$bench" run "$file" --registered-buffers --json --seconds 0.05 >"$work/out" 2>"$work/err"; then

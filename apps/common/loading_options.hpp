@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The options of programs that load: where to, into what type, and with how much of the machine.
+// The defaults that help shows are what the targets hold when the options are added.
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <ringload/dtype.hpp>
+#include <ringload/limits.hpp>
+#include <string>
+
+#include "device.hpp"
+#include "options.hpp"
+#include "size.hpp"
+
+namespace ringload::tool {
+
+inline void add_device(CLI::App& to, std::string& device) {
+  const auto take = [&device](const std::string& text) {
+    if (!is_device_name(text)) refuse("--device", text, "is none of host, auto, cuda, cuda:N");
+    device = text;
+  };
+  to.add_option_function<std::string>("--device", take,
+                                      "Where the tensors go: host, or cuda:N where this build has\n"
+                                      "CUDA. auto: what is there. Default: " +
+                                          device)
+      ->type_name("DEVICE");
+}
+
+inline void add_dtype(CLI::App& to, std::optional<dtype>& target) {
+  add_choice<dtype>(to, "--dtype", target,
+                    {{"f32", dtype::f32}, {"f16", dtype::f16}, {"bf16", dtype::bf16}},
+                    "Convert tensors of F32, F16, BF16, F8_E4M3 and F8_E5M2 to this as they\n"
+                    "land. Default: leave them as they are");
+}
+
+inline void add_engine(CLI::App& to, read_engine& engine) {
+  add_choice<read_engine>(to, "--engine", engine,
+                          {{"auto", read_engine::automatic},
+                           {"ring", read_engine::ring},
+                           {"threads", read_engine::threads}},
+                          "What reads: ring is io_uring, threads a pool that calls pread.\n"
+                          "auto: io_uring if this machine lets us. The others are orders: what\n"
+                          "cannot be had is an error. Default: auto");
+}
+
+inline void add_limits(CLI::App& to, limits& within) {
+  constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
+  add_number(to, "--slots", within.slots, most,
+             "Pinned buffers, each with one read at a time: 1 to 1024. Default: " +
+                 std::to_string(within.slots));
+  add_size(
+      to, "--slot-bytes", within.slot_bytes,
+      "Size of each, a power of two from 64K to 64M. Default: " + binary_size(within.slot_bytes));
+  add_size(to, "--bytes-in-flight", within.bytes_in_flight,
+           "Bytes that the drive works on at once; 0: found while it works.\nDefault: " +
+               std::to_string(within.bytes_in_flight));
+  add_number(to, "--copy-threads", within.copy_threads, most,
+             "Threads that copy out of the page cache: 1 to 64. Default: " +
+                 std::to_string(within.copy_threads));
+  add_number(to, "--reader-threads", within.reader_threads, most,
+             "Threads that read where there is no io_uring: 1 to 64. Default: " +
+                 std::to_string(within.reader_threads));
+}
+
+}  // namespace ringload::tool
