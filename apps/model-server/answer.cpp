@@ -140,7 +140,7 @@ response nothing_known(const entry& of) {
   return out;
 }
 
-response list_tensors(const entry& of, const target& where) {
+response list_tensors(const services& with, const entry& of, const target& where) {
   const catalog* known = of.catalog();
   if (known == nullptr) {
     return nothing_known(of);
@@ -151,7 +151,7 @@ response list_tensors(const entry& of, const target& where) {
     return problem(http::status::bad_request, "offset and limit must be numbers");
   }
   return in_json(http::status::ok,
-                 describe(*known, {*offset, std::min(*limit, listed_tensors_max)}));
+                 describe(*known, {*offset, std::min(*limit, listed_tensors_max)}, with.how.dtype));
 }
 
 // The tensor, as soon as its bytes have landed. Empty: they have not in time, or the load ended.
@@ -218,7 +218,7 @@ asio::awaitable<reply> tensor_answer(const services& with, std::shared_ptr<entry
     co_return out;
   }
   if (!accepts(view(asked[http::field::accept]), "application/octet-stream")) {
-    out.head = in_json(http::status::ok, describe(*info));
+    out.head = in_json(http::status::ok, describe(*info, with.how.dtype));
     co_return out;
   }
   auto bytes = co_await landed_tensor(std::move(of), std::move(name), with.how.timeout);
@@ -273,7 +273,7 @@ reply answer_at_once(const services& with, const request& asked, const target& w
   if (!of) {
     out.head = problem(http::status::not_found, "no such model");
   } else if (depth == 3) {
-    out.head = list_tensors(*of, where);
+    out.head = list_tensors(with, *of, where);
   } else if (accepts(view(asked[http::field::accept]), "text/event-stream")) {
     out.head = with_body(http::status::ok, "text/event-stream", {});
     out.events = of;

@@ -2,9 +2,14 @@
 #include "command_line.hpp"
 
 #include <CLI/CLI.hpp>
-#include <map>
+#include <algorithm>
+#include <boost/asio/ip/address.hpp>
+#include <utility>
 
+#include "loading_options.hpp"
 #include "models.hpp"
+#include "options.hpp"
+#include "run_program.hpp"
 
 namespace ringload::server {
 
@@ -12,17 +17,36 @@ namespace {
 
 constexpr auto about = "Serves tensors over HTTP, and loads them while it serves";
 constexpr auto about_end =
-    "\nA source is a path beneath a --root, absolute or relative to it, or with --hub-cache\n"
+    "A source is a path beneath a --root, absolute or relative to it, or with --hub-cache\n"
     "owner/model[@revision]. SIGINT or SIGTERM ends the server when the answers that are under\n"
     "way have gone out; a second one ends it at once.\n";
 
+using preload = std::pair<std::string, std::string>;
+
 // "ID=SOURCE", or a source alone, whose id is then "main".
-std::pair<std::string, std::string> parse_preload(const std::string& text) {
+preload parse_preload(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) return {"main", text};
   std::string id = text.substr(0, equals);
-  if (!is_model_id(id)) throw usage_error("--model: '" + id + "' is not an id");
+  if (!is_model_id(id)) throw tool::usage_error("--model: '" + id + "' is not an id");
   return {std::move(id), text.substr(equals + 1)};
+}
+
+void add_preload(settings& to, const std::string& text) {
+  const preload added = parse_preload(text);
+  const auto same = std::ranges::find(to.preload, added.first, &preload::first);
+  if (same != to.preload.end()) {
+    throw tool::usage_error("--model: '" + same->second + "' and '" + added.second +
+                            "' have one id, '" + added.first + "': write ID=SOURCE");
+  }
+  to.preload.push_back(added);
+}
+
+// All of them are loaded at once.
+void check_room(const settings& of) {
+  const std::size_t count = of.preload.size();
+  if (count > of.models_max) throw tool::usage_error("--model: more of them than --models-max");
+  if (count > of.loads_max) throw tool::usage_error("--model: more of them than --loads-max");
 }
 
 }  // namespace
@@ -30,24 +54,29 @@ std::pair<std::string, std::string> parse_preload(const std::string& text) {
 std::variant<settings, std::string> parse_command_line(int argc, const char* const* argv) {
   settings out;
   unsigned timeout_seconds = static_cast<unsigned>(out.timeout.count());
-  std::vector<std::string> preload;
+  std::vector<std::string> preloads;
 
   CLI::App app(about, "model-server");
   app.get_formatter()->column_width(26);
   app.set_version_flag("--version", "model-server " RINGLOAD_VERSION, "Print the version and exit");
   app.set_help_flag("-h,--help", "Print this help and exit");
-  app.footer(about_end);
+  app.footer(std::string(about_end) + "\n" + tool::about_sizes);
   app.add_option("--root", out.roots, "A folder whose checkpoints may be loaded; more than once")
       ->check(CLI::ExistingDirectory)
       ->type_name("DIR");
   app.add_flag("--hub-cache", out.hub_cache, "Models of the local Hugging Face cache, too");
-  app.add_option("--model", preload, "Load this one from the start on; more than once")
+  app.add_option("--model", preloads, "Load this one from the start on; more than once")
       ->type_name("[ID=]SOURCE");
-  app.add_option("--model-bytes-max", out.within.arena_bytes_max, "Largest model")
-      ->transform(CLI::AsSizeValue(false));
-  app.add_option("--kept-bytes", out.within.kept_bytes, "Memory of unloaded models to keep")
-      ->transform(CLI::AsSizeValue(false));
-  // Single values from here on, whose defaults help shows.
+  tool::add_device(app, out.device);
+  tool::add_dtype(app, out.dtype);
+  tool::add_engine(app, out.within.engine);
+  tool::add_limits(app, out.within);
+  tool::add_size(app, "--model-bytes-max", out.within.arena_bytes_max,
+                 "The largest memory that one model may take. Default: no bound");
+  tool::add_size(app, "--kept-bytes", out.within.kept_bytes,
+                 "Memory of unloaded models to keep for the next. Default: " +
+                     std::to_string(out.within.kept_bytes));
+  // The defaults of the others help finds out by itself.
   app.option_defaults()->always_capture_default();
   app.add_option("--address", out.address, "The address to listen on");
   app.add_option("--port", out.port, "The port; 0 for any that is free");
@@ -59,20 +88,6 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
       ->check(CLI::Range(0, 19));
   app.add_option("--connections-max", out.connections_max, "Clients at once")
       ->check(CLI::Range(1, 10'000));
-  app.add_option("--slots", out.within.slots, "Buffers that reads go through");
-  app.add_option("--slot-bytes", out.within.slot_bytes, "The size of each")
-      ->transform(CLI::AsSizeValue(false));
-  app.add_option("--bytes-in-flight", out.within.bytes_in_flight,
-                 "What the drive has at once, 0: found")
-      ->transform(CLI::AsSizeValue(false));
-  const std::map<std::string, read_engine> engines = {{"auto", read_engine::automatic},
-                                                      {"ring", read_engine::ring},
-                                                      {"threads", read_engine::threads}};
-  std::string engine = "auto";
-  app.add_option("--engine", engine, "What reads: auto, ring or threads")
-      ->check([&engines](const std::string& name) {
-        return engines.contains(name) ? std::string() : "'" + name + "' is no engine";
-      });
 
   try {
     app.parse(argc, argv);
@@ -81,14 +96,17 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
   } catch (const CLI::CallForVersion& version) {
     return std::string(version.what()) + "\n";
   } catch (const CLI::ParseError& problem) {
-    throw usage_error(std::string(problem.what()) + " (see 'model-server --help')");
+    throw tool::usage_error(std::string(problem.what()) + " (see 'model-server --help')");
   }
   if (out.roots.empty() && !out.hub_cache) {
-    throw usage_error("nothing could be loaded: give a --root, or --hub-cache");
+    throw tool::usage_error("nothing could be loaded: give a --root, or --hub-cache");
   }
-  out.within.engine = engines.at(engine);
+  boost::system::error_code no_address;
+  boost::asio::ip::make_address(out.address, no_address);
+  if (no_address) throw tool::usage_error("--address: '" + out.address + "' is no IP address");
   out.timeout = std::chrono::seconds(timeout_seconds);
-  for (const std::string& text : preload) out.preload.push_back(parse_preload(text));
+  for (const std::string& text : preloads) add_preload(out, text);
+  check_room(out);
   return out;
 }
 

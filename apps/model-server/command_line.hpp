@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <stdexcept>
 #include <string>
 #include <variant>
 
@@ -9,13 +8,7 @@
 
 namespace ringload::server {
 
-/// The person wrote something that we cannot take: exit code 2.
-class usage_error : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-/// Settings, or the text that --help or --version asks for. Throws `usage_error`.
+/// Settings, or the text that --help or --version asks for. Throws `tool::usage_error`.
 std::variant<settings, std::string> parse_command_line(int argc, const char* const* argv);
 
 }  // namespace ringload::server

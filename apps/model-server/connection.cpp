@@ -15,7 +15,12 @@
 #include <boost/beast/http/write.hpp>
 #include <cstddef>
 #include <optional>
+#include <ringload/error.hpp>
 #include <string>
+#include <vector>
+
+#include "device.hpp"
+#include "output.hpp"
 
 namespace ringload::server {
 
@@ -72,18 +77,36 @@ asio::awaitable<beast::error_code> read_request(const services& with, connection
   co_return failed;
 }
 
+// Bytes of a tensor where they can be sent from; those of a GPU are copied into `room` first. The
+// other clients wait for that copy, which is a short one.
+asio::const_buffer piece_of(const tensor& of, byte_range range, std::vector<std::byte>& room,
+                            beast::error_code& failed) {
+  const std::uint64_t size = range.end - range.begin;
+  try {
+    return asio::buffer(tool::readable(of, range.begin, size, room), size);
+  } catch (const error& problem) {
+    // The client has its head already, and can only be told by the connection's end.
+    tool::complain("model-server", std::string("error: ") + problem.what());
+    failed = problem.code();
+    return {};
+  }
+}
+
 asio::awaitable<beast::error_code> send_bytes(const services& with, connection& client, tensor of,
                                               byte_range range) {
   beast::error_code failed;
-  const std::byte* bytes = static_cast<const std::byte*>(of.data());
+  std::vector<std::byte> room;
   // Piece by piece, so that each has its own time limit, and a large tensor is not cut off.
-  for (std::uint64_t at = range.begin; at < range.end && !failed;) {
-    const std::uint64_t size = std::min<std::uint64_t>(piece_bytes, range.end - at);
+  for (std::uint64_t at = range.begin; at < range.end;) {
+    const std::uint64_t end = std::min<std::uint64_t>(at + piece_bytes, range.end);
+    const asio::const_buffer piece = piece_of(of, {at, end}, room, failed);
+    if (failed) break;
     client.stream.expires_after(with.how.timeout);
-    co_await asio::async_write(client.stream, asio::buffer(bytes + at, size),
+    co_await asio::async_write(client.stream, piece,
                                asio::redirect_error(asio::use_awaitable, failed));
-    at += size;
-    with.counted.tensor_bytes_sent += size;
+    if (failed) break;
+    with.counted.tensor_bytes_sent += end - at;
+    at = end;
   }
   co_return failed;
 }

@@ -11,37 +11,19 @@
 #include <iterator>
 #include <string_view>
 
+#include "landed.hpp"
+#include "text.hpp"
+
 namespace ringload::server {
 
 namespace json = boost::json;
 
 namespace {
 
-// The length of the UTF-8 sequence that `text` begins with, by the ranges of RFC 3629; 0 if it
-// begins with none.
-std::size_t sequence_length(std::string_view text) {
-  const auto at = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned lead = at(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead < 0xc2   ? 0
-                             : lead < 0xe0 ? 2
-                             : lead < 0xf0 ? 3
-                             : lead < 0xf5 ? 4
-                                           : 0;
-  if (length == 0 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((at(i) & 0xc0) != 0x80) return 0;
-  }
-  const unsigned second = at(1);
-  const bool overlong = (lead == 0xe0 && second < 0xa0) || (lead == 0xf0 && second < 0x90);
-  const bool no_character = (lead == 0xed && second > 0x9f) || (lead == 0xf4 && second > 0x8f);
-  return overlong || no_character ? 0 : length;
-}
-
 json::string utf8(std::string_view text) {
   json::string out;
   while (!text.empty()) {
-    const std::size_t length = sequence_length(text);
+    const std::size_t length = tool::utf8_length(text);
     if (length == 0) {
       out.append("\xef\xbf\xbd");
     } else {
@@ -75,23 +57,27 @@ json::object describe(const entry& of) {
   return out;
 }
 
-json::object describe(const tensor_info& of) {
+json::object describe(const tensor_info& of, std::optional<dtype> converted_to) {
+  const tool::landed_form served = tool::as_landed(of, converted_to);
   json::object out;
   out["name"] = utf8(of.name);
-  out["dtype"] = std::string(name(of.dtype));
+  out["dtype"] = std::string(name(served.dtype));
   out["shape"] = json::array(of.shape.begin(), of.shape.end());
-  out["bytes"] = of.bytes;
+  out["bytes"] = served.bytes;
   return out;
 }
 
-json::object describe(const catalog& of, const list_window& window) {
+json::object describe(const catalog& of, const list_window& window,
+                      std::optional<dtype> converted_to) {
   json::object out;
   out["total"] = of.tensors.size();
   out["offset"] = window.offset;
   json::array& list = out["tensors"].emplace_array();
   const std::uint64_t begin = std::min<std::uint64_t>(window.offset, of.tensors.size());
   const std::uint64_t count = std::min<std::uint64_t>(window.limit, of.tensors.size() - begin);
-  for (std::uint64_t i = begin; i < begin + count; ++i) list.push_back(describe(of.tensors[i]));
+  for (std::uint64_t i = begin; i < begin + count; ++i) {
+    list.push_back(describe(of.tensors[i], converted_to));
+  }
   return out;
 }
 

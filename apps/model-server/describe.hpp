@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <ringload/catalog.hpp>
+#include <ringload/dtype.hpp>
 #include <string>
 
 #include "models.hpp"
@@ -17,8 +19,9 @@ namespace ringload::server {
 /// State and progress of one model.
 boost::json::object describe(const entry& of);
 
-/// Name, type, shape and size.
-boost::json::object describe(const tensor_info& of);
+/// Name, shape, and the type and size that it is served with: those that it lands with where
+/// tensors are converted.
+boost::json::object describe(const tensor_info& of, std::optional<dtype> converted_to);
 
 struct list_window {
   std::uint64_t offset = 0;
@@ -26,7 +29,8 @@ struct list_window {
 };
 
 /// The tensors from `window.offset` on, at most `window.limit` of them.
-boost::json::object describe(const catalog& of, const list_window& window);
+boost::json::object describe(const catalog& of, const list_window& window,
+                             std::optional<dtype> converted_to);
 
 /// What the server itself counts.
 struct counters {

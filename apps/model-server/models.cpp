@@ -11,6 +11,9 @@
 #include <future>
 #include <utility>
 
+#include "device.hpp"
+#include "output.hpp"
+
 namespace ringload::server {
 
 namespace asio = boost::asio;
@@ -23,14 +26,20 @@ std::unique_ptr<loader> make_loader(const settings& from) {
   auto made = std::async(std::launch::async, [&from] {
     // In Linux a thread's own. It is granted to anybody.
     (void)::nice(from.load_nice);
-    return std::make_unique<loader>(host(), from.within);
+    return std::make_unique<loader>(tool::device_named(from.device), from.within);
   });
   return made.get();
 }
 
-asio::awaitable<void> load_model(loader& with, std::shared_ptr<attempt> into) {
+load_options options_from(const settings& from) {
+  load_options how;
+  how.dtype = from.dtype;
+  return how;
+}
+
+asio::awaitable<void> load_model(loader& with, load_options how, std::shared_ptr<attempt> into) {
   const std::string source = into->source;
-  auto started = co_await with.start_async(source);
+  auto started = co_await with.start_async(source, how);
   into->load = std::move(started);
   // The catalog is known, and clients may ask for single tensors from now on.
   if (into->state == load_state::opening) into->state = load_state::loading;
@@ -87,6 +96,7 @@ models::models(asio::any_io_executor executor, const settings& from)
     : executor_(std::move(executor)),
       models_max_(from.models_max),
       loads_max_(from.loads_max),
+      how_(options_from(from)),
       loader_(make_loader(from)) {}
 
 start_result models::start(const std::string& id, std::string source) {
@@ -153,7 +163,7 @@ void models::run(const std::shared_ptr<entry>& of, std::string source) {
   ++loads_;
   of->latest = std::make_shared<attempt>(std::move(source));
   asio::co_spawn(
-      executor_, load_model(*loader_, of->latest),
+      executor_, load_model(*loader_, how_, of->latest),
       asio::bind_cancellation_slot(of->latest->cancel.slot(),
                                    [this, of](std::exception_ptr failure) { ended(of, failure); }));
 }
@@ -171,6 +181,8 @@ void models::ended(const std::shared_ptr<entry>& of, const std::exception_ptr& f
     last.state = load_state::failed;
     last.problem = words_of(failure);
     ++counts_.failed;
+    // For whoever started the server. A client is told by the model's state.
+    tool::complain("model-server", "error: " + of->id + ": " + last.problem);
   } else {
     last.state = load_state::ready;
     last.end = last.loaded.stats();

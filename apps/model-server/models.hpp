@@ -112,6 +112,7 @@ class models {
   boost::asio::any_io_executor executor_;
   const std::size_t models_max_;
   const std::size_t loads_max_;
+  const load_options how_;
   std::map<std::string, std::shared_ptr<entry>> entries_;  // Never more than models_max_.
   std::size_t loads_ = 0;                                  // Never more than loads_max_.
   std::uint64_t last_id_ = 0;

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <ringload/dtype.hpp>
 #include <ringload/limits.hpp>
 #include <string>
 #include <utility>
@@ -22,9 +24,11 @@ struct settings {
   std::vector<std::string> roots;
   bool hub_cache = false;  // And `owner/model[@revision]` of the local Hugging Face cache.
 
-  // Loaded from the start on: id and source.
+  // Loaded from the start on: id and source. No id twice, and no more than the limits below allow.
   std::vector<std::pair<std::string, std::string>> preload;
 
+  std::string device = "host";           // As `ringload load --device` has it.
+  std::optional<ringload::dtype> dtype;  // What all tensors that can be are converted to.
   limits within;
   std::size_t models_max = 16;
   std::size_t loads_max = 2;  // At once. A load that takes another's place waits for it to end.

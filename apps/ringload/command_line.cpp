@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <limits>
 
-#include "device.hpp"
+#include "loading_options.hpp"
 #include "options.hpp"
 #include "run_program.hpp"
 
@@ -33,53 +33,22 @@ void add_source(CLI::App& to, std::string& source, profile& strictness) {
                       "Default: strict");
 }
 
-void add_engine_options(CLI::App& to, limits& within, load_options& how) {
-  add_choice<read_engine>(to, "--engine", within.engine,
-                          {{"auto", read_engine::automatic},
-                           {"ring", read_engine::ring},
-                           {"threads", read_engine::threads}},
-                          "What reads: ring is io_uring, threads a pool that calls preadv.\n"
-                          "auto: io_uring if this machine lets us. The others are orders: what\n"
-                          "cannot be had is an error. Default: auto");
-  add_choice<read_route>(to, "--route", how.route,
+// How a checkpoint is loaded, but for the type that its tensors become.
+void add_loading(CLI::App& to, load_request& request) {
+  add_device(to, request.device);
+  add_engine(to, request.within.engine);
+  add_choice<read_route>(to, "--route", request.how.route,
                          {{"auto", read_route::automatic},
                           {"direct", read_route::direct},
                           {"buffered", read_route::buffered}},
                          "direct: past the page cache (O_DIRECT). buffered: through it.\n"
                          "auto: buffered for what it already has, else direct. The others are\n"
                          "orders. Default: auto");
-}
-
-void add_limits(CLI::App& to, limits& within) {
-  constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
-  add_number(to, "--slots", within.slots, most,
-             "Pinned buffers, each with one read at a time: 1 to 1024. Default: 16");
-  add_size(to, "--slot-bytes", within.slot_bytes,
-           "Size of each, a power of two from 64K to 64M. Default: 4M");
-  add_size(to, "--bytes-in-flight", within.bytes_in_flight,
-           "Bytes that the drive works on at once. Default: 0, found while\nit works");
-  add_number(to, "--copy-threads", within.copy_threads, most,
-             "Threads that copy out of the page cache: 1 to 64. Default: 3");
-  add_number(to, "--reader-threads", within.reader_threads, most,
-             "Threads that read where there is no io_uring: 1 to 64. Default: 8");
-}
-
-void add_load_options(CLI::App& to, load_request& request) {
-  add_source(to, request.source, request.how.strictness);
-  const auto take_device = [&request](const std::string& text) {
-    if (!is_device_name(text)) refuse("--device", text, "is none of host, auto, cuda, cuda:N");
-    request.device = text;
-  };
-  to.add_option_function<std::string>("--device", take_device,
-                                      "Where the tensors go: host, or cuda:N where this build has\n"
-                                      "CUDA. auto: what is there. Default: host")
-      ->type_name("DEVICE");
-  add_choice<dtype>(to, "--dtype", request.how.dtype,
-                    {{"f32", dtype::f32}, {"f16", dtype::f16}, {"bf16", dtype::bf16}},
-                    "Convert tensors of F32, F16, BF16, F8_E4M3 and F8_E5M2 to this as they\n"
-                    "land. Default: leave them as they are");
-  add_engine_options(to, request.within, request.how);
   add_limits(to, request.within);
+}
+
+// What a command that reads tensors prints, and where.
+void add_reporting(CLI::App& to, load_request& request) {
   to.add_flag("--json", request.json, "Print one JSON object");
   to.add_flag_callback(
       "--no-progress", [&request] { request.progress = false; },
@@ -94,6 +63,62 @@ CLI::App& add_ls(CLI::App& root, ls_request& request) {
   ls.add_flag("--json", request.json,
               "Print one JSON object, offsets counted from the file's start");
   return ls;
+}
+
+CLI::App& add_load(CLI::App& root, load_request& request) {
+  CLI::App& load = *root.add_subcommand("load", "Load a checkpoint, and say how it went");
+  add_source(load, request.source, request.how.strictness);
+  add_loading(load, request);
+  add_dtype(load, request.how.dtype);
+  load.add_option("--verify", request.verify,
+                  "Check each tensor against this manifest, as 'sum --manifest' writes it.\n"
+                  "The load fails at the first that differs")
+      ->type_name("FILE");
+  add_reporting(load, request);
+  return load;
+}
+
+CLI::App& add_sum(CLI::App& root, sum_request& request) {
+  CLI::App& sum = *root.add_subcommand(
+      "sum", "Load a checkpoint, and print the digest of each tensor, sorted by name");
+  add_source(sum, request.load.source, request.load.how.strictness);
+  add_loading(sum, request.load);
+  add_dtype(sum, request.load.how.dtype);
+  add_choice<digest_algorithm>(
+      sum, "--algorithm", request.algorithm,
+      {{"sha256", digest_algorithm::sha256}, {"crc32c", digest_algorithm::crc32c}},
+      "crc32c costs less, and finds accidents only. Default: sha256");
+  sum.add_option("--manifest", request.manifest,
+                 "Write the digests there and not to standard output, for 'load --verify' and\n"
+                 "'verify'. What is there is replaced, when all is well")
+      ->type_name("FILE");
+  add_reporting(sum, request.load);
+  sum.callback([&request] {
+    if (request.manifest.empty() || !request.load.how.dtype) return;
+    throw CLI::ValidationError(
+        "--dtype", "not with --manifest, whose digests are of the bytes that the files hold");
+  });
+  return sum;
+}
+
+CLI::App& add_verify(CLI::App& root, verify_request& request) {
+  CLI::App& verify = *root.add_subcommand(
+      "verify", "Say of each tensor, or file of a Hugging Face cache, whether its bytes are right");
+  add_loading(verify, request.load);
+  const CLI::Option* help = verify.get_help_ptr();
+  const auto loading = verify.get_options([help](const CLI::Option* o) { return o != help; });
+  add_source(verify, request.load.source, request.load.how.strictness);
+  auto* manifest =
+      verify
+          .add_option(
+              "--manifest", request.manifest,
+              "Check tensors against this. Without it whole files are checked, against the\n"
+              "names of their blobs; only files of a Hugging Face cache have such")
+          ->type_name("FILE");
+  // Whole files are not loaded: there these would be taken and not obeyed.
+  for (CLI::Option* option : loading) option->needs(manifest)->group("With --manifest");
+  add_reporting(verify, request.load);
+  return verify;
 }
 
 CLI::App& add_make(CLI::App& root, make_request& request) {
@@ -146,33 +171,9 @@ any_request parse_command_line(int argc, const char* const* argv) {
   verify_request verify;
   make_request make;
   const CLI::App& ls_command = add_ls(root, ls);
-  CLI::App& load_command = *root.add_subcommand("load", "Load a checkpoint, and say how it went");
-  add_load_options(load_command, load);
-  load_command
-      .add_option("--verify", load.verify,
-                  "Check each tensor against this manifest, as 'sum --manifest' writes it.\n"
-                  "The load fails at the first that differs")
-      ->type_name("FILE");
-  CLI::App& sum_command = *root.add_subcommand(
-      "sum", "Load a checkpoint, and print the digest of each tensor, sorted by name");
-  add_load_options(sum_command, sum.load);
-  add_choice<digest_algorithm>(
-      sum_command, "--algorithm", sum.algorithm,
-      {{"sha256", digest_algorithm::sha256}, {"crc32c", digest_algorithm::crc32c}},
-      "crc32c costs less, and finds accidents only. Default: sha256");
-  sum_command
-      .add_option("--manifest", sum.manifest,
-                  "Write the digests there and not to standard output, for 'load --verify' and\n"
-                  "'verify'. What is there is replaced, when all is well")
-      ->type_name("FILE");
-  CLI::App& verify_command = *root.add_subcommand(
-      "verify", "Say of each tensor, or file of a Hugging Face cache, whether its bytes are right");
-  add_load_options(verify_command, verify.load);
-  verify_command
-      .add_option("--manifest", verify.manifest,
-                  "Check tensors against this. Without it whole files are checked, against the\n"
-                  "names of their blobs; only files of a Hugging Face cache have such")
-      ->type_name("FILE");
+  const CLI::App& load_command = add_load(root, load);
+  const CLI::App& sum_command = add_sum(root, sum);
+  const CLI::App& verify_command = add_verify(root, verify);
   add_make(root, make);
 
   try {

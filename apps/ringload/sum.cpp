@@ -5,12 +5,14 @@
 
 #include <cerrno>
 #include <fstream>
+#include <optional>
 #include <ringload/error.hpp>
 #include <string>
 
 #include "commands.hpp"
 #include "device.hpp"
 #include "hashing.hpp"
+#include "interrupts.hpp"
 #include "json.hpp"
 #include "report.hpp"
 #include "sums.hpp"
@@ -25,11 +27,8 @@ void write_lines(const summed& all, output& out) {
   for (const tensor_digest& sum : all.sums) out.write(sum_line(hex(sum.bytes), sum.name));
 }
 
-void write_json(const summed& all, const load_report& report, output& out) {
-  std::string text;
-  json_object top(text, ",\n");
-  append_report(top.key_of_next("load"), report);
-  top.key_of_next("tensors") += "[";
+void write_digests(const summed& all, std::string& text, output& out) {
+  text += "[";
   const char* before = "\n";
   for (const tensor_digest& sum : all.sums) {
     text += before;
@@ -39,13 +38,21 @@ void write_json(const summed& all, const load_report& report, output& out) {
     text.clear();
   }
   text += "\n]";
+}
+
+// How the load went; and the digests, where no manifest holds them.
+void write_json(const sum_request& request, const summed& all, output& out) {
+  const std::string device_name = device_named(request.load.device).name();
+  std::string text;
+  json_object top(text, ",\n");
+  append_report(top.key_of_next("load"), {request.load.source, device_name, all.loaded.catalog(),
+                                          all.loaded.stats(), all.seconds_starting});
+  if (request.manifest.empty()) write_digests(all, top.key_of_next("tensors"), out);
   top.close();
   out.write(text + "\n");
 }
 
-// Under its name only when it is whole.
-void write_manifest(const summed& all, const std::string& path) {
-  unpublished file(path, entry_kind::file, true);
+void write_manifest(const summed& all, const std::string& path, unpublished& file) {
   std::ofstream to(file.path(), std::ios::binary);
   for (const tensor_digest& sum : all.sums) to << manifest_line(sum);
   to.close();
@@ -59,16 +66,17 @@ void write_manifest(const summed& all, const std::string& path) {
 }  // namespace
 
 void sum_tensors(const sum_request& request, output& out) {
+  watch_for_interrupts();
+  // Made before the load: where no file can be, nothing need be hashed.
+  std::optional<unpublished> manifest;
+  if (!request.manifest.empty()) manifest.emplace(request.manifest, entry_kind::file, true);
+
   const summed all =
       sum_all_tensors(request.load, [&request](std::string_view) { return request.algorithm; });
-  if (!request.manifest.empty()) write_manifest(all, request.manifest);
+  if (manifest) write_manifest(all, request.manifest, *manifest);
   if (request.load.json) {
-    const std::string device_name = device_named(request.load.device).name();
-    write_json(all,
-               {request.load.source, device_name, all.loaded.catalog(), all.loaded.stats(),
-                all.seconds_starting},
-               out);
-  } else if (request.manifest.empty()) {
+    write_json(request, all, out);
+  } else if (!manifest) {
     write_lines(all, out);
   }
   out.flush();

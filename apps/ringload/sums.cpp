@@ -12,7 +12,7 @@
 
 #include "device.hpp"
 #include "hashing.hpp"
-#include "interrupts.hpp"
+#include "landed.hpp"
 #include "progress_bar.hpp"
 #include "session.hpp"
 
@@ -32,13 +32,9 @@ struct state {
   model loaded;
 };
 
-// Of all tensors once they have landed.
 std::uint64_t landed_bytes(const catalog& what, std::optional<dtype> to) {
   std::uint64_t sum = 0;
-  for (const tensor_info& t : what.tensors) {
-    const bool converted = to && convertible(t.dtype, *to);
-    sum += converted ? t.bytes / bits(t.dtype) * bits(*to) : t.bytes;
-  }
+  for (const tensor_info& t : what.tensors) sum += as_landed(t, to).bytes;
   return sum;
 }
 
@@ -63,7 +59,6 @@ asio::awaitable<void> sum_all(state& s) {
 summed sum_all_tensors(const load_request& request,
                        const std::function<digest_algorithm(std::string_view)>& algorithm_of) {
   const device target = device_named(request.device);
-  watch_for_interrupts();
   const auto before = std::chrono::steady_clock::now();
   loader with(target, request.within);
   const std::chrono::duration<double> starting = std::chrono::steady_clock::now() - before;

@@ -19,8 +19,8 @@ struct summed {
   double seconds_starting = 0;      // That the loader took to start.
 };
 
-/// `algorithm_of` is asked for each tensor, by its name. Throws what the load throws, or
-/// `interrupted`.
+/// `algorithm_of` is asked for each tensor, by its name. Interrupts are watched for already. Throws
+/// what the load throws, or `interrupted`.
 summed sum_all_tensors(const load_request& request,
                        const std::function<digest_algorithm(std::string_view)>& algorithm_of);
 

@@ -3,6 +3,7 @@
 // ringload verify: says of each tensor, or of each file of a Hugging Face cache, whether its bytes
 // are what they should be. One line for each, also after one that is not.
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -16,6 +17,7 @@
 #include "commands.hpp"
 #include "hashing.hpp"
 #include "interrupts.hpp"
+#include "json.hpp"
 #include "sums.hpp"
 #include "text.hpp"
 #include "whole_files.hpp"
@@ -26,26 +28,64 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct verdicts {
-  output& out;
-  std::uint64_t right = 0;
-  std::uint64_t wrong = 0;
+struct verdict {
+  std::string what;
+  std::string why_wrong;  // Empty: it is right.
+};
 
-  void good(const std::string& what) {
-    ++right;
-    out.write("ok      " + printable(what) + "\n");
+std::string line_of(const verdict& one) {
+  if (one.why_wrong.empty()) return "ok      " + printable(one.what) + "\n";
+  return "FAILED  " + printable(one.what) + ": " + printable(one.why_wrong) + "\n";
+}
+
+// What was found so far: a line for each as it comes, or at the end one object with them all.
+class verdicts {
+ public:
+  verdicts(const verify_request& request, output& out)
+      : request_(request), things_(request.manifest.empty() ? "files" : "tensors"), out_(out) {}
+
+  void add(verdict one) {
+    if (!one.why_wrong.empty()) ++wrong_;
+    if (!request_.load.json) out_.write(line_of(one));
+    all_.push_back(std::move(one));
   }
-  void bad(const std::string& what, const std::string& why) {
-    ++wrong;
-    out.write("FAILED  " + printable(what) + ": " + printable(why) + "\n");
-  }
-  void end(const std::string& source, const char* things) const {
-    out.flush();
-    if (wrong == 0) return;
-    throw error(errc::wrong_digest, printable(source),
-                std::to_string(wrong) + " of " + std::to_string(right + wrong) + " " + things +
+
+  void end() {
+    if (request_.load.json) write_json();
+    out_.flush();
+    if (wrong_ == 0) return;
+    throw error(errc::wrong_digest, printable(request_.load.source),
+                std::to_string(wrong_) + " of " + std::to_string(all_.size()) + " " + things_ +
                     " are not what they should be");
   }
+
+ private:
+  void write_json() {
+    // Files come in the order in which they were done.
+    std::ranges::sort(all_, {}, &verdict::what);
+    std::string text;
+    json_object top(text, ",\n");
+    top.field("source", request_.load.source);
+    top.key_of_next(things_) += "[";
+    const char* before = "\n";
+    for (const verdict& one : all_) {
+      text += before;
+      json_object object(text);
+      object.field("name", one.what).field("right", one.why_wrong.empty());
+      if (!one.why_wrong.empty()) object.field("why", one.why_wrong);
+      object.close();
+      before = ",\n";
+    }
+    text += "\n]";
+    top.field("right", all_.size() - wrong_).field("wrong", wrong_).close();
+    out_.write(text + "\n");
+  }
+
+  const verify_request& request_;
+  const std::string things_;
+  output& out_;
+  std::vector<verdict> all_;
+  std::uint64_t wrong_ = 0;
 };
 
 void verify_tensors(const verify_request& request, verdicts& results) {
@@ -60,19 +100,19 @@ void verify_tensors(const verify_request& request, verdicts& results) {
   for (const tensor_digest& found : all.sums) {
     const auto one = expected.find(found.name);
     if (one == expected.end()) {
-      results.bad(found.name, "the manifest does not have it");
+      results.add({found.name, "the manifest does not have it"});
       continue;
     }
     if (one->second->bytes == found.bytes) {
-      results.good(found.name);
+      results.add({found.name, {}});
     } else {
-      results.bad(found.name, std::string(name(found.algorithm)) + " is " + hex(found.bytes) +
-                                  ", but the manifest says " + hex(one->second->bytes));
+      results.add({found.name, std::string(name(found.algorithm)) + " is " + hex(found.bytes) +
+                                   ", but the manifest says " + hex(one->second->bytes)});
     }
     expected.erase(one);
   }
   for (const auto& [name, unused] : expected) {
-    results.bad(std::string(name), "the checkpoint does not have it");
+    results.add({std::string(name), "the checkpoint does not have it"});
   }
 }
 
@@ -99,8 +139,16 @@ std::vector<whole_file> files_of(const load_request& request) {
   return files;
 }
 
-void verify_files(const verify_request& request, verdicts& results) {
-  watch_for_interrupts();
+std::string why_wrong(const whole_file& file) {
+  if (!file.problem.empty()) return file.problem;
+  if (file.expected.empty()) {
+    return "it is no blob of the cache, so nothing says what its bytes should be";
+  }
+  if (file.found == file.expected) return {};
+  return "its digest is " + file.found + ", but its blob's name " + file.expected;
+}
+
+void verify_files(const verify_request& request, verdicts& results, output& out) {
   std::vector<whole_file> files = files_of(request.load);
   bool any = false;
   for (const whole_file& file : files) any = any || !file.expected.empty();
@@ -109,31 +157,24 @@ void verify_files(const verify_request& request, verdicts& results) {
                 "nothing says what its bytes should be: it is in no Hugging Face cache, and no "
                 "--manifest was given ('ringload sum --manifest FILE' writes one)");
   }
-  hash_files(files);
-  for (const whole_file& file : files) {
-    const std::string& path = file.path.native();
-    if (!file.problem.empty()) {
-      results.bad(path, file.problem);
-    } else if (file.expected.empty()) {
-      results.bad(path, "it is no blob of the cache, so nothing says what its bytes should be");
-    } else if (file.found != file.expected) {
-      results.bad(path, "its digest is " + file.found + ", but its blob's name " + file.expected);
-    } else {
-      results.good(path);
-    }
-  }
+  // A file may take a minute, so nobody is left to wait for the last one.
+  hash_files(files, [&](const whole_file& file) {
+    results.add({file.path.native(), why_wrong(file)});
+    out.flush();
+  });
 }
 
 }  // namespace
 
 void verify_checkpoint(const verify_request& request, output& out) {
-  verdicts results{out};
+  watch_for_interrupts();
+  verdicts results(request, out);
   if (request.manifest.empty()) {
-    verify_files(request, results);
+    verify_files(request, results, out);
   } else {
     verify_tensors(request, results);
   }
-  results.end(request.load.source, request.manifest.empty() ? "files" : "tensors");
+  results.end();
 }
 
 }  // namespace ringload::tool

@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <cerrno>
@@ -23,6 +26,7 @@ namespace ringload::tool {
 
 namespace {
 
+namespace asio = boost::asio;
 namespace fs = std::filesystem;
 
 constexpr std::size_t step_bytes = std::size_t{1} << 20;
@@ -46,7 +50,8 @@ bool is_digest(const std::string& name) {
 
 [[noreturn]] void fail(int code) { throw std::system_error(code, std::generic_category()); }
 
-std::string digest_of(const whole_file& file) {
+// Ends early, with what is no digest, once `stop` is set or a signal has come.
+std::string digest_of(const whole_file& file, const std::atomic<bool>& stop) {
   const file_descriptor opened(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (opened.fd < 0) fail(errno);
   struct ::stat status = {};
@@ -61,7 +66,7 @@ std::string digest_of(const whole_file& file) {
     pass.update(std::as_bytes(std::span(begin.c_str(), begin.size() + 1)));
   }
   std::vector<std::byte> room(step_bytes);
-  while (interrupt_signal() == 0) {
+  while (!stop && interrupt_signal() == 0) {
     const ::ssize_t got = ::read(opened.fd, room.data(), room.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(errno);
@@ -71,9 +76,9 @@ std::string digest_of(const whole_file& file) {
   return hex(pass.finish());
 }
 
-void hash(whole_file& file) noexcept {
+void hash(whole_file& file, const std::atomic<bool>& stop) noexcept {
   try {
-    file.found = digest_of(file);
+    file.found = digest_of(file, stop);
   } catch (const std::system_error& e) {
     file.problem = e.code().message();
   } catch (const std::exception& e) {
@@ -97,13 +102,26 @@ whole_file described(const fs::path& path) {
   return file;
 }
 
-void hash_files(std::vector<whole_file>& files) {
-  boost::asio::thread_pool pool(std::max(1U, std::thread::hardware_concurrency()));
+void hash_files(std::vector<whole_file>& files,
+                const std::function<void(const whole_file&)>& tell) {
+  asio::io_context here;  // What the pool's threads want told, this one tells.
+  std::atomic<bool> stop = false;
+  asio::thread_pool pool(std::max(1U, std::thread::hardware_concurrency()));
   for (whole_file& file : files) {
-    if (!file.expected.empty()) boost::asio::post(pool, [&file] { hash(file); });
+    asio::post(pool, [&, left = asio::make_work_guard(here)] {
+      if (!file.expected.empty()) hash(file, stop);
+      asio::post(here, [&] {
+        throw_if_interrupted();
+        tell(file);
+      });
+    });
   }
-  pool.join();
-  throw_if_interrupted();
+  try {
+    here.run();
+  } catch (...) {
+    stop = true;
+    throw;
+  }
 }
 
 }  // namespace ringload::tool

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@ struct whole_file {
 /// `path` as it is, with the digest that its blob's name is. Looks at links, not at bytes.
 whole_file described(const std::filesystem::path& path);
 
-/// Hashes those that have an expected digest, on as many threads as the machine has. Stops, and
-/// throws `interrupted`, on Ctrl-C.
-void hash_files(std::vector<whole_file>& files);
+/// Hashes those that have an expected digest, on as many threads as the machine has. `tell` is
+/// called on this thread, once for each file, as soon as it is done; what it throws ends the
+/// hashing. Stops, and throws `interrupted`, on Ctrl-C.
+void hash_files(std::vector<whole_file>& files, const std::function<void(const whole_file&)>& tell);
 
 }  // namespace ringload::tool

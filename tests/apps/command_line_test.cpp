@@ -9,6 +9,7 @@
 
 #include "progress_bar.hpp"
 #include "run_program.hpp"
+#include "size.hpp"
 
 namespace tool = ringload::tool;
 
@@ -23,6 +24,15 @@ tool::any_request parsed(const std::vector<const char*>& words) {
 template <class Request>
 Request parsed_as(const std::vector<const char*>& words) {
   return std::get<Request>(parsed(words));
+}
+
+std::string complaint(const std::vector<const char*>& words) {
+  try {
+    parsed(words);
+  } catch (const tool::usage_error& wrong) {
+    return wrong.what();
+  }
+  return "";
 }
 
 }  // namespace
@@ -99,6 +109,35 @@ TEST_CASE("command line: what checks bytes arrives") {
   CHECK_THROWS_AS(parsed({"sum", "m", "--algorithm", "md5"}), tool::usage_error);
 }
 
+TEST_CASE("command line: how to load is for verify with a manifest, and for nothing else of it") {
+  const std::vector<std::vector<const char*>> loading = {
+      {"--device", "auto"},    {"--engine", "threads"},   {"--route", "direct"},
+      {"--slots", "3"},        {"--slot-bytes", "64K"},   {"--bytes-in-flight", "1M"},
+      {"--copy-threads", "5"}, {"--reader-threads", "7"},
+  };
+  for (const auto& option : loading) {
+    CAPTURE(option.front());
+    std::vector<const char*> words = {"verify", "m"};
+    words.insert(words.end(), option.begin(), option.end());
+    CHECK(complaint(words).starts_with(std::string(option.front()) + " requires --manifest"));
+    words.insert(words.end(), {"--manifest", "m.sums"});
+    CHECK(parsed_as<tool::verify_request>(words).manifest == "m.sums");
+  }
+  const auto files = parsed_as<tool::verify_request>(
+      {"verify", "m", "--json", "--no-progress", "--profile", "reference"});
+  CHECK(files.load.json);
+  CHECK_FALSE(files.load.progress);
+  CHECK(files.load.how.strictness == ringload::profile::reference);
+}
+
+TEST_CASE("command line: digests of a manifest are of the bytes in the files") {
+  CHECK(complaint({"sum", "m", "--dtype", "f32", "--manifest", "m.sums"})
+            .starts_with("--dtype: not with --manifest, whose digests are of the bytes that the "
+                         "files hold"));
+  CHECK(complaint({"verify", "m", "--manifest", "m.sums", "--dtype", "f32"}).find("--dtype") !=
+        std::string::npos);
+}
+
 TEST_CASE("command line: every option of make arrives") {
   const auto make = parsed_as<tool::make_request>({"make", "x", "--bytes", "1.5M", "--tensors", "0",
                                                    "--shards", "2", "--order", "name", "--seed",
@@ -119,12 +158,21 @@ TEST_CASE("command line: every option of make arrives") {
 TEST_CASE("command line: help and version are texts, for the tool and for each command") {
   CHECK(parsed_as<tool::text_request>({"--help"}).text.find("Exit code") != std::string::npos);
   CHECK(parsed_as<tool::text_request>({"--version"}).text.starts_with("ringload "));
-  for (const char* command : {"ls", "load", "sum", "make"}) {
+  for (const char* command : {"ls", "load", "sum", "verify", "make"}) {
     CAPTURE(command);
     const std::string text = parsed_as<tool::text_request>({command, "--help"}).text;
     CHECK(text.find(std::string("ringload ") + command) != std::string::npos);
     CHECK(text.find("Default: ") != std::string::npos);
   }
+}
+
+TEST_CASE("command line: help has the library's own defaults") {
+  const std::string text = parsed_as<tool::text_request>({"load", "--help"}).text;
+  const ringload::limits usual;
+  CHECK(text.find("1 to 1024. Default: " + std::to_string(usual.slots)) != std::string::npos);
+  CHECK(text.find("64M. Default: " + tool::binary_size(usual.slot_bytes)) != std::string::npos);
+  CHECK(text.find("io_uring: 1 to 64. Default: " + std::to_string(usual.reader_threads)) !=
+        std::string::npos);
 }
 
 TEST_CASE("command line: a source may begin with a dash after two") {

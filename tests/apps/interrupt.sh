@@ -60,6 +60,10 @@ for engine in auto threads; do
   interrupted INT 130 load "$work/big.safetensors" --engine $engine --reader-threads 1 $slow
   # shellcheck disable=SC2086
   interrupted INT 130 sum "$work/big.safetensors" --engine $engine --reader-threads 1 $slow
+  # shellcheck disable=SC2086
+  interrupted INT 130 sum "$work/big.safetensors" --engine $engine --reader-threads 1 $slow \
+    --manifest "$work/in/big.sums"
+  [ -z "$(ls -A "$work/in")" ] || fail "sum leaves $(ls -A "$work/in")"
 done
 # shellcheck disable=SC2086
 interrupted TERM 143 load "$work/big.safetensors" $slow

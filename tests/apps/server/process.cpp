@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -8,6 +9,7 @@
 
 #include <cstdlib>
 #include <stdexcept>
+#include <utility>
 
 namespace ringload::testing {
 
@@ -22,8 +24,9 @@ std::string read_line(int fd) {
 
 }  // namespace
 
-server_process::server_process(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), MODEL_SERVER);
+server_process::server_process(std::vector<std::string> arguments, const std::string& errors,
+                               std::string program) {
+  arguments.insert(arguments.begin(), std::move(program));
   arguments.insert(arguments.end(), {"--port", "0"});
   std::vector<char*> argv;
   for (std::string& each : arguments) argv.push_back(each.data());
@@ -38,6 +41,9 @@ server_process::server_process(std::vector<std::string> arguments) {
     ::dup2(ends[1], STDOUT_FILENO);
     ::close(ends[0]);
     ::close(ends[1]);
+    if (!errors.empty()) {
+      ::dup2(::open(errors.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0666), STDERR_FILENO);
+    }
     ::execv(argv[0], argv.data());
     ::_exit(127);
   }

@@ -12,8 +12,10 @@ namespace ringload::testing {
 /// The server as a process of its own; killed with the object, if it has not ended.
 class server_process {
  public:
-  /// Returns when it listens, or has ended without.
-  explicit server_process(std::vector<std::string> arguments);
+  /// Returns when it listens, or has ended without. Its standard error is the file `errors`, or
+  /// ours if that is empty.
+  explicit server_process(std::vector<std::string> arguments, const std::string& errors = {},
+                          std::string program = MODEL_SERVER);
   server_process(const server_process&) = delete;
   server_process& operator=(const server_process&) = delete;
   ~server_process();

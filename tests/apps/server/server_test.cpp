@@ -10,6 +10,9 @@
 #include <algorithm>
 #include <boost/json/parse.hpp>
 #include <fstream>
+#include <iterator>
+#include <string_view>
+#include <utility>
 
 #include "client.hpp"
 #include "process.hpp"
@@ -35,7 +38,9 @@ void write_big(const fs::path& path) {
 }
 
 struct served {
-  explicit served(std::vector<std::string> more = {}) : server(arguments(in.path(), more)) {
+  explicit served(std::vector<std::string> more = {}, std::string program = MODEL_SERVER)
+      : server(arguments(in.path(), std::move(more)), (in.path() / "errors").string(),
+               std::move(program)) {
     REQUIRE(server.port() != 0);
   }
 
@@ -56,6 +61,12 @@ struct served {
     const std::size_t last = events.body().rfind("event: end\ndata: ");
     REQUIRE(last != std::string::npos);
     return boost::json::parse(events.body().substr(last + 17));
+  }
+
+  // What it has written on standard error.
+  std::string errors() const {
+    std::ifstream file(in.path() / "errors");
+    return {std::istreambuf_iterator<char>(file), {}};
   }
 
   std::string metric(const std::string& name) const {
@@ -231,6 +242,82 @@ TEST_CASE("server: a load that fails says why, and leaves what is served") {
   CHECK(one.get("/models/m/tensors/a/b", "application/octet-stream").body() == "0123456789");
 }
 
+TEST_CASE("server: says which of its first models failed, and goes on") {
+  const served with({"--model", "good=one.safetensors", "--model", "bad.safetensors"});
+  client one(with.server.port());
+  CHECK(text_in(with.end_of("main"), "state") == "failed");
+  CHECK(text_in(with.end_of("good"), "state") == "ready");
+  const std::string said = with.errors();
+  CHECK(said.starts_with("model-server: error: main: " + (with.in.path() / "bad").string()));
+  CHECK(std::ranges::count(said, '\n') == 1);
+  CHECK(one.get("/models/good/tensors/a/b", "application/octet-stream").body() == "0123456789");
+}
+
+TEST_CASE("server: loads so many at once, and no more") {
+  const served with({"--loads-max", "1"});
+  client one(with.server.port());
+  const auto answers = one.ask_all({post("big.safetensors", "a"), post("one.safetensors", "b"),
+                                    make_request(http::verb::get, "/models/b"),
+                                    make_request(http::verb::delete_, "/models/a")});
+  CHECK(answers[0].result() == http::status::accepted);
+  CHECK(answers[1].result() == http::status::service_unavailable);
+  CHECK(answers[1][http::field::retry_after] == "1");
+  CHECK(text_in(json_of(answers[1]), "error") == "too many loads are under way");
+  CHECK(answers[2].result() == http::status::not_found);
+
+  // Once there is room, it is taken.
+  response again = one.ask(post("one.safetensors", "b"));
+  while (again.result() != http::status::accepted) again = one.ask(post("one.safetensors", "b"));
+  CHECK(text_in(with.end_of("b"), "state") == "ready");
+}
+
+TEST_CASE("server: loads no model that is larger than it may be") {
+  const served with({"--model-bytes-max", "1M"});
+  client one(with.server.port());
+  CHECK(one.ask(post("big.safetensors", "a")).result() == http::status::accepted);
+  const auto end = with.end_of("a");
+  CHECK(text_in(end, "state") == "failed");
+  CHECK(end.at("bytes") == 0);
+  CHECK(one.ask(post("one.safetensors", "b")).result() == http::status::accepted);
+  CHECK(text_in(with.end_of("b"), "state") == "ready");
+}
+
+TEST_CASE("server: converts tensors, and describes what it sends") {
+  const served with({"--dtype", "f32"});
+  // 1.5 and -2 as BF16, the low byte first.
+  const std::string_view halves("\xC0\x3F\x00\xC0", 4);
+  write_file(with.in.path() / "half.safetensors",
+             safetensors_text(header_text({tensor_text("a", "BF16", "2", 0, 4)}), halves));
+  client one(with.server.port());
+  CHECK(one.ask(post("half.safetensors", "m")).result() == http::status::accepted);
+  CHECK(text_in(with.end_of("m"), "state") == "ready");
+
+  const response bytes = one.get("/models/m/tensors/a", "application/octet-stream");
+  CHECK(bytes["X-Tensor-Dtype"] == "F32");
+  CHECK(bytes.body() == std::string_view("\x00\x00\xC0\x3F\x00\x00\x00\xC0", 8));
+  const auto alone = json_of(one.get("/models/m/tensors/a"));
+  CHECK(text_in(alone, "dtype") == "F32");
+  CHECK(alone.at("bytes") == 8);
+  CHECK(json_of(one.get("/models/m/tensors")).at("tensors").at(0) == alone);
+}
+
+TEST_CASE("server: sends tensors that lie in a GPU") {
+  const served with({"--device", "cuda:1"}, MODEL_SERVER_ON_FAKE);
+  // More than two pieces, the last one odd.
+  std::string text((std::size_t{2} << 20) + 777, '\0');
+  std::ranges::generate(text, [n = 0U]() mutable { return static_cast<char>(n += 7919); });
+  write_file(with.in.path() / "text.safetensors", one_tensor_text("t", text));
+  client one(with.server.port());
+  CHECK(one.ask(post("text.safetensors", "m")).result() == http::status::accepted);
+  CHECK(text_in(with.end_of("m"), "state") == "ready");
+
+  request bytes = make_request(http::verb::get, "/models/m/tensors/t");
+  bytes.set(http::field::accept, "application/octet-stream");
+  CHECK((one.ask(bytes).body() == text));
+  bytes.set(http::field::range, "bytes=1000-2000000");
+  CHECK((one.ask(bytes).body() == text.substr(1000, 1'999'001)));
+}
+
 TEST_CASE("server: wrong requests are told what is wrong") {
   const served with({"--models-max", "1", "--model", "m=one.safetensors"});
   client one(with.server.port());
@@ -310,7 +397,9 @@ TEST_CASE("server: ends in order in the middle of a load, with clients connected
 TEST_CASE("server: says what keeps it from beginning") {
   CHECK(server_process({"--bogus"}).exit_code() == 2);
   CHECK(server_process({}).exit_code() == 2);
-  CHECK(server_process({"--root", "/", "--address", "nowhere"}).exit_code() == 1);
+  CHECK(server_process({"--root", "/", "--address", "nowhere"}).exit_code() == 2);
   CHECK(server_process({"--root", ".", "--model", "missing"}).exit_code() == 1);
+  CHECK(server_process({"--root", ".", "--device", "cuda:1023"}).exit_code() == 1);
+  CHECK(server_process({"--root", ".", "--slots", "0"}).exit_code() == 1);
   CHECK(server_process({"--help"}).exit_code() == 0);
 }
