@@ -3,7 +3,9 @@
 // A whole load into host memory against what the machine gives, in the same run, in turns.
 //
 //   cold: plain io_uring direct reads of the shape that did best in three runs of each
-//   warm: two threads of pread; and the same into fresh memory, whose pages take their time too
+//   warm: two threads of pread
+//
+// Both also into fresh memory, whose pages take their time too.
 //
 // The shape is chosen before, and then measured anew: the best of many medians of the same runs
 // would be the luckiest as well.
@@ -11,6 +13,7 @@
 // The ceilings read into memory on huge pages that was populated before the clock started. A
 // load's time is everything between the call and the model: opening, parsing, taking the memory,
 // reading. The plain reads are those of uring-bench, which verifies the page cache's state.
+// Processor time is of the whole process, with the kernel's workers.
 
 #include <fmt/core.h>
 #include <sys/resource.h>
@@ -24,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "accounts.hpp"
 #include "core/mapping.hpp"
 #include "machine.hpp"
 #include "repeated.hpp"
@@ -56,26 +60,48 @@ bench::cell pass_over(const bench::target& of, bench::destination into) {
 
 struct contender {
   std::string name;
-  std::vector<double> seconds;
+  std::vector<double> seconds = {};
+  std::vector<double> cpu_s_per_gib = {};
+
+  void add(const bench::measurement& m) {
+    seconds.push_back(m.seconds);
+    cpu_s_per_gib.push_back(m.cpu_s_per_gib());
+  }
+  void add(double load_seconds, double cpu_seconds, double bytes) {
+    seconds.push_back(load_seconds);
+    cpu_s_per_gib.push_back(cpu_seconds / bytes * (1 << 30));
+  }
 };
 
 void print(const contender& one, double bytes) {
   const auto [least, most] = std::minmax_element(one.seconds.begin(), one.seconds.end());
-  fmt::print("| {:<34} | {:6.3f} | {:5.2f} | {:5.2f} .. {:5.2f} |\n", one.name, median(one.seconds),
-             bytes / median(one.seconds) * 1e-9, bytes / *most * 1e-9, bytes / *least * 1e-9);
+  fmt::print("| {:<34} | {:6.3f} | {:5.2f} | {:5.2f} .. {:5.2f} | {:9.4f} |\n", one.name,
+             median(one.seconds), bytes / median(one.seconds) * 1e-9, bytes / *most * 1e-9,
+             bytes / *least * 1e-9, median(one.cpu_s_per_gib));
 }
 
 void print_head() {
-  fmt::print("| {:<34} | {:>6} | {:>5} | {:<14} |\n|---|---|---|---|\n", "median of the runs", "s",
-             "GB/s", "least .. most");
+  fmt::print("| {:<34} | {:>6} | {:>5} | {:<14} | {:>9} |\n|---|---|---|---|---|\n",
+             "median of the runs", "s", "GB/s", "least .. most", "CPU s/GiB");
 }
 
-void compare(const contender& plain, const contender& ours, double bytes) {
-  print_head();
-  print(plain, bytes);
-  print(ours, bytes);
-  fmt::print("\nringload reaches {:.3f} of it\n", median(plain.seconds) / median(ours.seconds));
-}
+// Four ways of the same bytes, in turns.
+struct compared {
+  contender plain;
+  contender fresh = {"the same, into fresh memory"};
+  contender ours = {"ringload, whole load"};
+  contender kept = {"ringload, into kept memory"};
+
+  void print_all(double bytes) const {
+    print_head();
+    for (const contender* one : {&plain, &fresh, &ours, &kept}) print(*one, bytes);
+    fmt::print(
+        "\nOf the plain reads ringload reaches {:.3f}, and {:.3f} into memory kept from the load\n"
+        "before; of the same into fresh memory {:.3f}\n",
+        median(plain.seconds) / median(ours.seconds), median(plain.seconds) / median(kept.seconds),
+        median(fresh.seconds) / median(ours.seconds));
+  }
+};
 
 // A virtual machine may have given its free memory back to its host, and then the first touch of a
 // page takes the host a fault: 1 GB/s where it was measured, as slow as a slow drive. Here the
@@ -86,11 +112,9 @@ void touch_free_memory(std::uint64_t bytes) {
   if (!memory || populate(memory->span())) throw std::runtime_error("no memory for the load");
 }
 
-load_stats load_once(const std::string& path, const limits& within, bool touched) {
-  if (touched) touch_free_memory(std::filesystem::file_size(path));
-  loader into_host(host(), within);
-  auto waiting = into_host.load_async(path, boost::asio::use_future);
-  return waiting.get().stats();
+model load(loader& by, const std::string& path) {
+  auto waiting = by.load_async(path, boost::asio::use_future);
+  return waiting.get();
 }
 
 // Loads one after the other by one loader, as a server swaps models: each into the memory of the
@@ -99,11 +123,11 @@ class swapping {
  public:
   swapping(const std::string& path, limits within)
       : path_(path), into_host_(host(), keeping(path, within)) {
-    (void)into_host_.load_async(path_, boost::asio::use_future).get();
+    (void)load(into_host_, path_);
   }
 
   double seconds() {
-    const load_stats stats = into_host_.load_async(path_, boost::asio::use_future).get().stats();
+    const load_stats stats = load(into_host_, path_).stats();
     if (!stats.memory_kept) throw std::runtime_error("the load did not find the memory kept");
     return stats.seconds;
   }
@@ -118,10 +142,21 @@ class swapping {
   loader into_host_;
 };
 
-void compare_kept(const contender& kept, const contender& plain) {
-  fmt::print(
-      "Into memory that was kept from the load before, {:.3f} s: {:.3f} of the plain reads\n",
-      median(kept.seconds), median(plain.seconds) / median(kept.seconds));
+// One load into new memory, whose stats are returned, and one into kept memory.
+load_stats add_loads(compared& to, const bench::target& file, bench::cache_state state,
+                     const limits& within, bool touched, swapping& swaps) {
+  const auto bytes = static_cast<double>(file.bytes());
+  if (touched) touch_free_memory(file.bytes());
+  file.establish(state);
+  loader into_host(host(), within);
+  const bench::cpu_account of_new;
+  const model loaded = load(into_host, file.path());
+  to.ours.add(loaded.stats().seconds, of_new.spent().own, bytes);
+  file.establish(state);
+  const bench::cpu_account of_kept;
+  const double kept_seconds = swaps.seconds();
+  to.kept.add(kept_seconds, of_kept.spent().own, bytes);
+  return loaded.stats();
 }
 
 long peak_resident_kib() {
@@ -136,16 +171,18 @@ void cold(const std::string& path, bench::room& memory, int repeat, const limits
   const auto bytes = static_cast<double>(file.bytes());
   std::vector<contender> shaped;
   for (const direct_shape s : shapes) {
-    shaped.push_back({fmt::format("{} x {} KiB", s.depth, s.block_bytes / 1024), {}});
+    shaped.push_back({fmt::format("{} x {} KiB", s.depth, s.block_bytes / 1024)});
   }
-  const auto read_by = [&](const direct_shape& s) {
-    bench::cell what = pass_over(file, bench::destination::populated);
+  const auto read_by = [&](const direct_shape& s, bench::destination into) {
+    bench::cell what = pass_over(file, into);
     what.block_bytes = s.block_bytes;
     what.depth = s.depth;
-    return bench::run(file, what, memory).seconds;
+    return bench::run(file, what, memory);
   };
   for (int i = 0; i < runs_to_choose; ++i) {
-    for (std::size_t s = 0; s < shaped.size(); ++s) shaped[s].seconds.push_back(read_by(shapes[s]));
+    for (std::size_t s = 0; s < shaped.size(); ++s) {
+      shaped[s].add(read_by(shapes[s], bench::destination::populated));
+    }
   }
   fmt::print("\nPlain io_uring, direct, {} runs of each shape in turns:\n\n", runs_to_choose);
   print_head();
@@ -155,22 +192,17 @@ void cold(const std::string& path, bench::room& memory, int repeat, const limits
     if (median(shaped[s].seconds) < median(shaped[best].seconds)) best = s;
   }
 
-  contender plain = {fmt::format("plain io_uring, {}", shaped[best].name), {}};
-  contender ours = {"ringload, whole load", {}};
-  contender kept = {"into kept memory", {}};
+  compared all = {{fmt::format("plain io_uring, {}", shaped[best].name)}};
   swapping swaps(path, within);
   for (int i = 0; i < repeat; ++i) {
-    plain.seconds.push_back(read_by(shapes[best]));
-    file.establish(bench::cache_state::cold);
-    const load_stats stats = load_once(path, within, touched);
+    all.plain.add(read_by(shapes[best], bench::destination::populated));
+    if (touched) touch_free_memory(file.bytes());
+    all.fresh.add(read_by(shapes[best], bench::destination::fresh));
+    const load_stats stats = add_loads(all, file, bench::cache_state::cold, within, touched, swaps);
     if (stats.bytes_buffered > 0) throw std::runtime_error("the load did not read directly");
-    ours.seconds.push_back(stats.seconds);
-    file.establish(bench::cache_state::cold);
-    kept.seconds.push_back(swaps.seconds());
   }
   fmt::print("\nCold, direct, {} runs of each in turns:\n\n", repeat);
-  compare(plain, ours, bytes);
-  compare_kept(kept, plain);
+  all.print_all(bytes);
 }
 
 void warm(const std::string& path, bench::room& memory, int repeat, const limits& within,
@@ -184,29 +216,19 @@ void warm(const std::string& path, bench::room& memory, int repeat, const limits
   what.depth = 2;
   bench::cell taking = what;
   taking.into = bench::destination::fresh;
-  contender plain = {"pread, 2 threads", {}};
-  contender fresh = {"the same, into fresh memory", {}};
-  contender ours = {"ringload, whole load", {}};
-  contender kept = {"into kept memory", {}};
+  compared all = {{"pread, 2 threads"}};
   swapping swaps(path, within);
   for (int i = 0; i < repeat; ++i) {
-    plain.seconds.push_back(bench::run(file, what, memory).seconds);
+    all.plain.add(bench::run(file, what, memory));
     if (touched) touch_free_memory(file.bytes());
-    fresh.seconds.push_back(bench::run(file, taking, memory).seconds);
-    file.establish(bench::cache_state::warm);
-    const load_stats stats = load_once(path, within, touched);
+    all.fresh.add(bench::run(file, taking, memory));
+    const load_stats stats = add_loads(all, file, bench::cache_state::warm, within, touched, swaps);
     if (stats.bytes_direct > stats.bytes_buffered / 100) {
       throw std::runtime_error("the load did not read from the page cache");
     }
-    ours.seconds.push_back(stats.seconds);
-    file.establish(bench::cache_state::warm);
-    kept.seconds.push_back(swaps.seconds());
   }
   fmt::print("\nWarm, buffered, {} runs of each in turns:\n\n", repeat);
-  compare(plain, ours, bytes);
-  compare_kept(kept, plain);
-  fmt::print("Into fresh memory the plain reads took {:.3f} s, the load {:.3f} of that\n",
-             median(fresh.seconds), median(ours.seconds) / median(fresh.seconds));
+  all.print_all(bytes);
 }
 
 }  // namespace
@@ -233,8 +255,12 @@ int main(int argc, char** argv) {
     const bool touched = !untouched;
     // Before there is a region of our own, so that the peak is the load's.
     const bench::target file(path, bench::route::direct);
+    if (touched) touch_free_memory(file.bytes());
     file.establish(bench::cache_state::cold);
-    const load_stats first = load_once(path, within, touched);
+    const load_stats first = [&] {
+      loader into_host(host(), within);
+      return load(into_host, path).stats();
+    }();
     const long resident_kib = peak_resident_kib();
 
     fmt::print("{}\n\n", bench::describe_machine(path));

@@ -17,6 +17,7 @@ namespace asio = boost::asio;
 
 asio::awaitable<void> use(ringload::loader& loader, std::string source) {
   ringload::loading load = co_await loader.start_async(source);
+  if (load.catalog().tensors.empty()) co_return;
   const std::string last = load.catalog().tensors.back().name;
 
   // Awaiting a tensor by its name moves its reads to the front.

@@ -55,7 +55,6 @@ void measure(const std::string& path, const catalog& what, const load_case& how)
   within.slots = how.with.slots;
   within.slot_bytes = how.with.slot_bytes;
   within.bytes_in_flight = how.with.bytes_in_flight;
-  within.copy_threads = 8;
   if (how.swaps) within.kept_bytes = 2 * what.bytes();
   loader from(how.target, within);
   load_options options;
