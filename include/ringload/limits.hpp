@@ -38,11 +38,11 @@ struct limits {
   /// The size of one slot, and so of the largest read: a power of two, 64 KiB to 64 MiB.
   /// `slots * slot_bytes` is all the memory that a loader ever pins.
   std::uint64_t slot_bytes = std::uint64_t{4} << 20;
-  /// Reads that the drive works on at once, in bytes: direct ones by io_uring, of all loads together.
-  /// What the page cache has, and what threads read in its place, are bounded by `copy_threads` and
-  /// `reader_threads`. More than the drive needs costs latency, and
-  /// on some drives throughput. At least one read is always allowed. 0: found while it works,
-  /// between two slots and all of them; more while that brings more, fewer while it costs nothing.
+  /// Reads that the drive works on at once, in bytes: direct ones by io_uring, of all loads
+  /// together. What the page cache has, and what threads read in its place, are bounded by
+  /// `copy_threads` and `reader_threads`. More than the drive needs costs latency, and on some
+  /// drives throughput. At least one read is always allowed. 0: found while it works, between two
+  /// slots and all of them; more while that brings more, fewer while it costs nothing.
   std::uint64_t bytes_in_flight = 0;
   /// The largest memory that the tensors of one load may take on the device.
   std::uint64_t arena_bytes_max = std::numeric_limits<std::uint64_t>::max();

@@ -35,9 +35,8 @@ class made_system {
     put("sys/fs/cgroup" + name + "/memory.max", most + "\n");
     put("sys/fs/cgroup" + name + "/memory.current", std::to_string(taken) + "\n");
     put("sys/fs/cgroup" + name + "/memory.stat",
-        "anon 1\nfile " + std::to_string(cached) + "\ninactive_file " +
-            std::to_string(cached / 4) + "\nactive_file " + std::to_string(cached - cached / 4) +
-            "\n");
+        "anon 1\nfile " + std::to_string(cached) + "\ninactive_file " + std::to_string(cached / 4) +
+            "\nactive_file " + std::to_string(cached - cached / 4) + "\n");
   }
   std::optional<std::uint64_t> available() const { return available_bytes(folder_.path()); }
 

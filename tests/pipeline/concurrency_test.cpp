@@ -277,10 +277,8 @@ TEST_CASE("concurrency: a load ends, or is cancelled, while others are slow to o
   const made_file floats(only_f32());
   read_script script([](const read_request&, std::uint64_t) { return held_at_the_start(); });
   scripted_loader with(script, small_limits(), counted_host());
-  loading load =
-      get(with.start_async(file.name(), by(read_route::buffered), asio::use_future));
-  loading unwanted =
-      get(with.start_async(file.name(), by(read_route::buffered), asio::use_future));
+  loading load = get(with.start_async(file.name(), by(read_route::buffered), asio::use_future));
+  loading unwanted = get(with.start_async(file.name(), by(read_route::buffered), asio::use_future));
 
   struct slowness {
     std::promise<void> go;
