@@ -25,12 +25,14 @@ class arena {
   virtual ~arena() = default;
 
   // In the device's own addresses; aligned as layout_rules asks for tensors. Where reads land
-  // straight, it is aligned to a block, and memory of the host that may be fresh: who reads into
-  // it populates it first.
+  // straight, it is aligned to a block, and memory of the host.
   virtual std::byte* data() const noexcept = 0;
 
   // Whether a load that is over had the memory before.
   virtual bool was_kept() const noexcept = 0;
+
+  // Whether all its pages are there. If not, who reads into it populates it first.
+  virtual bool populated() const noexcept = 0;
 };
 
 // One slot's copies. It stays where it is, and the slot untouched, until `done` is called.

@@ -16,8 +16,12 @@ namespace ringload::inline v0 {
 template <class Block>
 class block_arena final : public arena {
  public:
-  block_arena(Block memory, bool was_kept, std::weak_ptr<shelf<Block>> home) noexcept
-      : memory_(std::move(memory)), was_kept_(was_kept), home_(std::move(home)) {}
+  block_arena(Block memory, bool was_kept, bool populated,
+              std::weak_ptr<shelf<Block>> home) noexcept
+      : memory_(std::move(memory)),
+        was_kept_(was_kept),
+        populated_(populated),
+        home_(std::move(home)) {}
   block_arena(const block_arena&) = delete;
   block_arena& operator=(const block_arena&) = delete;
 
@@ -27,12 +31,14 @@ class block_arena final : public arena {
 
   std::byte* data() const noexcept override { return memory_.data(); }
   bool was_kept() const noexcept override { return was_kept_; }
+  bool populated() const noexcept override { return populated_; }
 
   const Block& block() const noexcept { return memory_; }
 
  private:
   Block memory_;
   const bool was_kept_;
+  const bool populated_;
   const std::weak_ptr<shelf<Block>> home_;
 };
 

@@ -114,7 +114,9 @@ class host_backend final : public backend {
   }
 
   std::shared_ptr<arena> own(mapping memory, bool was_kept) {
-    auto made = std::make_shared<host_arena>(std::move(memory), was_kept, kept_);
+    // One that was cancelled has filled a part only.
+    const bool populated = was_kept && absent_bytes(memory.span()) == 0;
+    auto made = std::make_shared<host_arena>(std::move(memory), was_kept, populated, kept_);
     given_.push_back(made);
     return made;
   }

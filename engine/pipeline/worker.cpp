@@ -121,7 +121,8 @@ void begin_running_ahead(engine& e, job& of) {
 boost::asio::awaitable<void> bring(engine& e, task& t) {
   reader& with = t.direct ? *e.direct_reader : *e.buffered_reader;
   const bool straight = t.read.straight();
-  if (straight && !with.populates()) {
+  const bool to_be_populated = straight && !t.of.memory().populated();
+  if (to_be_populated && !with.populates()) {
     begin_running_ahead(e, t.of);
     co_await make_ready(e, t);
     if (!t.outcome) co_return;
@@ -140,7 +141,7 @@ boost::asio::awaitable<void> bring(engine& e, task& t) {
     what.file_offset = step->file_offset;
     what.into = t.into.data() + step->into_offset;
     what.registered_buffer = straight ? -1 : e.registered_buffer(t.slot);
-    what.fresh = straight && first;
+    what.fresh = to_be_populated && first;
     const int res = co_await read(with, what);
 
     if (res > 0) (t.direct ? t.of.bytes_direct : t.of.bytes_buffered) += static_cast<unsigned>(res);

@@ -128,6 +128,23 @@ TEST_CASE("host: memory that a load has yet to fill is not given to another one"
   CHECK(target->allocate(most_of_it).has_value());
 }
 
+TEST_CASE("host: kept memory says whether all its pages are there") {
+  const auto target = host_backend();
+  target->keep(64 << 20);
+  auto made = target->allocate(4 << 20);
+  REQUIRE(made.has_value());
+  CHECK_FALSE((*made)->was_kept());
+  CHECK_FALSE((*made)->populated());
+  for (const std::size_t filled : {std::size_t{0}, std::size_t{2} << 20, std::size_t{4} << 20}) {
+    std::memset((*made)->data(), 1, filled);
+    *made = nullptr;
+    made = target->allocate(4 << 20);
+    REQUIRE(made.has_value());
+    CHECK((*made)->was_kept());
+    CHECK((*made)->populated() == (filled == std::size_t{4} << 20));
+  }
+}
+
 TEST_CASE("host: large copies are made by the threads, and small ones at once") {
   boost::asio::io_context loop;
   boost::asio::io_context elsewhere;

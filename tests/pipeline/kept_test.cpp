@@ -62,6 +62,20 @@ TEST_CASE("kept memory: the next load takes it, whatever it holds") {
   }
 }
 
+TEST_CASE("kept memory: is not made ready a second time") {
+  const made_file file(equal_tensors(1, 16 * mib));
+  loader with(host(), keeping(64 * mib));
+  const auto load_cold = [&] {
+    make_cold(file.path());
+    return get(with.load_async(file.name(), asio::use_future)).stats();
+  };
+  const load_stats first = load_cold();
+  CHECK((first.seconds_memory_wait > 0) == (first.bytes_direct > 0));
+  const load_stats second = load_cold();
+  CHECK(second.memory_kept);
+  CHECK(second.seconds_memory_wait == 0);
+}
+
 TEST_CASE("kept memory: none is, unless it was asked for") {
   loader with(host(), small_limits());
   const made_file file(equal_tensors(8, 500'000));

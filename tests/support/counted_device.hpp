@@ -23,6 +23,7 @@ class counted_arena final : public arena {
 
   std::byte* data() const noexcept override { return real_->data(); }
   bool was_kept() const noexcept override { return real_->was_kept(); }
+  bool populated() const noexcept override { return real_->populated(); }
 
  private:
   const std::shared_ptr<arena> real_;

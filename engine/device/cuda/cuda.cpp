@@ -195,7 +195,7 @@ class cuda_backend final : public backend {
   }
 
   std::shared_ptr<arena> own(device_block memory, bool was_kept) const {
-    return std::make_shared<block_arena<device_block>>(std::move(memory), was_kept, kept_);
+    return std::make_shared<block_arena<device_block>>(std::move(memory), was_kept, true, kept_);
   }
 
   const int index_;
