@@ -49,6 +49,9 @@ struct start_on_thread {
 
 // Somebody in a line, and what he told of himself.
 struct waiting_one {
+  template <class Handler>
+  waiting_one(Handler&& handler, std::uint64_t w)
+      : go_on(std::forward<Handler>(handler)), weight(w) {}
   boost::asio::any_completion_handler<void()> go_on;
   std::uint64_t weight;
 };
@@ -56,7 +59,8 @@ struct waiting_one {
 struct start_waiting {
   template <class Handler>
   void operator()(Handler&& handler, std::deque<waiting_one>* line, std::uint64_t weight) const {
-    surely([&] { line->push_back({std::forward<Handler>(handler), weight}); });
+    // In its place: a handler that was moved somewhere else before there is room would be lost.
+    surely([&] { line->emplace_back(std::forward<Handler>(handler), weight); });
   }
 };
 
