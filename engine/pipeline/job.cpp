@@ -113,16 +113,21 @@ std::string job::place(const read_op& read, std::uint64_t file_offset) const {
   return where + ": byte " + grouped(file_offset);
 }
 
-std::optional<std::uint32_t> job::take_awaited() {
-  while (!stopped_ && !awaited_reads_.empty()) {
-    const std::uint32_t read = awaited_reads_.front();
-    awaited_reads_.pop_front();
-    if (taken_[read]) continue;
-    taken_[read] = true;
-    ++in_flight_;
-    return read;
+std::optional<std::uint32_t> job::take(std::deque<std::uint32_t>& of, std::vector<bool>& taken,
+                                       std::uint32_t& under_way) const {
+  while (!stopped_ && !of.empty()) {
+    const std::uint32_t one = of.front();
+    of.pop_front();
+    if (taken[one]) continue;
+    taken[one] = true;
+    ++under_way;
+    return one;
   }
   return std::nullopt;
+}
+
+std::optional<std::uint32_t> job::take_awaited() {
+  return take(awaited_reads_, taken_, in_flight_);
 }
 
 std::optional<std::uint32_t> job::take_next() {
@@ -205,21 +210,13 @@ void job::hurry_check(std::uint32_t t) {
   with->checking.hurry(shared_from_this());
 }
 
-std::optional<std::uint32_t> job::take_check(std::deque<std::uint32_t>& of) {
-  while (!stopped_ && !of.empty()) {
-    const std::uint32_t t = of.front();
-    of.pop_front();
-    if (check_taken_[t]) continue;
-    check_taken_[t] = true;
-    ++checking_;
-    return t;
-  }
-  return std::nullopt;
+std::optional<std::uint32_t> job::take_awaited_check() {
+  return take(awaited_checks_, check_taken_, checking_);
 }
 
-std::optional<std::uint32_t> job::take_awaited_check() { return take_check(awaited_checks_); }
-
-std::optional<std::uint32_t> job::take_next_check() { return take_check(checks_); }
+std::optional<std::uint32_t> job::take_next_check() {
+  return take(checks_, check_taken_, checking_);
+}
 
 void job::checked(std::uint32_t t, const result<void>& how) {
   --checking_;

@@ -151,7 +151,9 @@ class job : public std::enable_shared_from_this<job> {
   bool feeds(std::uint32_t read, std::uint32_t t) const noexcept;
   void arrived(std::uint32_t t);
   void hurry_check(std::uint32_t t);
-  std::optional<std::uint32_t> take_check(std::deque<std::uint32_t>& of);
+  // The first that has not been taken.
+  std::optional<std::uint32_t> take(std::deque<std::uint32_t>& of, std::vector<bool>& taken,
+                                    std::uint32_t& under_way) const;
   void land(std::uint32_t t);
   void hand_out();
   void await_reads(const placement& of);
