@@ -62,9 +62,13 @@ class host_backend final : public backend {
       // In whole huge pages, as it is taken.
       auto memory = kept_->take(round_up(bytes, huge_page_bytes));
       if (memory) return own(std::move(*memory), true);
-      if (!room_for(bytes, 0)) kept_->clear();
     }
-    if (auto room = room_for(bytes, 0); !room) return room.error();
+    auto room = room_for(bytes, 0);
+    if (!room && kept_) {
+      kept_->clear();
+      room = room_for(bytes, 0);
+    }
+    if (!room) return room.error();
     auto memory = mapping::make(bytes, page_kind::transparent);
     if (!memory) return memory.error();
     return own(std::move(*memory), false);
