@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a format turns header bytes into. Nothing below the formats knows which of them it was.
+// What a format turns its header into. Nothing below the formats knows which of them it was.
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <ringload/catalog.hpp>
 #include <string>
 #include <utility>
@@ -11,19 +14,80 @@
 
 namespace ringload::inline v0 {
 
-// One tensor of one file. Extents never overlap, lie inside the file, and stand in file order.
+// How the bytes of a stream are stored.
+enum class codec : std::uint8_t {
+  raw,      // As they are.
+  deflate,  // RFC 1951 without a wrapper: a member of a zip file.
+  zlib,     // RFC 1950: a chunk of HDF5.
+  zstd,     // RFC 8878: one or more frames.
+  varint,   // Base-128 integers of protocol buffers, each cut to the width of an element.
+};
+
+// A run of stored bytes that is decoded from its beginning to its end.
+struct stored_stream {
+  std::uint32_t file = 0;           // 0: the parsed file; n: file_entries::files_beside[n - 1].
+  std::uint64_t offset = 0;         // From the beginning of that file.
+  std::uint64_t bytes = 0;          // Stored.
+  std::uint64_t decoded_bytes = 0;  // Exactly so many come out of it; where it is raw, `bytes`.
+  codec how = codec::raw;
+  std::uint8_t shuffle_bytes = 0;  // HDF5's shuffle is undone over elements this wide; 0: none.
+  bool fletcher32 = false;         // The stored bytes end with HDF5's checksum of those before it.
+  std::optional<std::uint32_t> crc32;  // Of the decoded bytes, as zip files have it.
+  // The decoded bytes themselves, where the header held them in a form of its own. No file is read
+  // then.
+  std::shared_ptr<const std::vector<std::byte>> in_memory;
+};
+
+// A box of a tensor's elements, and where they lie in a stream. By dimension, outermost first. A
+// stride may be 0, which repeats elements, and the elements of two boxes of one tensor are
+// distinct.
+struct piece {
+  stored_stream stored;
+  std::uint64_t first_byte = 0;  // In the decoded stream: of the element at `origin`.
+  std::vector<std::uint64_t> origin;
+  std::vector<std::uint64_t> extent;
+  std::vector<std::uint64_t> stride_bytes;  // In the decoded stream.
+};
+
+// How the bytes of a tensor lie that are not simply there, row-major and little-endian.
+struct stored_form {
+  std::vector<piece> pieces;
+  std::uint8_t swap_bytes = 0;  // Units whose bytes are reversed: 2, 4 or 8; 0: none.
+  // One element, for those that lie in no piece; empty: zeros.
+  std::vector<std::byte> fill;
+};
+
+// One tensor of one file. Extents lie inside the file and stand in file order. Those of one file
+// may overlap where the format lets tensors share their bytes.
 struct entry {
   std::string name;
   ringload::dtype dtype = dtype::u8;
   std::vector<std::uint64_t> shape;
-  std::uint64_t offset = 0;  // From the beginning of the file.
-  std::uint64_t bytes = 0;
+  std::uint64_t offset = 0;  // From the beginning of the file; of the first byte stored.
+  std::uint64_t bytes = 0;   // Of the tensor, dense.
+  // Null: the tensor is the bytes [offset, offset + bytes) of the parsed file as they are.
+  std::shared_ptr<const stored_form> stored;
+  std::string type;  // A logical or block type: "q4_k", "complex64"; empty: dtype says it all.
+  std::vector<std::uint64_t> original_shape;  // Of what `type` means; empty: shape.
+};
+
+// An object that is not dense, for instance sparse_csr: its parts are tensors named "name/part".
+struct composite {
+  std::string name;
+  std::string layout;  // "sparse_csr", "sparse_coo", "group".
+  std::string type;
+  std::vector<std::uint64_t> shape;
+  std::vector<std::string> parts;  // Without the object's name.
 };
 
 struct file_entries {
   std::vector<entry> tensors;
+  std::vector<composite> composites;
   std::vector<std::pair<std::string, std::string>> metadata;
   std::vector<std::string> notes;
+  // Other files that hold tensors' bytes: paths relative to the parsed file's folder, checked to
+  // stay in it.
+  std::vector<std::string> files_beside;
 };
 
 }  // namespace ringload::inline v0
