@@ -2,8 +2,6 @@
 #include "formats/safetensors.hpp"
 
 #include <algorithm>
-#include <array>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,32 +23,10 @@ std::string_view text_of(std::span<const std::byte> bytes) noexcept {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// A file of another format, read as if it were this one, has an absurd length of header: its magic
-// number. None of these can be the length of a legal header.
-std::string_view looks_like(std::string_view prefix) noexcept {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> magics = {{
-      {"PK\x03\x04", "a zip archive, as PyTorch and NumPy write them"},
-      {"GGUF", "a GGUF file"},
-      {"\x89HDF", "an HDF5 file"},
-      {"\x93NUMPY", "a NumPy array"},
-      {"\x80\x02", "a Python pickle"},
-      {"version ", "a git-lfs pointer"},
-      {"<!", "a web page"},
-  }};
-  for (const auto& [magic, meaning] : magics) {
-    if (prefix.starts_with(magic)) return meaning;
-  }
-  return {};
-}
-
-fault too_large(std::uint64_t header_bytes, std::string_view prefix) {
-  std::string cause = "the header would have " + grouped(header_bytes) +
-                      " bytes, and no more than " + grouped(safetensors_header_bytes_max) +
-                      " are allowed";
-  if (const auto meaning = looks_like(prefix); !meaning.empty()) {
-    cause = "this is no safetensors file: it begins like " + std::string(meaning);
-  }
-  return {errc::header_too_large, "byte 0", std::move(cause)};
+fault too_large(std::uint64_t header_bytes) {
+  return {errc::header_too_large, "byte 0",
+          "the header would have " + grouped(header_bytes) + " bytes, and no more than " +
+              grouped(safetensors_header_bytes_max) + " are allowed"};
 }
 
 fault outside_file(std::uint64_t end, std::uint64_t file_bytes) {
@@ -90,7 +66,7 @@ result<std::uint64_t> safetensors_header_end(std::span<const std::byte> prefix,
     header_bytes |= std::to_integer<std::uint64_t>(prefix[i]) << (8 * i);
   }
   if (header_bytes > safetensors_header_bytes_max) {
-    return too_large(header_bytes, text_of(prefix.first(safetensors_prefix_bytes)));
+    return too_large(header_bytes);
   }
   const std::uint64_t end = safetensors_prefix_bytes + header_bytes;
   if (end > file_bytes) return outside_file(end, file_bytes);
@@ -99,7 +75,7 @@ result<std::uint64_t> safetensors_header_end(std::span<const std::byte> prefix,
 
 result<file_entries> parse_safetensors(std::span<const std::byte> header, std::uint64_t file_bytes,
                                        profile strictness) {
-  if (header.size() > safetensors_header_bytes_max) return too_large(header.size(), {});
+  if (header.size() > safetensors_header_bytes_max) return too_large(header.size());
   const std::uint64_t data_begin = safetensors_prefix_bytes + header.size();
   if (data_begin > file_bytes) return outside_file(data_begin, file_bytes);
 

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <string_view>
+#include <utility>
 
+#include "formats/detect.hpp"
 #include "formats/safetensors.hpp"
 
 namespace ringload::inline v0 {
@@ -16,8 +18,6 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::uint64_t index_bytes_max = 100'000'000;  // As for a header: nothing real comes near.
-constexpr std::uint64_t pointer_bytes_max = 1024;       // git-lfs pointers have about 130.
-constexpr std::string_view pointer_begin = "version https://git-lfs";
 
 std::string_view kind_of(mode_t mode) noexcept {
   switch (mode & S_IFMT) {
@@ -30,17 +30,18 @@ std::string_view kind_of(mode_t mode) noexcept {
   }
 }
 
-std::string_view text_of(const std::vector<std::byte>& bytes) noexcept {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+// What the file looks like; its name decides only where the first bytes do not.
+result<format_guess> guess_format(const regular_file& file, std::string_view name) {
+  const std::uint64_t probe_bytes = std::min<std::uint64_t>(file.bytes, format_probe_bytes);
+  auto first = read_bytes(file, 0, static_cast<std::size_t>(probe_bytes));
+  if (!first) return first.error();
+  return format_of(*first, name);
 }
 
-result<void> refuse_pointer(const regular_file& file) {
-  if (file.bytes > pointer_bytes_max || file.bytes < pointer_begin.size()) return {};
-  auto begin = read_bytes(file, 0, pointer_begin.size());
-  if (!begin) return begin.error();
-  if (text_of(*begin) != pointer_begin) return {};
-  return fault{errc::not_a_checkpoint, "",
-               "this is a git-lfs pointer and not the file itself: `git lfs pull` would fetch it"};
+fault foreign(format_guess guess, std::string_view wanted) {
+  std::string cause = sentence_of(guess);
+  if (guess.format != file_format::git_lfs_pointer) cause += "; " + std::string(wanted);
+  return {errc::not_a_checkpoint, "", std::move(cause)};
 }
 
 }  // namespace
@@ -80,8 +81,15 @@ result<std::vector<std::byte>> read_bytes(const regular_file& file, std::uint64_
   return out;
 }
 
-result<file_entries> read_entries(const regular_file& file, profile strictness) {
-  if (auto kind = refuse_pointer(file); !kind) return kind.error();
+result<file_entries> read_entries(const regular_file& file, std::string_view name,
+                                  profile strictness) {
+  auto guess = guess_format(file, name);
+  if (!guess) return guess.error();
+  // What begins like nothing known may be a damaged safetensors file: its parser says what is
+  // wrong.
+  if (guess->format != file_format::safetensors && guess->format != file_format::unknown) {
+    return foreign(*guess, "only safetensors files can be loaded");
+  }
   const auto prefix_bytes =
       static_cast<std::size_t>(std::min(file.bytes, safetensors_prefix_bytes));
   auto prefix = read_bytes(file, 0, prefix_bytes);
@@ -97,7 +105,11 @@ result<file_entries> read_entries(const regular_file& file, profile strictness) 
 }
 
 result<std::vector<std::byte>> read_index_text(const regular_file& file) {
-  if (auto kind = refuse_pointer(file); !kind) return kind.error();
+  auto guess = guess_format(file, {});
+  if (!guess) return guess.error();
+  if (guess->format != file_format::json && guess->format != file_format::unknown) {
+    return foreign(*guess, "a shard index is JSON text");
+  }
   if (file.bytes > index_bytes_max) {
     return fault{errc::malformed_index, "",
                  "the index has " + grouped(file.bytes) + " bytes, and no more than " +

@@ -30,7 +30,7 @@ struct opened_files {
 };
 
 result<void> add_file(opened_files& to, regular_file file, std::string path, profile strictness) {
-  auto entries = read_entries(file, strictness);
+  auto entries = read_entries(file, path, strictness);
   if (!entries) return entries.error().in(printable_path(path));
   to.contents.push_back({std::move(path), file.bytes, std::move(*entries)});
   to.files.push_back(std::move(file.fd));

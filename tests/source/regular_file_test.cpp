@@ -30,7 +30,7 @@ result<regular_file> opened(const fs::path& path) {
 boost::system::error_code code_of(std::string_view content) {
   const temporary_folder folder;
   write_file(folder.path() / "f", content);
-  const auto entries = read_entries(*opened(folder.path() / "f"), profile::strict);
+  const auto entries = read_entries(*opened(folder.path() / "f"), "f", profile::strict);
   return entries ? boost::system::error_code{} : entries.error().code;
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("regular_file: a header of 100,000,000 bytes in a sparse file is read 
   write_file(path, safetensors_prefix(100'000'000) + "{}");
   fs::resize_file(path, 100'000'008);
   // NUL bytes after the object are no padding.
-  CHECK(read_entries(*opened(path), profile::strict).error().code == errc::malformed_header);
+  CHECK(read_entries(*opened(path), "f", profile::strict).error().code == errc::malformed_header);
 }
 
 TEST_CASE("regular_file: a git-lfs pointer has its own message") {
@@ -100,10 +100,45 @@ TEST_CASE("regular_file: a git-lfs pointer has its own message") {
   write_file(folder.path() / "f",
              "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n");
   const auto file = opened(folder.path() / "f");
-  const auto refused = read_entries(*file, profile::strict);
+  const auto refused = read_entries(*file, "f", profile::strict);
   CHECK(refused.error().code == errc::not_a_checkpoint);
   CHECK(refused.error().cause.find("git-lfs pointer") != std::string::npos);
   CHECK(read_index_text(*file).error().code == errc::not_a_checkpoint);
+}
+
+TEST_CASE("regular_file: a file of another format is refused by its name") {
+  const temporary_folder folder;
+  const auto refusal = [&](std::string_view name, std::string_view content) {
+    write_file(folder.path() / name, content);
+    const auto file = opened(folder.path() / name);
+    const auto refused = read_entries(*file, name, profile::strict);
+    REQUIRE_FALSE(refused.has_value());
+    CHECK(refused.error().code == errc::not_a_checkpoint);
+    return message_of(refused.error());
+  };
+  CHECK(refusal("f", "GGUF\x03") == "this is a GGUF file; only safetensors files can be loaded");
+  CHECK(refusal("model.zt", "ZTEN1000" + std::string(56, '\0')) ==
+        "this is a zTensor file (.zt); only safetensors files can be loaded");
+  // A page that a server sent in place of the file.
+  CHECK(refusal("model.safetensors", "<!DOCTYPE html>") ==
+        "this is a web page; only safetensors files can be loaded");
+  CHECK(refusal("model.onnx", "") ==
+        "its name is that of an ONNX model, but it does not begin like one; only safetensors "
+        "files can be loaded");
+
+  write_file(folder.path() / "x.index.json", "PK\x03\x04");
+  const auto index = read_index_text(*opened(folder.path() / "x.index.json"));
+  CHECK(message_of(index.error()) ==
+        "this is a zip archive, as PyTorch (.pt) and NumPy (.npz) write them; a shard index is "
+        "JSON text");
+}
+
+TEST_CASE("regular_file: a checkpoint may have any name") {
+  const temporary_folder folder;
+  for (const auto* name : {"weights.pt", "blob", "model.gguf"}) {
+    write_file(folder.path() / name, testing::safetensors_text("{}"));
+    CHECK(read_entries(*opened(folder.path() / name), name, profile::strict).has_value());
+  }
 }
 
 TEST_CASE("regular_file: an index of more than 100,000,000 bytes is not read") {
