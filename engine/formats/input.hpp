@@ -32,9 +32,9 @@ class memory_input final : public input {
   std::uint64_t bytes() const noexcept override { return all_.size(); }
   result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) override {
     if (offset > all_.size() || count > all_.size() - offset) {
-      return fault{errc::truncated_file, "byte " + grouped(offset),
-                   grouped(count) + " bytes were expected, the file ends at " +
-                       grouped(all_.size())};
+      return fault{
+          errc::truncated_file, "byte " + grouped(offset),
+          grouped(count) + " bytes were expected, the file ends at " + grouped(all_.size())};
     }
     return all_.subspan(offset, count);
   }

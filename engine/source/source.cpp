@@ -37,12 +37,12 @@ result<void> add_file(opened_files& to, regular_file file, std::string path, pro
   return {};
 }
 
-result<checkpoint> finished(opened_files opened, result<catalog> made) {
+result<opened_source> finished(opened_files opened, result<catalog> made) {
   if (!made) return made.error();
-  return checkpoint{std::move(*made), std::move(opened.files)};
+  return opened_source{std::move(*made), std::move(opened.files)};
 }
 
-result<checkpoint> from_file(regular_file file, std::string path, profile strictness) {
+result<opened_source> from_file(regular_file file, std::string path, profile strictness) {
   opened_files opened;
   auto added = add_file(opened, std::move(file), std::move(path), strictness);
   if (!added) return added.error();
@@ -50,8 +50,8 @@ result<checkpoint> from_file(regular_file file, std::string path, profile strict
   return finished(std::move(opened), std::move(made));
 }
 
-result<checkpoint> from_files(const model_folder& folder, const std::vector<std::string>& names,
-                              profile strictness) {
+result<opened_source> from_files(const model_folder& folder, const std::vector<std::string>& names,
+                                 profile strictness) {
   opened_files opened;
   for (const std::string& name : names) {
     const std::string path = folder.path_of(name);
@@ -75,8 +75,8 @@ fault missing_shard(const fault& why, const shard_index& index, std::uint32_t sh
   return out;
 }
 
-result<checkpoint> from_index(const model_folder& folder, const regular_file& index_file,
-                              const std::string& index_path, profile strictness) {
+result<opened_source> from_index(const model_folder& folder, const regular_file& index_file,
+                                 const std::string& index_path, profile strictness) {
   auto text = read_index_text(index_file);
   if (!text) return text.error().in(printable_path(index_path));
   auto index = parse_shard_index(*text);
@@ -98,7 +98,7 @@ result<checkpoint> from_index(const model_folder& folder, const regular_file& in
   return finished(std::move(opened), std::move(made));
 }
 
-result<checkpoint> from_folder(const model_folder& folder, profile strictness) {
+result<opened_source> from_folder(const model_folder& folder, profile strictness) {
   auto names = folder.names();
   if (!names) return names.error().in(printable_path(folder.shown()));
   auto chosen = choose_checkpoint(*names);
@@ -117,7 +117,7 @@ bool is_folder(const unique_fd& fd) noexcept {
 }
 
 // What the user named is there, as `fd`; it may be any file, or a symlink to one.
-result<checkpoint> from_path(unique_fd fd, const std::string& path, profile strictness) {
+result<opened_source> from_path(unique_fd fd, const std::string& path, profile strictness) {
   if (is_folder(fd)) {
     auto folder = model_folder::open(path);
     if (!folder) return folder.error().in(printable_path(path));
@@ -151,8 +151,8 @@ fault no_such_path(const std::string& path) {
   return {errc::source_not_found, printable_path(path), "there is no such file or folder"};
 }
 
-result<checkpoint> from_cache(const std::string& source, profile strictness,
-                              const environment& variables) {
+result<opened_source> from_cache(const std::string& source, profile strictness,
+                                 const environment& variables) {
   const auto also_no_file = [&](fault bad) {
     bad.cause = "there is no such file or folder, and as a model's name: " +
                 (bad.where.empty() ? "" : bad.where + ": ") +
@@ -171,8 +171,8 @@ result<checkpoint> from_cache(const std::string& source, profile strictness,
 
 }  // namespace
 
-result<checkpoint> open_checkpoint(std::string_view source, profile strictness,
-                                   const environment& variables) {
+result<opened_source> open_checkpoint(std::string_view source, profile strictness,
+                                      const environment& variables) {
   if (source.empty() || source.find('\0') != std::string_view::npos) {
     return fault{errc::invalid_source_name, printable_path(source),
                  source.empty() ? "the name of the checkpoint is empty" : "the name holds a NUL"};
@@ -195,7 +195,7 @@ result<checkpoint> open_checkpoint(std::string_view source, profile strictness,
   return from_cache(path, strictness, variables);
 }
 
-result<checkpoint> open_checkpoint(std::string_view source, profile strictness) {
+result<opened_source> open_checkpoint(std::string_view source, profile strictness) {
   return open_checkpoint(source, strictness, process_environment());
 }
 

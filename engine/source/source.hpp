@@ -14,17 +14,17 @@
 
 namespace ringload::inline v0 {
 
-struct checkpoint {
+struct opened_source {
   ringload::catalog catalog;
   std::vector<unique_fd> files;  // One for each of catalog.files: read-only, buffered.
 };
 
 // `source` is a file, a folder, an index file, or `owner/model[@revision]` in the local Hugging
 // Face cache. Blocks on the file system.
-result<checkpoint> open_checkpoint(std::string_view source, profile strictness);
+result<opened_source> open_checkpoint(std::string_view source, profile strictness);
 
 // The same, with the variables that say where the cache is.
-result<checkpoint> open_checkpoint(std::string_view source, profile strictness,
-                                   const environment& variables);
+result<opened_source> open_checkpoint(std::string_view source, profile strictness,
+                                      const environment& variables);
 
 }  // namespace ringload::inline v0

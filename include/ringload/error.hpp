@@ -52,6 +52,7 @@ enum class errc {
   invalid_limits,      // The limits contradict themselves.
   device_unavailable,  // The device that was asked for is not there.
   unsupported_dtype,   // `load_options::dtype` is none that tensors can be converted to.
+  invalid_selection,   // A range outside its tensor, two of one dimension, or no such rank.
 
   // Integrity, when it is asked for.
   malformed_manifest,   // A line that is no digest of a tensor, or a tensor that is listed twice.

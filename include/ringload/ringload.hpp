@@ -12,6 +12,7 @@
 #include <ringload/loader.hpp>
 #include <ringload/loading.hpp>
 #include <ringload/model.hpp>
+#include <ringload/selection.hpp>
 #include <ringload/stats.hpp>
 #include <ringload/tensor.hpp>
 #include <ringload/verify.hpp>

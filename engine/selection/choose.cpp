@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "selection/choose.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <optional>
+#include <ringload/dtype.hpp>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "core/checked.hpp"
+#include "formats/printable.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+using detail::wishes;
+
+// The number n of ".experts.<n>." in a name.
+std::optional<std::uint64_t> expert_of(std::string_view name) noexcept {
+  constexpr std::string_view mark = ".experts.";
+  for (std::size_t at = name.find(mark); at != name.npos; at = name.find(mark, at + 1)) {
+    const char* const first = name.data() + at + mark.size();
+    const char* const last = name.data() + name.size();
+    std::uint64_t n = 0;
+    const auto [end, failed] = std::from_chars(first, last, n);
+    if (failed == std::errc() && end != first && end != last && *end == '.') return n;
+  }
+  return std::nullopt;
+}
+
+std::string at_tensor(const catalog& from, std::uint32_t t) {
+  const tensor_info& info = from.tensors[t];
+  const std::string place = tensor_place(info.name);
+  if (info.file >= from.files.size()) return place;
+  return printable_path(from.files[info.file].path) + ": " + place;
+}
+
+fault wrong_range(std::string place, std::string cause) {
+  return {errc::invalid_selection, std::move(place), std::move(cause)};
+}
+
+class chooser {
+ public:
+  chooser(const catalog& from, const wishes& wanted)
+      : from_(from),
+        wanted_(wanted),
+        all_(wanted.names.empty() && wanted.globs.empty() && wanted.predicates.empty()),
+        taken_(from.tensors.size(), all_),
+        fused_part_(from.tensors.size()) {}
+
+  result<std::vector<chosen_tensor>> run() {
+    if (auto good = take(); !good) return good.error();
+    if (auto good = keep_experts(); !good) return good.error();
+    if (auto good = find_fused(); !good) return good.error();
+    if (auto good = cut(); !good) return good.error();
+    return put_together();
+  }
+
+ private:
+  std::uint32_t count() const { return static_cast<std::uint32_t>(from_.tensors.size()); }
+  const std::string& name(std::uint32_t t) const { return from_.tensors[t].name; }
+
+  // Which tensors.
+  result<void> take();
+  result<void> keep_experts();
+  result<void> find_fused();
+  bool wanted(std::uint32_t t) const { return taken_[t] || fused_part_[t]; }
+  // Which range of each.
+  result<void> cut();
+  result<void> cut(std::uint32_t t, std::uint32_t dim, range to);
+  result<std::vector<chosen_tensor>> put_together();
+  result<chosen_tensor> fuse(const detail::fused_wish& wish);
+  box box_of(std::uint32_t t) const;
+
+  std::vector<std::uint64_t> shape_of(const box& of) const;
+
+  // Empty where there is none and that is allowed.
+  result<std::optional<std::uint32_t>> find(const std::string& wanted_name);
+  result<void> found_any(bool any, const std::string& glob) const;
+
+  const catalog& from_;
+  const wishes& wanted_;
+  const bool all_;                // No tensor is chosen by name, glob or predicate: all are.
+  std::vector<bool> taken_;       // By tensor: it is made by itself.
+  std::vector<bool> fused_part_;  // By tensor.
+  std::unordered_map<std::string_view, std::uint32_t> by_name_;  // Filled when first needed.
+  // Of tensors that are not wanted whole, by tensor.
+  std::unordered_map<std::uint32_t, std::vector<std::optional<range>>> cuts_;
+};
+
+result<std::optional<std::uint32_t>> chooser::find(const std::string& wanted_name) {
+  if (by_name_.empty()) {
+    by_name_.reserve(count());
+    for (std::uint32_t t = 0; t < count(); ++t) by_name_.emplace(name(t), t);
+  }
+  const auto at = by_name_.find(wanted_name);
+  if (at != by_name_.end()) return std::optional(at->second);
+  if (wanted_.missing_is_allowed) return std::optional<std::uint32_t>();
+  return fault{errc::no_such_tensor, tensor_place(wanted_name)};
+}
+
+result<void> chooser::found_any(bool any, const std::string& glob) const {
+  if (any || wanted_.missing_is_allowed) return {};
+  return fault{errc::no_such_tensor, "selection", "no tensor matches '" + printable(glob) + "'"};
+}
+
+result<void> chooser::take() {
+  for (const std::string& each : wanted_.names) {
+    auto t = find(each);
+    if (!t) return t.error();
+    if (*t) taken_[**t] = true;
+  }
+  for (const std::string& glob : wanted_.globs) {
+    bool any = false;
+    for (std::uint32_t t = 0; t < count(); ++t) {
+      if (!matches(glob, name(t))) continue;
+      taken_[t] = any = true;
+    }
+    if (auto good = found_any(any, glob); !good) return good.error();
+  }
+  for (const auto& predicate : wanted_.predicates) {
+    for (std::uint32_t t = 0; t < count(); ++t) {
+      if (predicate(from_.tensors[t])) taken_[t] = true;
+    }
+  }
+  for (const std::string& glob : wanted_.excepted) {
+    for (std::uint32_t t = 0; t < count(); ++t) {
+      if (matches(glob, name(t))) taken_[t] = false;
+    }
+  }
+  return {};
+}
+
+result<void> chooser::keep_experts() {
+  if (wanted_.experts.empty()) return {};
+  const auto [rank, ranks, stated] = wanted_.experts.back();
+  if (rank >= ranks) {
+    return wrong_range("selection", "there is no rank " + grouped(rank) + " of " + grouped(ranks));
+  }
+  std::uint64_t experts = stated;
+  for (const tensor_info& each : from_.tensors) {
+    const auto n = expert_of(each.name);
+    if (n && stated == 0 && *n < ~std::uint64_t{0}) experts = std::max(experts, *n + 1);
+  }
+  const std::uint64_t whole = experts / ranks;
+  const std::uint64_t over = experts % ranks;
+  const std::uint64_t begin = rank * whole + std::min(rank, over);
+  const std::uint64_t end = begin + whole + (rank < over ? 1 : 0);
+  for (std::uint32_t t = 0; t < count(); ++t) {
+    const auto n = expert_of(name(t));
+    if (n && (*n < begin || *n >= end)) taken_[t] = false;
+  }
+  return {};
+}
+
+result<void> chooser::cut(std::uint32_t t, std::uint32_t dim, range to) {
+  const std::vector<std::uint64_t>& shape = from_.tensors[t].shape;
+  if (dim >= shape.size()) {
+    return wrong_range(at_tensor(from_, t), "there is no dimension " + grouped(dim) + ", it has " +
+                                                grouped(shape.size()));
+  }
+  if (to.begin > to.end || to.end > shape[dim]) {
+    return wrong_range(at_tensor(from_, t), "elements " + grouped(to.begin) + " to " +
+                                                grouped(to.end) + " of dimension " + grouped(dim) +
+                                                ", which has " + grouped(shape[dim]));
+  }
+  auto& cuts = cuts_[t];
+  cuts.resize(shape.size());
+  if (cuts[dim]) {
+    return wrong_range(at_tensor(from_, t), "two ranges are wanted of dimension " + grouped(dim));
+  }
+  cuts[dim] = to;
+  return {};
+}
+
+result<void> chooser::cut() {
+  for (const detail::slice_wish& wish : wanted_.slices) {
+    auto t = find(wish.name);
+    if (!t) return t.error();
+    if (!*t) continue;
+    taken_[**t] = true;
+    const auto end = checked_add(wish.begin, wish.count);
+    if (!end) return wrong_range(at_tensor(from_, **t), "the range leaves 64 bits");
+    if (auto good = cut(**t, wish.dim, {wish.begin, *end}); !good) return good.error();
+  }
+  for (const detail::shard_wish& wish : wanted_.shards) {
+    if (wish.rank >= wish.ranks) {
+      return wrong_range("selection",
+                         "there is no rank " + grouped(wish.rank) + " of " + grouped(wish.ranks));
+    }
+    bool any = false;
+    for (std::uint32_t t = 0; t < count(); ++t) {
+      if (!wanted(t) || !matches(wish.glob, name(t))) continue;
+      any = true;
+      const std::vector<std::uint64_t>& shape = from_.tensors[t].shape;
+      const std::uint64_t size = wish.dim < shape.size() ? shape[wish.dim] : 0;
+      const std::uint64_t block = size / wish.ranks + (size % wish.ranks != 0 ? 1 : 0);
+      // Where the product would leave 64 bits, the block begins behind the end all the same.
+      const std::uint64_t begin = std::min(size, checked_multiply(block, wish.rank).value_or(size));
+      if (auto good = cut(t, wish.dim, {begin, begin + std::min(block, size - begin)}); !good) {
+        return good.error();
+      }
+    }
+    if (auto good = found_any(any, wish.glob); !good) return good.error();
+  }
+  return {};
+}
+
+std::vector<std::uint64_t> chooser::shape_of(const box& of) const {
+  if (of.ranges.empty()) return from_.tensors[of.tensor].shape;
+  std::vector<std::uint64_t> shape;
+  for (const range& each : of.ranges) shape.push_back(each.count());
+  return shape;
+}
+
+// The tensors that are parts of fused ones, which come by themselves only where they were chosen by
+// name, glob or predicate.
+result<void> chooser::find_fused() {
+  for (const detail::fused_wish& wish : wanted_.fused) {
+    for (const std::string& each : wish.names) {
+      auto t = find(each);
+      if (!t) return t.error();
+      if (!*t) continue;
+      fused_part_[**t] = true;
+      if (all_) taken_[**t] = false;
+    }
+  }
+  return {};
+}
+
+box chooser::box_of(std::uint32_t t) const {
+  box out = {t, {}};
+  const auto cuts = cuts_.find(t);
+  if (cuts == cuts_.end()) return out;
+  const std::vector<std::uint64_t>& whole = from_.tensors[t].shape;
+  for (std::size_t d = 0; d < whole.size(); ++d) {
+    out.ranges.push_back(cuts->second[d].value_or(range{0, whole[d]}));
+  }
+  return out;
+}
+
+result<chosen_tensor> chooser::fuse(const detail::fused_wish& wish) {
+  chosen_tensor made = {wish.as, {}, {}, wish.dim};
+  for (const std::string& each : wish.names) {
+    auto t = find(each);
+    if (!t) return t.error();
+    if (!*t) continue;
+    made.boxes.push_back(box_of(**t));
+    const std::vector<std::uint64_t> shape = shape_of(made.boxes.back());
+    if (wish.dim >= shape.size()) {
+      return wrong_range(at_tensor(from_, **t),
+                         "there is no dimension " + grouped(wish.dim) + " to fuse along");
+    }
+    if (made.boxes.size() == 1) {
+      made.shape = shape;
+      continue;
+    }
+    const tensor_info& first = from_.tensors[made.boxes.front().tensor];
+    bool fits = shape.size() == made.shape.size() && from_.tensors[**t].dtype == first.dtype;
+    for (std::size_t d = 0; fits && d < shape.size(); ++d) {
+      fits = d == wish.dim || shape[d] == made.shape[d];
+    }
+    const auto along = fits ? checked_add(made.shape[wish.dim], shape[wish.dim]) : std::nullopt;
+    if (!along) {
+      return wrong_range(at_tensor(from_, **t), "it cannot be fused with " +
+                                                    tensor_place(first.name) +
+                                                    ": dtype and all other dimensions must agree");
+    }
+    made.shape[wish.dim] = *along;
+  }
+  return made;
+}
+
+result<std::vector<chosen_tensor>> chooser::put_together() {
+  std::vector<chosen_tensor> out;
+  // Fused tensors by their first part.
+  std::unordered_map<std::uint32_t, std::vector<chosen_tensor>> fused;
+  for (const detail::fused_wish& wish : wanted_.fused) {
+    auto made = fuse(wish);
+    if (!made) return made.error();
+    if (!made->boxes.empty()) fused[made->boxes.front().tensor].push_back(std::move(*made));
+  }
+  out.reserve(count());
+  for (std::uint32_t t = 0; t < count(); ++t) {
+    if (taken_[t]) {
+      box whole_or_cut = box_of(t);
+      std::vector<std::uint64_t> shape = shape_of(whole_or_cut);
+      out.push_back({name(t), std::move(shape), {std::move(whole_or_cut)}, 0});
+    }
+    if (!fused_part_[t]) continue;
+    const auto here = fused.find(t);
+    if (here == fused.end()) continue;
+    for (chosen_tensor& each : here->second) out.push_back(std::move(each));
+  }
+  return out;
+}
+
+result<void> check_names_once(const std::vector<chosen_tensor>& which) {
+  std::vector<std::string_view> names;
+  names.reserve(which.size());
+  for (const chosen_tensor& each : which) names.push_back(each.name);
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  if (twice == names.end()) return {};
+  return fault{errc::invalid_selection, tensor_place(*twice),
+               "the selection makes two tensors of this name"};
+}
+
+}  // namespace
+
+result<std::vector<chosen_tensor>> choose(const catalog& from, const detail::wishes& wanted) {
+  auto made = chooser(from, wanted).run();
+  // Without fused tensors the names are those of the catalog, each once.
+  if (made && !wanted.fused.empty()) {
+    if (auto good = check_names_once(*made); !good) return good.error();
+  }
+  return made;
+}
+
+result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>& which) {
+  catalog out;
+  out.files = from.files;
+  out.metadata = from.metadata;
+  out.notes = from.notes;
+  out.tensors.reserve(which.size());
+  for (const chosen_tensor& each : which) {
+    tensor_info info = from.tensors[each.boxes.front().tensor];
+    const bool whole = each.boxes.size() == 1 && each.boxes.front().ranges.empty();
+    info.name = each.name;
+    if (!whole) {
+      info.shape = each.shape;
+      std::optional<std::uint64_t> all_bits = bits(info.dtype);
+      for (const std::uint64_t size : each.shape) {
+        all_bits = all_bits ? checked_multiply(*all_bits, size) : all_bits;
+      }
+      // The stored tensor's number of bits fits, and this is a part of it, or several of them.
+      if (!all_bits) {
+        return fault{errc::size_overflow, tensor_place(each.name)};
+      }
+      if (*all_bits % 8 != 0) {
+        return fault{errc::fractional_bytes, at_tensor(from, each.boxes.front().tensor),
+                     "the wanted range does not end on a byte"};
+      }
+      info.bytes = *all_bits / 8;
+    }
+    out.tensors.push_back(std::move(info));
+  }
+  return out;
+}
+
+catalog chosen(const catalog& from, const selection& wanted) {
+  auto which = choose(from, wanted.wishes());
+  if (!which) throw to_error(which.error());
+  auto made = catalog_of(from, *which);
+  if (!made) throw to_error(made.error());
+  return std::move(*made);
+}
+
+}  // namespace ringload::inline v0

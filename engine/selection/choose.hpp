@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// From a catalog and wishes to boxes: which range of which tensor becomes what. A pure function.
+
+#include <cstdint>
+#include <ringload/catalog.hpp>
+#include <ringload/selection.hpp>
+#include <string>
+#include <vector>
+
+#include "core/fault.hpp"
+
+namespace ringload::inline v0 {
+
+// Elements [begin, end) of one dimension.
+struct range {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t count() const noexcept { return end - begin; }
+  friend bool operator==(const range&, const range&) = default;
+};
+
+// A part of one tensor of the checkpoint.
+struct box {
+  std::uint32_t tensor = 0;   // Index into catalog::tensors.
+  std::vector<range> ranges;  // By dimension; empty: the whole tensor.
+};
+
+// A tensor to be made: of one box, or, fused, of several behind each other along `dim`.
+struct chosen_tensor {
+  std::string name;
+  std::vector<std::uint64_t> shape;
+  std::vector<box> boxes;
+  std::uint32_t dim = 0;
+};
+
+// In the catalog's order; a fused one stands where its first box does. Where everything is wanted,
+// each tensor of the catalog once, whole. Shapes are of the stored tensors: a caller that converts
+// block types refuses their slices itself.
+result<std::vector<chosen_tensor>> choose(const catalog& from, const detail::wishes& wanted);
+
+// The catalog of these tensors. A number of bytes that is no whole number is
+// errc::fractional_bytes.
+result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>& which);
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What of a checkpoint is wanted: which tensors, and which range of each.
+//
+//   auto some = ringload::select()
+//                   .names({"lm_head.weight"})
+//                   .matching("model.layers.0.*")
+//                   .slice("lm_head.weight", 0, first, count)
+//                   .shard("*.q_proj.weight", 0, rank, ranks);
+//
+// A selection is a list of wishes. They are resolved against the catalog when the load is planned,
+// all of them before the first byte is read; only what is wanted is read.
+
+#include <cstdint>
+#include <functional>
+#include <ringload/catalog.hpp>
+#include <ringload/export.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ringload::inline v0 {
+
+namespace detail {
+
+// Elements [begin, begin + count) of one dimension of the tensor of that name.
+struct slice_wish {
+  std::string name;
+  std::uint32_t dim;
+  std::uint64_t begin;
+  std::uint64_t count;
+};
+
+struct shard_wish {
+  std::string glob;
+  std::uint32_t dim;
+  std::uint64_t rank;
+  std::uint64_t ranks;
+};
+
+struct fused_wish {
+  std::string as;
+  std::vector<std::string> names;
+  std::uint32_t dim;
+};
+
+struct experts_wish {
+  std::uint64_t rank = 0;
+  std::uint64_t ranks = 1;
+  std::uint64_t experts = 0;  // 0: one more than the largest number in the checkpoint.
+};
+
+struct wishes {
+  std::vector<std::string> names;
+  std::vector<std::string> globs;
+  std::vector<std::function<bool(const tensor_info&)>> predicates;
+  std::vector<std::string> excepted;  // Globs.
+  std::vector<experts_wish> experts;  // At most one.
+  std::vector<slice_wish> slices;
+  std::vector<shard_wish> shards;
+  std::vector<fused_wish> fused;
+  bool missing_is_allowed = false;
+};
+
+}  // namespace detail
+
+/// A value, free to copy. Its functions change it and return it, so that they can be chained.
+///
+/// In a glob `*` stands for any text, also with dots in it, `?` for any one byte, `[a-c]` and
+/// `[!a-c]` for one byte of a set, as in Python's fnmatch; all else stands for itself.
+class RINGLOAD_EXPORT selection {
+ public:
+  /// Everything.
+  selection();
+  selection(const selection& other);
+  selection(selection&& other) noexcept;
+  selection& operator=(const selection& other);
+  selection& operator=(selection&& other) noexcept;
+  ~selection();
+
+  // Which tensors. Where none of the next three is called, all of them; else those that any of the
+  // calls chooses.
+
+  selection& names(std::vector<std::string> these);
+  selection& matching(std::string glob);
+  /// Those for which `wanted` returns true. Called in a thread of the library, once for each tensor
+  /// of the checkpoint, before the first read; what it throws ends the load.
+  selection& where(std::function<bool(const tensor_info&)> wanted);
+
+  /// Of what the calls above choose, not these.
+  selection& except(std::string glob);
+
+  /// Of what the calls above choose, the routed experts of one rank only: of tensors with
+  /// `.experts.<n>.` in their name those with n in the rank's block. `experts` experts are dealt
+  /// out in contiguous blocks, and what does not divide goes to the lowest ranks: 10 over 4 ranks
+  /// are 3, 3, 2 and 2. 0 experts: as many as the largest number in the checkpoint says.
+  selection& experts(std::uint64_t rank, std::uint64_t ranks, std::uint64_t experts = 0);
+
+  // Which range of them. Ranges in different dimensions of a tensor combine; two in one dimension
+  // are an error.
+
+  /// Elements [first, first + count) of dimension `dim`. The tensor is chosen by this as well.
+  selection& slice(std::string name, std::uint32_t dim, std::uint64_t first, std::uint64_t count);
+
+  /// The block of `rank` along `dim` of every chosen tensor that matches: blocks are
+  /// ceil(size / ranks) long, so the last may be shorter, or empty.
+  selection& shard(std::string glob, std::uint32_t dim, std::uint64_t rank, std::uint64_t ranks);
+
+  /// One tensor named `as` in place of several: their wanted ranges behind each other along `dim`,
+  /// in the order of `names`. They must agree in dtype and in all other dimensions.
+  selection& fused(std::string as, std::vector<std::string> names, std::uint32_t dim);
+
+  /// A name, or a glob of matching(), slice(), shard() or fused(), that no tensor of the checkpoint
+  /// has is `errc::no_such_tensor`, unless this is called: then it is passed over.
+  selection& allow_missing();
+
+  const detail::wishes& wishes() const noexcept { return wishes_; }
+
+ private:
+  detail::wishes wishes_;
+};
+
+inline selection select() { return {}; }
+
+/// Whether the whole of `text` fits `glob`. Time: at most the product of both lengths.
+RINGLOAD_EXPORT bool matches(std::string_view glob, std::string_view text) noexcept;
+
+/// What would be loaded: the chosen tensors in the order of (file, offset), with the shape and the
+/// number of bytes that they are to have; `offset` is that of the whole tensor's first stored byte.
+/// Fused ones stand at the place of their first part. Throws `ringload::error`.
+RINGLOAD_EXPORT catalog chosen(const catalog& from, const selection& wanted);
+
+}  // namespace ringload::inline v0
