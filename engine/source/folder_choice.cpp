@@ -2,6 +2,7 @@
 #include "source/folder_choice.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -171,6 +172,13 @@ result<folder_choice> choose_checkpoint(const std::vector<std::string>& names) {
   return fault{errc::not_a_checkpoint, "",
                names.empty() ? "the folder is empty"
                              : "the folder holds no .safetensors file, only " + listed(names)};
+}
+
+bool is_checkpoint_file(std::string_view name) noexcept {
+  constexpr std::array<std::string_view, 11> suffixes = {".safetensors", ".gguf", ".npy", ".npz",
+                                                         ".pt",          ".pth",  ".bin", ".onnx",
+                                                         ".h5",          ".zt",   ".hdf5"};
+  return std::ranges::any_of(suffixes, [&](std::string_view each) { return name.ends_with(each); });
 }
 
 }  // namespace ringload::inline v0

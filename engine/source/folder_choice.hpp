@@ -4,6 +4,7 @@
 // Which files of a folder are the checkpoint. A pure function of their names.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/fault.hpp"
@@ -19,5 +20,8 @@ struct folder_choice {
 // series `model-0000x-of-0000y.safetensors`; the only `*.safetensors.index.json`; the only series;
 // the only `*.safetensors`. Two that could be meant are ambiguous_source.
 result<folder_choice> choose_checkpoint(const std::vector<std::string>& names);
+
+// Whether a file of that name holds tensors, by its extension.
+bool is_checkpoint_file(std::string_view name) noexcept;
 
 }  // namespace ringload::inline v0

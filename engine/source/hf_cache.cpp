@@ -152,6 +152,61 @@ result<model_name> parse_model_name(std::string_view text) {
   return model_name{std::string(repository), std::string(revision)};
 }
 
+namespace {
+
+constexpr std::string_view hub = "https://huggingface.co/";
+
+// Takes the part of the path up to the next '/', and that with it.
+std::string_view take_part(std::string_view& path) noexcept {
+  const std::size_t slash = path.find('/');
+  const std::string_view part = path.substr(0, slash);
+  path = slash == path.npos ? std::string_view() : path.substr(slash + 1);
+  return part;
+}
+
+// In a revision the hub's pages write a '/' as %2F; no other escape can stand in one.
+std::string revision_of(std::string_view part) {
+  std::string out;
+  while (!part.empty()) {
+    const bool slash = part.starts_with("%2F") || part.starts_with("%2f");
+    out += slash ? '/' : part.front();
+    part.remove_prefix(slash ? 3 : 1);
+  }
+  return out;
+}
+
+}  // namespace
+
+bool is_hub_address(std::string_view text) noexcept { return text.starts_with(hub); }
+
+result<hub_address> parse_hub_address(std::string_view text) {
+  if (!is_hub_address(text)) return invalid("this is no address of huggingface.co");
+  std::string_view path = text.substr(hub.size());
+  path = path.substr(0, path.find_first_of("?#"));
+  const std::string_view owner = take_part(path);
+  const std::string_view name = take_part(path);
+  std::string model = std::string(owner);
+  if (!name.empty()) model += "/" + std::string(name);
+  const std::string_view what = take_part(path);
+  hub_address out;
+  if (what == "tree" || what == "resolve" || what == "blob" || what == "raw") {
+    model += "@" + revision_of(take_part(path));
+    if (what != "tree") out.file = path;
+    if (what != "tree" && out.file.empty()) return invalid("the address names no file");
+    if (what == "tree" && !path.empty()) {
+      return invalid(
+          "the address is of a folder inside the model; a model is taken whole, or one "
+          "file of it by /resolve/REVISION/FILE");
+    }
+  } else if (!what.empty()) {
+    return invalid("the address is neither a model's nor a file's of one");
+  }
+  auto parsed = parse_model_name(model);
+  if (!parsed) return parsed.error();
+  out.model = std::move(*parsed);
+  return out;
+}
+
 std::string repository_folder(const model_name& model) {
   std::string out = "models--" + model.repository;
   if (const std::size_t slash = out.find('/'); slash != out.npos) out.replace(slash, 1, "--");

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -151,32 +152,64 @@ fault no_such_path(const std::string& path) {
   return {errc::source_not_found, printable_path(path), "there is no such file or folder"};
 }
 
-result<opened_source> from_cache(const std::string& source, profile strictness,
-                                 const environment& variables) {
-  const auto also_no_file = [&](fault bad) {
-    bad.cause = "there is no such file or folder, and as a model's name: " +
-                (bad.where.empty() ? "" : bad.where + ": ") +
-                (bad.cause.empty() ? bad.code.message() : bad.cause);
-    bad.where = printable_path(source);
-    return bad;
-  };
-  auto model = parse_model_name(source);
-  if (!model) return also_no_file(model.error());
+result<model_folder> cached_snapshot(const model_name& model, const environment& variables) {
   auto cache = cache_folder(variables);
-  if (!cache) return also_no_file(cache.error());
-  auto snapshot = open_cached_model(*cache, *model);
-  if (!snapshot) return also_no_file(snapshot.error());
-  return from_folder(*snapshot, strictness);
+  if (!cache) return cache.error();
+  return open_cached_model(*cache, model);
+}
+
+result<opened_source> from_model_name(const std::string& source, profile strictness,
+                                      const environment& variables) {
+  auto model = parse_model_name(source);
+  auto snapshot = model ? cached_snapshot(*model, variables) : result<model_folder>(model.error());
+  if (snapshot) return from_folder(*snapshot, strictness);
+  fault bad = snapshot.error();
+  bad.cause = "there is no such file or folder, and as a model's name: " +
+              (bad.where.empty() ? "" : bad.where + ": ") +
+              (bad.cause.empty() ? bad.code.message() : bad.cause);
+  bad.where = printable_path(source);
+  return bad;
+}
+
+result<opened_source> from_hub_address(const std::string& source, profile strictness,
+                                       const environment& variables) {
+  auto address = parse_hub_address(source);
+  if (!address) return address.error().in(printable_path(source));
+  auto snapshot = cached_snapshot(address->model, variables);
+  if (!snapshot) return snapshot.error().in(printable_path(source));
+  if (address->file.empty()) return from_folder(*snapshot, strictness);
+
+  const std::string path = snapshot->path_of(address->file);
+  auto file = snapshot->open_file(address->file);
+  if (!file) return file.error().in(printable_path(path));
+  if (path.ends_with(".index.json")) return from_index(*snapshot, *file, path, strictness);
+  return from_file(std::move(*file), path, strictness);
+}
+
+// A path that must be a file's, opened whatever it is.
+result<regular_file> open_named_file(const std::string& path) {
+  if (path.empty() || path.find('\0') != path.npos) {
+    return fault{errc::invalid_source_name, printable_path(path),
+                 path.empty() ? "the name of the file is empty" : "the name holds a NUL"};
+  }
+  unique_fd fd(::open(path.c_str(), open_unknown_flags));
+  if (!fd && errno == ENOENT) return no_such_path(path);
+  if (!fd) return fault{system_code(errno), printable_path(path)};
+  auto file = as_regular_file(std::move(fd));
+  if (!file) return file.error().in(printable_path(path));
+  return file;
+}
+
+fault empty_name(std::string_view source) {
+  return {errc::invalid_source_name, printable_path(source),
+          source.empty() ? "the name of the checkpoint is empty" : "the name holds a NUL"};
 }
 
 }  // namespace
 
 result<opened_source> open_checkpoint(std::string_view source, profile strictness,
                                       const environment& variables) {
-  if (source.empty() || source.find('\0') != std::string_view::npos) {
-    return fault{errc::invalid_source_name, printable_path(source),
-                 source.empty() ? "the name of the checkpoint is empty" : "the name holds a NUL"};
-  }
+  if (source.empty() || source.find('\0') != std::string_view::npos) return empty_name(source);
   const std::string path(source);
   unique_fd fd(::open(path.c_str(), open_unknown_flags));
   if (fd) return from_path(std::move(fd), path, strictness);
@@ -191,12 +224,39 @@ result<opened_source> open_checkpoint(std::string_view source, profile strictnes
                    "this is a socket, or a device that is not there"};
     default: return fault{system_code(error_number), printable_path(path)};
   }
+  if (is_hub_address(source)) return from_hub_address(path, strictness, variables);
   if (looks_like_path(source)) return no_such_path(path);
-  return from_cache(path, strictness, variables);
+  return from_model_name(path, strictness, variables);
 }
 
 result<opened_source> open_checkpoint(std::string_view source, profile strictness) {
   return open_checkpoint(source, strictness, process_environment());
+}
+
+result<opened_source> open_files(std::span<const std::string> paths, profile strictness) {
+  if (paths.empty()) return fault{errc::invalid_source_name, "", "the list of files is empty"};
+  opened_files opened;
+  for (const std::string& path : paths) {
+    auto file = open_named_file(path);
+    if (!file) return file.error();
+    auto added = add_file(opened, std::move(*file), path, strictness);
+    if (!added) return added.error();
+  }
+  auto made = assemble_all(std::move(opened.contents));
+  return finished(std::move(opened), std::move(made));
+}
+
+result<opened_source> open_folder_of_files(const std::string& path, profile strictness) {
+  auto folder = model_folder::open(path);
+  if (!folder) return folder.error().in(printable_path(path));
+  auto names = folder->names();
+  if (!names) return names.error().in(printable_path(path));
+  std::erase_if(*names, [](const std::string& name) { return !is_checkpoint_file(name); });
+  if (names->empty()) {
+    return fault{errc::not_a_checkpoint, printable_path(path),
+                 "no file in the folder has the name of a checkpoint's"};
+  }
+  return from_files(*folder, *names, strictness);
 }
 
 catalog read_catalog(std::string_view source, profile strictness) {

@@ -5,6 +5,8 @@
 // catalog is known. The descriptor that was checked is the one that will be read.
 
 #include <ringload/catalog.hpp>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,12 +21,21 @@ struct opened_source {
   std::vector<unique_fd> files;  // One for each of catalog.files: read-only, buffered.
 };
 
-// `source` is a file, a folder, an index file, or `owner/model[@revision]` in the local Hugging
-// Face cache. Blocks on the file system.
+// `source` is a file, a folder, an index file, `owner/model[@revision]` in the local Hugging Face
+// cache, or the address of such a model: https://huggingface.co/owner/model, and behind that
+// /tree/REVISION, or /resolve/REVISION/FILE for one file of it. Blocks on the file system.
 result<opened_source> open_checkpoint(std::string_view source, profile strictness);
 
 // The same, with the variables that say where the cache is.
 result<opened_source> open_checkpoint(std::string_view source, profile strictness,
                                       const environment& variables);
+
+// Several files, each with its own tensors: one catalog of them all, in the given order. A name
+// that stands in two files is duplicate_tensor.
+result<opened_source> open_files(std::span<const std::string> paths, profile strictness);
+
+// All files in a folder that hold tensors by their names, as open_files takes them, sorted. Indices
+// and series mean nothing here.
+result<opened_source> open_folder_of_files(const std::string& path, profile strictness);
 
 }  // namespace ringload::inline v0

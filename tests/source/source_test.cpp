@@ -36,11 +36,11 @@ environment cache_in(const fs::path& folder) {
   };
 }
 
-result<checkpoint> opened(const fs::path& source, const fs::path& cache = "/nonexistent") {
+result<opened_source> opened(const fs::path& source, const fs::path& cache = "/nonexistent") {
   return open_checkpoint(source.native(), profile::strict, cache_in(cache));
 }
 
-std::string names(const result<checkpoint>& of) {
+std::string names(const result<opened_source>& of) {
   if (!of) return message_of(of.error());
   std::string out;
   for (const tensor_info& each : of->catalog.tensors) out += each.name + " ";
@@ -48,7 +48,7 @@ std::string names(const result<checkpoint>& of) {
   return out;
 }
 
-fault fault_of(const result<checkpoint>& of) {
+fault fault_of(const result<opened_source>& of) {
   REQUIRE_FALSE(of.has_value());
   return of.error();
 }
@@ -318,4 +318,54 @@ TEST_CASE("source: files of real writers are read") {
     ++read;
   }
   MESSAGE("read ", read, " files");
+}
+
+TEST_CASE("source: several files that are named are one checkpoint, in the order given") {
+  const temporary_folder at;
+  const std::string first = at.path() / "b.safetensors";
+  const std::string second = at.path() / "a.safetensors";
+  write_file(first, tiny_tensors_text({"x"}));
+  write_file(second, tiny_tensors_text({"y"}));
+  const std::vector<std::string> both = {first, second};
+  CHECK(names(open_files(both, profile::strict)) == "x y ");
+  const std::vector<std::string> twice = {first, first};
+  CHECK(fault_of(open_files(twice, profile::strict)).code == errc::duplicate_tensor);
+  const std::vector<std::string> lacking = {first, at.path() / "c.safetensors"};
+  const fault absent = fault_of(open_files(lacking, profile::strict));
+  CHECK(absent.code == errc::source_not_found);
+  CHECK(mentions(absent, "c.safetensors"));
+  const std::vector<std::string> folder = {at.path().native()};
+  CHECK(fault_of(open_files(folder, profile::strict)).code == errc::not_a_regular_file);
+  CHECK(fault_of(open_files({}, profile::strict)).code == errc::invalid_source_name);
+}
+
+TEST_CASE("source: a folder of independent files is all of them, if that is asked for") {
+  const temporary_folder at;
+  write_file(at.path() / "encoder.safetensors", tiny_tensors_text({"e"}));
+  write_file(at.path() / "decoder.safetensors", tiny_tensors_text({"d"}));
+  write_file(at.path() / "notes.txt", "no checkpoint");
+  CHECK(fault_of(opened(at.path())).code == errc::ambiguous_source);
+  CHECK(names(open_folder_of_files(at.path(), profile::strict)) == "d e ");
+  const temporary_folder empty;
+  CHECK(fault_of(open_folder_of_files(empty.path(), profile::strict)).code ==
+        errc::not_a_checkpoint);
+}
+
+TEST_CASE("source: an address of the hub is a model of the cache, or one file of it") {
+  const temporary_folder at;
+  const cached_repository cached(at.path(), "models--owner--name");
+  cached.add("model-00001-of-00002.safetensors", tiny_tensors_text({"a"}));
+  cached.add("model-00002-of-00002.safetensors", tiny_tensors_text({"b"}));
+  const std::string address = "https://huggingface.co/owner/name";
+  CHECK(names(opened(address, at.path())) == "a b ");
+  CHECK(names(opened(address + "/tree/main", at.path())) == "a b ");
+  CHECK(names(opened(address + "/resolve/main/model-00002-of-00002.safetensors", at.path())) ==
+        "b ");
+  CHECK(fault_of(opened(address + "/resolve/main/x.safetensors", at.path())).code ==
+        errc::source_not_found);
+  CHECK(fault_of(opened(address + "/resolve/main/../../../x", at.path())).code ==
+        errc::path_outside_source);
+  const fault absent = fault_of(opened("https://huggingface.co/owner/other", at.path()));
+  CHECK(absent.code == errc::source_not_found);
+  CHECK(mentions(absent, "https://huggingface.co/owner/other"));
 }
