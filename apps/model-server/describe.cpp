@@ -11,7 +11,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "landed.hpp"
+#include "loaded_form.hpp"
 #include "text.hpp"
 
 namespace ringload::server {
@@ -58,7 +58,7 @@ json::object describe(const entry& of) {
 }
 
 json::object describe(const tensor_info& of, std::optional<dtype> converted_to) {
-  const tool::landed_form served = tool::as_landed(of, converted_to);
+  const tool::loaded_form served = tool::as_loaded(of, converted_to);
   json::object out;
   out["name"] = utf8(of.name);
   out["dtype"] = std::string(name(served.dtype));

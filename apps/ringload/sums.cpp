@@ -12,7 +12,7 @@
 
 #include "device.hpp"
 #include "hashing.hpp"
-#include "landed.hpp"
+#include "loaded_form.hpp"
 #include "progress_bar.hpp"
 #include "session.hpp"
 
@@ -34,7 +34,7 @@ struct state {
 
 std::uint64_t landed_bytes(const catalog& what, std::optional<dtype> to) {
   std::uint64_t sum = 0;
-  for (const tensor_info& t : what.tensors) sum += as_landed(t, to).bytes;
+  for (const tensor_info& t : what.tensors) sum += as_loaded(t, to).bytes;
   return sum;
 }
 

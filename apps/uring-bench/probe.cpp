@@ -275,7 +275,7 @@ void probe_reads(const probed_file& file, findings& to) {
     return;
   }
   if (!opened->fd) {
-    to.push_back({"path", "a direct read", verdict::bad, opened->why_not,
+    to.push_back({"path", "a direct read", verdict::bad, opened->refusal,
                   "loads read through the page cache here"});
     return;
   }

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An arena that is one block of memory, and goes back onto its backend's shelf, if there is one.
+// An arena that is one block of memory. Destroyed, it puts the block into its backend's free list,
+// if there is one.
 
 #include <cstddef>
 #include <memory>
 #include <utility>
 
-#include "core/shelf.hpp"
+#include "core/free_list.hpp"
 #include "device/backend.hpp"
 
 namespace ringload::inline v0 {
 
-// A Block is what a shelf keeps, and has `data()`.
+// A Block is what a free_list keeps, and has `data()`.
 template <class Block>
 class block_arena final : public arena {
  public:
   block_arena(Block memory, bool was_kept, bool populated,
-              std::weak_ptr<shelf<Block>> home) noexcept
+              std::weak_ptr<free_list<Block>> home) noexcept
       : memory_(std::move(memory)),
         was_kept_(was_kept),
         populated_(populated),
@@ -39,7 +40,7 @@ class block_arena final : public arena {
   Block memory_;
   const bool was_kept_;
   const bool populated_;
-  const std::weak_ptr<shelf<Block>> home_;
+  const std::weak_ptr<free_list<Block>> home_;
 };
 
 }  // namespace ringload::inline v0

@@ -13,9 +13,9 @@
 
 #include "core/checked.hpp"
 #include "core/convert.hpp"
+#include "core/free_list.hpp"
 #include "core/mapping.hpp"
-#include "core/shelf.hpp"
-#include "core/surely.hpp"
+#include "core/retry_allocation.hpp"
 #include "device/available.hpp"
 #include "device/backend.hpp"
 #include "device/block_arena.hpp"
@@ -27,7 +27,7 @@ namespace {
 // What is copied in the engine thread takes no longer than handing it over.
 constexpr std::uint64_t copied_at_once_max = 64 * 1024;
 
-void carry_out(const copy_operation& op) {
+void run_copies(const copy_operation& op) {
   for (const copy_op& c : op.copies) {
     const std::byte* const from = op.slot + c.slot_offset;
     std::byte* const to = op.into->data() + c.arena_offset;
@@ -48,7 +48,7 @@ class host_backend final : public backend {
   }
 
   void keep(std::uint64_t bytes_max) override {
-    kept_ = std::make_shared<shelf<mapping>>(bytes_max, huge_page_bytes);
+    kept_ = std::make_shared<free_list<mapping>>(bytes_max, huge_page_bytes);
   }
 
   result<void> check_room(std::uint64_t bytes) override {
@@ -82,16 +82,16 @@ class host_backend final : public backend {
   void start(copy_operation& op) noexcept override {
     // A load that is converted comes all this way, and one whose tensors lie misaligned.
     if (op.converts() || op.bytes() > copied_at_once_max) {
-      surely([&] {
+      retry_allocation([&] {
         boost::asio::post(op.threads, [&op, loop = loop_] {
-          carry_out(op);
-          surely([&] { boost::asio::post(*loop, [&op] { op.done(op, {}); }); });
+          run_copies(op);
+          retry_allocation([&] { boost::asio::post(*loop, [&op] { op.done(op, {}); }); });
         });
       });
       return;
     }
-    carry_out(op);
-    surely([&] { boost::asio::post(*loop_, [&op] { op.done(op, {}); }); });
+    run_copies(op);
+    retry_allocation([&] { boost::asio::post(*loop_, [&op] { op.done(op, {}); }); });
   }
 
   void detach() noexcept override { loop_ = nullptr; }
@@ -105,7 +105,7 @@ class host_backend final : public backend {
     const auto available = available_bytes();
     if (!available) return {};
     std::uint64_t promised = 0;
-    std::erase_if(given_, [&](const std::weak_ptr<host_arena>& one) {
+    std::erase_if(allocated_, [&](const std::weak_ptr<host_arena>& one) {
       const auto living = one.lock();
       if (living) promised += absent_bytes(living->block().span());
       return !living;
@@ -121,13 +121,13 @@ class host_backend final : public backend {
     // One that was cancelled has filled a part only.
     const bool populated = was_kept && absent_bytes(memory.span()) == 0;
     auto made = std::make_shared<host_arena>(std::move(memory), was_kept, populated, kept_);
-    given_.push_back(made);
+    allocated_.push_back(made);
     return made;
   }
 
   std::mutex mutex_;
-  std::vector<std::weak_ptr<host_arena>> given_;  // Guarded by the mutex.
-  std::shared_ptr<shelf<mapping>> kept_;          // Null: nothing is kept.
+  std::vector<std::weak_ptr<host_arena>> allocated_;  // Guarded by the mutex.
+  std::shared_ptr<free_list<mapping>> kept_;          // Null: nothing is kept.
   boost::asio::io_context* loop_ = nullptr;
 };
 

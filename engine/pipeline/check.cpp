@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <boost/asio/error.hpp>
 
+#include "core/attempt.hpp"
 #include "formats/manifest.hpp"
 #include "formats/printable.hpp"
 #include "pipeline/engine.hpp"
 #include "pipeline/job.hpp"
+#include "pipeline/on_thread.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -121,7 +123,7 @@ boost::asio::awaitable<void> checker(engine& e) {
   for (;;) {
     schedule::turn turn;
     try {
-      auto next = co_await mine.checking.take();
+      auto next = co_await mine.check_schedule.take();
       turn = std::move(next);
     } catch (const std::bad_alloc&) {
       continue;

@@ -8,8 +8,9 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/error.hpp>
 
+#include "core/attempt.hpp"
 #include "core/block.hpp"
-#include "core/surely.hpp"
+#include "core/retry_allocation.hpp"
 #include "pipeline/job.hpp"
 #include "readers/pool_reader.hpp"
 #include "readers/ring_reader.hpp"
@@ -56,19 +57,19 @@ class signals_blocked {
 // an exception, or drops it without a word. Unless it has come to its own end it is begun once
 // more, for nobody else would.
 template <class Life>
-void keep_alive(boost::asio::io_context& loop, const Life& life) {
+void spawn_until_done(boost::asio::io_context& loop, const Life& life) {
   struct ending {
     boost::asio::io_context& loop;
     const Life life;
     bool its_own = false;
     ~ending() {
       if (its_own) return;
-      surely([this] {
-        boost::asio::post(loop, [&on = loop, again = life] { keep_alive(on, again); });
+      retry_allocation([this] {
+        boost::asio::post(loop, [&on = loop, again = life] { spawn_until_done(on, again); });
       });
     }
   };
-  auto end = surely([&] { return std::unique_ptr<ending>(new ending{loop, life}); });
+  auto end = retry_allocation([&] { return std::unique_ptr<ending>(new ending{loop, life}); });
   try {
     boost::asio::co_spawn(loop, life(), [end = std::move(end)](const std::exception_ptr& failed) {
       end->its_own = !failed;
@@ -124,7 +125,7 @@ void engine::run(const reader_wrapper& wrap, std::promise<result<void>> ready) {
   if (good) {
     good = attempt([&]() -> result<void> {
       for (std::uint32_t slot = 0; slot < within.slots; ++slot) {
-        keep_alive(loop, [this, slot] { return worker(*this, slot); });
+        spawn_until_done(loop, [this, slot] { return worker(*this, slot); });
       }
       return {};
     });
@@ -222,7 +223,7 @@ result<void> engine::start_checking() {
   return attempt([this]() -> result<void> {
     check_threads.emplace(within.copy_threads);
     for (std::uint32_t i = 0; i < within.copy_threads; ++i) {
-      keep_alive(loop, [this] { return checker(*this); });
+      spawn_until_done(loop, [this] { return checker(*this); });
     }
     return {};
   });
@@ -261,7 +262,7 @@ void engine::close(std::chrono::milliseconds most) {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
     closed_ = true;
-    surely([this] { boost::asio::post(loop, [this] { begin_close(); }); });
+    retry_allocation([this] { boost::asio::post(loop, [this] { begin_close(); }); });
   }
   if (done_.wait_for(most) == std::future_status::ready) {
     thread_.join();
@@ -278,27 +279,27 @@ void engine::begin_close() {
   close_when_idle();
 }
 
-void engine::enter(const std::shared_ptr<job>& one) { jobs_.push_back(one); }
+void engine::add_job(const std::shared_ptr<job>& one) { jobs_.push_back(one); }
 
-void engine::leave(const std::shared_ptr<job>& one) {
+void engine::remove_job(const std::shared_ptr<job>& one) {
   jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), one), jobs_.end());
   if (closing_) close_when_idle();
 }
 
 void engine::close_when_idle() {
   if (!jobs_.empty()) return;
-  work.close();
-  checking.close();
+  read_schedule.close();
+  check_schedule.close();
   if (the_ring) the_ring->stop();
   stay_.reset();
 }
 
-void engine::fill(load_stats& stats) const {
+void engine::fill_stats(load_stats& stats) const {
   const std::lock_guard lock(mutex_);
   stats.engine = facts_.engine;
   stats.engine_reason = facts_.engine_reason;
   stats.pinned_bytes_peak = facts_.pinned_bytes_peak;
-  stats.bytes_in_flight = drive.bytes_max();
+  stats.bytes_in_flight = admission.bytes_max();
   stats.slots_registered = facts_.slots_registered;
   stats.registration_reason = facts_.registration_reason;
   stats.page_kind = facts_.page_kind;

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "device/backend.hpp"
+#include "pipeline/admission_control.hpp"
 #include "pipeline/check.hpp"
-#include "pipeline/gate.hpp"
 #include "pipeline/job.hpp"
 #include "pipeline/schedule.hpp"
 #include "readers/direct_file.hpp"
@@ -63,7 +63,7 @@ class engine : public std::enable_shared_from_this<engine> {
   void close(std::chrono::milliseconds most = drain_max);
   static constexpr std::chrono::seconds drain_max{30};
 
-  void fill(load_stats& stats) const;
+  void fill_stats(load_stats& stats) const;
 
   // ---- Set before make() returns and never changed ----
 
@@ -77,16 +77,16 @@ class engine : public std::enable_shared_from_this<engine> {
   int registered_buffer(std::uint32_t slot) const noexcept;
 
   // Each job once, from its beginning until everybody who waits for it is answered.
-  void enter(const std::shared_ptr<job>& one);
-  void leave(const std::shared_ptr<job>& one);
+  void add_job(const std::shared_ptr<job>& one);
+  void remove_job(const std::shared_ptr<job>& one);
 
   // Makes the threads and the coroutines that check tensors, where no load has asked for them yet.
   result<void> start_checking();
 
-  schedule work{loop, &job::take_awaited, &job::take_next};
+  schedule read_schedule{loop, &job::take_awaited, &job::take_next};
   // Tensors of which all bytes are there, for those who hash.
-  schedule checking{loop, &job::take_awaited_check, &job::take_next_check};
-  gate drive{loop, within};
+  schedule check_schedule{loop, &job::take_awaited_check, &job::take_next_check};
+  admission_control admission{loop, within};
   direct_files direct;
   std::optional<threads> open_threads;
   // Apart from those: a load that ends waits for none that begins, which may take long.

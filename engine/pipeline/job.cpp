@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <boost/asio/error.hpp>
 
-#include "core/surely.hpp"
+#include "core/retry_allocation.hpp"
 #include "formats/printable.hpp"
 #include "pipeline/engine.hpp"
 
@@ -26,11 +26,11 @@ load_options with_own_manifest(load_options options, const manifest* own) {
 }  // namespace
 
 job::job(std::shared_ptr<engine> e, std::string from, load_options how)
-    : with(std::move(e)),
+    : the_engine(std::move(e)),
       source(std::move(from)),
       verify(how.verify ? std::make_unique<const manifest>(*how.verify) : nullptr),
       options(with_own_manifest(how, verify.get())),
-      ended_(with->loop) {}
+      ended_(the_engine->loop) {}
 
 std::int64_t job::since_begun() const noexcept {
   return std::max<std::int64_t>(1, std::chrono::nanoseconds(clock::now() - begun_).count());
@@ -39,17 +39,18 @@ std::int64_t job::since_begun() const noexcept {
 void job::cancel() noexcept {
   // Nothing changes any more. The engine thread must not be the last to know of the memory.
   if (finished_) return;
-  surely([&] { with->post([self = shared_from_this()] { self->stop_as_cancelled(); }); });
+  retry_allocation(
+      [&] { the_engine->post([self = shared_from_this()] { self->stop_cancelled(); }); });
 }
 
-void job::stop_as_cancelled() noexcept {
-  stop(
-      surely([&] { return fault(boost::asio::error::operation_aborted, printable_path(source)); }));
+void job::stop_cancelled() noexcept {
+  stop(retry_allocation(
+      [&] { return fault(boost::asio::error::operation_aborted, printable_path(source)); }));
 }
 
 load_stats job::progress() const {
   load_stats s;
-  with->fill(s);
+  the_engine->fill_stats(s);
   s.bytes = bytes_;
   s.bytes_total = bytes_total_;
   s.tensors = tensors_;
@@ -78,8 +79,8 @@ void job::begin(opened_load work) {
   plan_ = std::move(work.plan);
   expected_ = std::move(work.expected);
   memory_kept_ = work.memory->was_kept();
-  landed_ =
-      std::make_shared<landed>(named_, std::move(plan_.tensors), std::move(work.memory), with->on);
+  storage_ = std::make_shared<tensor_storage>(named_, std::move(plan_.tensors),
+                                              std::move(work.memory), the_engine->on);
   taken_.resize(plan_.reads.size());
 
   const auto& tensors = named_->catalog().tensors;
@@ -95,9 +96,9 @@ void job::begin(opened_load work) {
     route_reason_ = std::move(work.route_reason);
   }
   for (std::uint32_t t = 0; t < missing_.size(); ++t) {
-    const placement& p = landed_->where(t);
+    const placement& p = storage_->where(t);
     missing_[t] = p.reads_end - p.reads_begin + (expected_.empty() ? 0U : 1U);
-    if (p.reads_end == p.reads_begin) arrived(t);
+    if (p.reads_end == p.reads_begin) bytes_complete(t);
   }
 }
 
@@ -142,7 +143,7 @@ std::optional<std::uint32_t> job::take_next() {
 }
 
 bool job::feeds(std::uint32_t read, std::uint32_t t) const noexcept {
-  const placement& p = landed_->where(t);
+  const placement& p = storage_->where(t);
   return p.straight == plan_.reads[read].straight() && p.reads_begin <= read && read < p.reads_end;
 }
 
@@ -152,9 +153,9 @@ void job::completed(std::uint32_t read) {
     const read_op& op = plan_.reads[read];
     try {
       for (std::uint32_t t = op.tensors_begin; t < op.tensors_end; ++t) {
-        if (feeds(read, t) && --missing_[t] == (expected_.empty() ? 0U : 1U)) arrived(t);
+        if (feeds(read, t) && --missing_[t] == (expected_.empty() ? 0U : 1U)) bytes_complete(t);
       }
-      hand_out();
+      complete_next_waiters();
     } catch (const std::bad_alloc&) {
       stop({errc::memory_exceeded, {}});
     }
@@ -175,8 +176,8 @@ void job::stop(fault why) {
   if (quiet()) ended_.wake_all();
 }
 
-void job::end_running_ahead() {
-  running_ahead_ = false;
+void job::end_prefault() {
+  prefaulting_ = false;
   if (quiet()) ended_.wake_all();
 }
 
@@ -192,22 +193,22 @@ std::string job::tensor_in_file(std::uint32_t t) const {
 }
 
 // All its bytes are there.
-void job::arrived(std::uint32_t t) {
+void job::bytes_complete(std::uint32_t t) {
   if (expected_.empty()) {
-    land(t);
+    tensor_loaded(t);
     return;
   }
   if (tensor_waiters_.contains(t)) {
-    hurry_check(t);
+    prioritize_check(t);
   } else {
     checks_.push_back(t);
-    with->checking.add(shared_from_this());
+    the_engine->check_schedule.add(shared_from_this());
   }
 }
 
-void job::hurry_check(std::uint32_t t) {
+void job::prioritize_check(std::uint32_t t) {
   awaited_checks_.push_back(t);
-  with->checking.hurry(shared_from_this());
+  the_engine->check_schedule.prioritize(shared_from_this());
 }
 
 std::optional<std::uint32_t> job::take_awaited_check() {
@@ -221,13 +222,13 @@ std::optional<std::uint32_t> job::take_next_check() {
 void job::checked(std::uint32_t t, const result<void>& how) {
   --checking_;
   if (!how) {
-    stop(surely([&] { return how.error(); }));
+    stop(retry_allocation([&] { return how.error(); }));
   } else if (!stopped_) {
     missing_[t] = 0;
-    bytes_verified_ += landed_->info(t).bytes;
+    bytes_verified_ += storage_->info(t).bytes;
     try {
-      land(t);
-      hand_out();
+      tensor_loaded(t);
+      complete_next_waiters();
     } catch (const std::bad_alloc&) {
       stop({errc::memory_exceeded, {}});
     }
@@ -235,23 +236,23 @@ void job::checked(std::uint32_t t, const result<void>& how) {
   if (quiet()) ended_.wake_all();
 }
 
-void job::land(std::uint32_t t) {
-  const std::uint64_t bytes = landed_->info(t).bytes;
+void job::tensor_loaded(std::uint32_t t) {
+  const std::uint64_t bytes = storage_->info(t).bytes;
   order_.push_back(t);
   bytes_ += bytes;
   ++tensors_;
   if (bytes > 0 && first_at_ == 0) first_at_ = since_begun();
   const auto line = tensor_waiters_.find(t);
   if (line == tensor_waiters_.end()) return;
-  for (auto& one : line->second) one.answer->complete(nullptr, tensor(landed_, t));
+  for (auto& one : line->second) one.answer->complete(nullptr, tensor(storage_, t));
   tensor_waiters_.erase(line);
 }
 
-void job::hand_out() {
+void job::complete_next_waiters() {
   while (!next_waiters_.empty() && handed_out_ < order_.size()) {
     const auto answer = std::move(next_waiters_.front().answer);
     next_waiters_.pop_front();
-    answer->complete(nullptr, tensor(landed_, order_[handed_out_++]));
+    answer->complete(nullptr, tensor(storage_, order_[handed_out_++]));
   }
 }
 
@@ -259,11 +260,11 @@ void job::await_reads(const placement& of) {
   for (std::uint32_t r = of.reads_begin; r < of.reads_end; ++r) {
     if (!taken_[r]) awaited_reads_.push_back(r);
   }
-  if (!awaited_reads_.empty()) with->work.hurry(shared_from_this());
+  if (!awaited_reads_.empty()) the_engine->read_schedule.prioritize(shared_from_this());
 }
 
 template <class T>
-void job::abandon_wait(waiters<T>& line, std::uint64_t id) {
+void job::cancel_wait(waiters<T>& line, std::uint64_t id) {
   const auto one =
       std::lower_bound(line.begin(), line.end(), id,
                        [](const waiter<T>& w, std::uint64_t wanted) { return w.id < wanted; });
@@ -277,44 +278,44 @@ void job::abandon_wait(waiters<T>& line, std::uint64_t id) {
 
 void job::await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiting) {
   if (finished_ && stopped_) {
-    waiting->complete(why_not(), tensor());
+    waiting->complete(failure(), tensor());
     return;
   }
   if (!stopped_ && missing_[t] == 0) {
-    waiting->complete(nullptr, tensor(landed_, t));
+    waiting->complete(nullptr, tensor(storage_, t));
     return;
   }
   const std::uint64_t id = ++last_id_;
   waiting->cancel->arm([weak = weak_from_this(), t, id] {
     const auto self = weak.lock();
     if (!self) return;
-    self->with->post([self, t, id] {
+    self->the_engine->post([self, t, id] {
       const auto line = self->tensor_waiters_.find(t);
-      if (line != self->tensor_waiters_.end()) self->abandon_wait(line->second, id);
+      if (line != self->tensor_waiters_.end()) self->cancel_wait(line->second, id);
     });
   });
   tensor_waiters_[t].push_back({id, std::move(waiting)});
   if (stopped_) return;
   if (missing_[t] == 1 && !expected_.empty()) {
-    hurry_check(t);  // All its bytes are there.
+    prioritize_check(t);  // All its bytes are there.
   } else {
-    await_reads(landed_->where(t));
+    await_reads(storage_->where(t));
   }
 }
 
 void job::await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting) {
   if (finished_ && stopped_) {
-    waiting->complete(why_not(), std::nullopt);
+    waiting->complete(failure(), std::nullopt);
     return;
   }
   const std::uint64_t id = ++last_id_;
   waiting->cancel->arm([weak = weak_from_this(), id] {
     const auto self = weak.lock();
     if (!self) return;
-    self->with->post([self, id] { self->abandon_wait(self->next_waiters_, id); });
+    self->the_engine->post([self, id] { self->cancel_wait(self->next_waiters_, id); });
   });
   next_waiters_.push_back({id, std::move(waiting)});
-  if (!stopped_) hand_out();
+  if (!stopped_) complete_next_waiters();
   if (finished_) answer_all(next_waiters_, std::optional<tensor>());
 }
 
@@ -328,9 +329,9 @@ void job::await_finish(std::unique_ptr<operation<model>> waiting) {
   const auto answer = std::move(finish_waiters_.front().answer);
   finish_waiters_.clear();
   if (stopped_) {
-    answer->complete(why_not(), model());
+    answer->complete(failure(), model());
   } else {
-    answer->complete(nullptr, model(landed_));
+    answer->complete(nullptr, model(storage_));
   }
 }
 
@@ -338,14 +339,14 @@ void job::await_start(std::unique_ptr<operation<loading>> waiting) {
   waiting->cancel->arm([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;
-    self->with->post([self] {
-      if (self->start_) self->stop_as_cancelled();
+    self->the_engine->post([self] {
+      if (self->start_) self->stop_cancelled();
     });
   });
   start_ = std::move(waiting);
 }
 
-void job::tell_started() {
+void job::complete_start() {
   if (!start_) return;
   const auto answer = std::move(start_);
   answer->complete(nullptr, loading(shared_from_this()));
@@ -360,7 +361,7 @@ void job::answer_all(waiters<T>& line, const T& with_what) noexcept {
     const auto answer = std::move(line.front().answer);
     line.pop_front();
     try {
-      answer->complete(stopped_ ? why_not() : nullptr, stopped_ ? T() : with_what);
+      answer->complete(stopped_ ? failure() : nullptr, stopped_ ? T() : with_what);
     } catch (const std::bad_alloc&) {
     }
   }
@@ -370,18 +371,18 @@ void job::finish() noexcept {
   finished_ = true;
   ended_at_ = since_begun();
   try {
-    if (landed_) landed_->stats = progress();
+    if (storage_) storage_->stats = progress();
   } catch (const std::bad_alloc&) {
     // A model without figures is better than none.
   }
   try {
-    if (start_) std::exchange(start_, {})->complete(why_not(), loading());
+    if (start_) std::exchange(start_, {})->complete(failure(), loading());
   } catch (const std::bad_alloc&) {
   }
   for (auto& [t, line] : tensor_waiters_) answer_all(line, tensor());
   tensor_waiters_.clear();
   answer_all(next_waiters_, std::optional<tensor>());
-  answer_all(finish_waiters_, stopped_ ? model() : model(landed_));
+  answer_all(finish_waiters_, stopped_ ? model() : model(storage_));
 }
 
 }  // namespace ringload::inline v0::detail

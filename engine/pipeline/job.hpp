@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "core/fault.hpp"
-#include "pipeline/landed.hpp"
-#include "pipeline/on_thread.hpp"
 #include "pipeline/open.hpp"
+#include "pipeline/tensor_storage.hpp"
+#include "pipeline/wait_queue.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -29,10 +29,10 @@ class job : public std::enable_shared_from_this<job> {
  public:
   using clock = std::chrono::steady_clock;
 
-  job(std::shared_ptr<engine> with, std::string source, load_options options);
+  job(std::shared_ptr<engine> e, std::string source, load_options options);
 
   // Never changed.
-  const std::shared_ptr<engine> with;
+  const std::shared_ptr<engine> the_engine;
   const std::string source;
   const std::unique_ptr<const manifest> verify;  // Our own copy; null: nothing is checked.
   const load_options options;                    // Its `verify` is ours.
@@ -53,7 +53,7 @@ class job : public std::enable_shared_from_this<job> {
   std::span<const copy_op> copies(const read_op& read) const noexcept {
     return std::span(plan_.copies).subspan(read.copies_begin, read.copies_end - read.copies_begin);
   }
-  arena& memory() const noexcept { return landed_->memory(); }
+  arena& memory() const noexcept { return storage_->memory(); }
   // "model.safetensors: tensor 'wte.weight': byte 4,096", for what went wrong there.
   std::string place(const read_op& read, std::uint64_t file_offset) const;
 
@@ -73,7 +73,7 @@ class job : public std::enable_shared_from_this<job> {
   // What its bytes must hash to, and where. From any thread, as long as the tensor is not told of.
   const tensor_digest& expected(std::uint32_t t) const noexcept { return *expected_[t]; }
   std::uint64_t arena_offset(std::uint32_t t) const noexcept {
-    return landed_->where(t).arena_offset;
+    return storage_->where(t).arena_offset;
   }
   // "model.safetensors: tensor 'wte.weight'"
   std::string tensor_in_file(std::uint32_t t) const;
@@ -85,19 +85,19 @@ class job : public std::enable_shared_from_this<job> {
 
   // Everything has landed, or the load has stopped and nothing is in flight.
   bool quiet() const noexcept {
-    return in_flight_ == 0 && checking_ == 0 && !running_ahead_ && (stopped_ || all_landed());
+    return in_flight_ == 0 && checking_ == 0 && !prefaulting_ && (stopped_ || all_loaded());
   }
   boost::asio::awaitable<void> until_quiet() { return ended_.wait(); }
 
   // One coroutine at most makes the arena's memory ready ahead of the reads. True for who is to
   // begin it; it ends early when nobody needs what is left.
-  bool begin_running_ahead() noexcept {
-    const bool first = !ran_ahead_;
-    if (first) ran_ahead_ = running_ahead_ = true;
+  bool begin_prefault() noexcept {
+    const bool first = !prefault_begun_;
+    if (first) prefault_begun_ = prefaulting_ = true;
     return first;
   }
-  bool worth_running_ahead() const noexcept { return !stopped_ && !all_landed(); }
-  void end_running_ahead();
+  bool needs_prefault() const noexcept { return !stopped_ && !all_loaded(); }
+  void end_prefault();
   std::uint64_t arena_bytes() const noexcept { return plan_.arena_bytes; }
 
   // The operations of the public face. Cancelling the first two ends the wait, the others the load.
@@ -106,12 +106,12 @@ class job : public std::enable_shared_from_this<job> {
   void await_finish(std::unique_ptr<operation<model>> waiting);
   void await_start(std::unique_ptr<operation<loading>> waiting);
 
-  void tell_started();
+  void complete_start();
   // The memory of a load that has failed, to be let go of where that may take long; tensors that
   // were handed out keep it.
-  std::shared_ptr<const landed> give_up() noexcept { return std::move(landed_); }
-  void give_up_if_stopped() noexcept {
-    if (stopped_) landed_.reset();
+  std::shared_ptr<const tensor_storage> release_storage() noexcept { return std::move(storage_); }
+  void release_storage_if_stopped() noexcept {
+    if (stopped_) storage_.reset();
   }
   std::vector<open_file> take_files() noexcept { return std::move(files_); }
   // Answers everybody who waits or will wait: with the model, or with why there is none.
@@ -144,20 +144,20 @@ class job : public std::enable_shared_from_this<job> {
   template <class T>
   void answer_all(waiters<T>& line, const T& with_what) noexcept;
   template <class T>
-  void abandon_wait(waiters<T>& line, std::uint64_t id);
+  void cancel_wait(waiters<T>& line, std::uint64_t id);
 
-  void stop_as_cancelled() noexcept;
-  bool all_landed() const noexcept { return begun_reading_ && order_.size() == missing_.size(); }
+  void stop_cancelled() noexcept;
+  bool all_loaded() const noexcept { return begun_reading_ && order_.size() == missing_.size(); }
   bool feeds(std::uint32_t read, std::uint32_t t) const noexcept;
-  void arrived(std::uint32_t t);
-  void hurry_check(std::uint32_t t);
+  void bytes_complete(std::uint32_t t);
+  void prioritize_check(std::uint32_t t);
   // The first that has not been taken.
   std::optional<std::uint32_t> take(std::deque<std::uint32_t>& of, std::vector<bool>& taken,
                                     std::uint32_t& under_way) const;
-  void land(std::uint32_t t);
-  void hand_out();
+  void tensor_loaded(std::uint32_t t);
+  void complete_next_waiters();
   void await_reads(const placement& of);
-  std::exception_ptr why_not() const noexcept {
+  std::exception_ptr failure() const noexcept {
     try {
       return to_exception(fault_);
     } catch (const std::bad_alloc&) {
@@ -170,20 +170,20 @@ class job : public std::enable_shared_from_this<job> {
 
   // Set by begin(), never changed after.
   std::shared_ptr<const named_catalog> named_;
-  plan plan_;  // Without `tensors`, which are in landed_.
+  plan plan_;  // Without `tensors`, which are in storage_.
   std::vector<const tensor_digest*> expected_;
 
   // Touched by the engine thread only.
   std::vector<open_file> files_;
-  std::shared_ptr<landed> landed_;  // Null before begin() and after a failure.
+  std::shared_ptr<tensor_storage> storage_;  // Null before begin() and after a failure.
   bool begun_reading_ = false;
   std::uint32_t next_read_ = 0;
   std::deque<std::uint32_t> awaited_reads_;  // At most every read once for each time it is awaited.
   std::vector<bool> taken_;                  // By read.
   std::uint32_t in_flight_ = 0;              // Taken and not told of; at most one for each worker.
   std::vector<std::uint32_t> missing_;       // By tensor: reads that it still needs, and its check.
-  bool ran_ahead_ = false;
-  bool running_ahead_ = false;  // Some of the arena is being made ready.
+  bool prefault_begun_ = false;
+  bool prefaulting_ = false;    // Some of the arena is being made ready.
   std::uint32_t checking_ = 0;  // Tensors whose check was taken and not told of.
   // Tensors to be hashed: those that somebody awaits, once for each time; and as they arrived.
   std::deque<std::uint32_t> awaited_checks_;
@@ -195,7 +195,7 @@ class job : public std::enable_shared_from_this<job> {
   std::atomic<bool> finished_ = false;  // Read by any thread.
   bool direct_refused_ = false;
   fault fault_;  // Why it stopped, if it did.
-  waiting_line ended_;
+  wait_queue ended_;
   std::uint64_t last_id_ = 0;
   std::unique_ptr<operation<loading>> start_;
   std::unordered_map<std::uint32_t, waiters<tensor>> tensor_waiters_;

@@ -4,9 +4,11 @@
 
 #include <boost/asio/error.hpp>
 
+#include "core/attempt.hpp"
 #include "formats/printable.hpp"
 #include "pipeline/engine.hpp"
 #include "pipeline/job.hpp"
+#include "pipeline/on_thread.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -14,7 +16,7 @@ namespace {
 
 // Each of these blocks, on the file system or on giving memory back, so it runs in a thread of its
 // own.
-struct opening {
+struct open_task {
   engine& e;
   const job& of;
   result<opened_load> found = fault();
@@ -25,7 +27,7 @@ struct opening {
   }
 };
 
-struct closing_files {
+struct close_files_task {
   std::vector<open_file> files;
   result<void> unchanged;
 
@@ -40,9 +42,9 @@ struct closing_files {
   }
 };
 
-struct letting_go {
+struct release_memory_task {
   result<opened_load> unused;
-  std::shared_ptr<const landed> memory;
+  std::shared_ptr<const tensor_storage> memory;
 
   void operator()() noexcept {
     unused = fault();
@@ -54,7 +56,7 @@ struct letting_go {
 
 namespace {
 
-boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, opening& open) {
+boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, open_task& open) {
   engine& with = e;
   co_await on_thread(*with.open_threads, with.loop, open);
   if (!open.found) one->stop(open.found.error());
@@ -67,24 +69,24 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, o
   // Files, catalog, plan and memory are fixed: nothing below parses, or chooses an offset or a
   // size.
 
-  one->tell_started();
-  with.work.add(one);
+  one->complete_start();
+  with.read_schedule.add(one);
 }
 
-boost::asio::awaitable<void> end(engine& e, job& one, opening& open) {
+boost::asio::awaitable<void> end(engine& e, job& one, open_task& open) {
   engine& with = e;
-  closing_files close = {one.take_files(), {}};
+  close_files_task close = {one.take_files(), {}};
   if (!close.files.empty()) co_await on_thread(*with.closing_thread, with.loop, close);
   if (!close.unchanged) one.stop(close.unchanged.error());
   if (!one.stopped()) co_return;
-  letting_go gone = {std::move(open.found), one.give_up()};
-  co_await on_thread(*with.closing_thread, with.loop, gone);
+  release_memory_task release = {std::move(open.found), one.release_storage()};
+  co_await on_thread(*with.closing_thread, with.loop, release);
 }
 
 }  // namespace
 
 boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> one) {
-  opening open = {e, *one};
+  open_task open = {e, *one};
   // Memory for a few bytes may be missing anywhere below. The load then fails, and is answered.
   try {
     co_await begin(e, one, open);
@@ -106,11 +108,11 @@ boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> one) {
   } catch (const std::bad_alloc&) {
     one->stop({errc::memory_exceeded, {}});
   }
-  one->give_up_if_stopped();
+  one->release_storage_if_stopped();
   // Nothing is held for the load but what its tensors share.
 
   one->finish();
-  e.leave(one);
+  e.remove_job(one);
 }
 
 }  // namespace ringload::inline v0::detail

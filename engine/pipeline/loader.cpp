@@ -19,8 +19,8 @@ namespace {
 
 // Runs `command(waiting)` in the engine thread; if there is none any more, answers for it.
 template <class T, class Command>
-void tell(engine& e, const std::string& source, std::unique_ptr<operation<T>> waiting,
-          Command command) {
+void post_or_abort(engine& e, const std::string& source, std::unique_ptr<operation<T>> waiting,
+                   Command command) {
   struct packed {
     std::unique_ptr<operation<T>> waiting;
     Command command;
@@ -34,15 +34,15 @@ void tell(engine& e, const std::string& source, std::unique_ptr<operation<T>> wa
 }
 
 void run(const std::shared_ptr<job>& one) {
-  engine& e = *one->with;
-  e.enter(one);
+  engine& e = *one->the_engine;
+  e.add_job(one);
   // Where memory is missing co_spawn may throw, or drop the coroutine without a word. Whichever it
   // is, the coroutine's own handle goes away, and then the load is answered all the same.
   const auto answer = [one](job*) {
     if (one->finished()) return;
     one->stop({errc::memory_exceeded, {}});
     one->finish();
-    one->with->leave(one);
+    one->the_engine->remove_job(one);
   };
   try {
     const std::shared_ptr<job> handle(one.get(), answer);
@@ -57,7 +57,7 @@ void run(const std::shared_ptr<job>& one) {
 void begin_load(const std::shared_ptr<engine>& with, std::string source, load_options options,
                 std::unique_ptr<operation<model>> waiting) {
   auto one = std::make_shared<job>(with, std::move(source), options);
-  tell(*with, one->source, std::move(waiting), [one](std::unique_ptr<operation<model>> w) {
+  post_or_abort(*with, one->source, std::move(waiting), [one](std::unique_ptr<operation<model>> w) {
     one->await_finish(std::move(w));
     run(one);
   });
@@ -66,10 +66,11 @@ void begin_load(const std::shared_ptr<engine>& with, std::string source, load_op
 void begin_start(const std::shared_ptr<engine>& with, std::string source, load_options options,
                  std::unique_ptr<operation<loading>> waiting) {
   auto one = std::make_shared<job>(with, std::move(source), options);
-  tell(*with, one->source, std::move(waiting), [one](std::unique_ptr<operation<loading>> w) {
-    one->await_start(std::move(w));
-    run(one);
-  });
+  post_or_abort(*with, one->source, std::move(waiting),
+                [one](std::unique_ptr<operation<loading>> w) {
+                  one->await_start(std::move(w));
+                  run(one);
+                });
 }
 
 void await_tensor(const std::shared_ptr<job>& of, std::string name,
@@ -81,19 +82,21 @@ void await_tensor(const std::shared_ptr<job>& of, std::string name,
     waiting->complete(to_exception(unknown), tensor());
     return;
   }
-  tell(*of->with, of->source, std::move(waiting),
-       [of, t = *t](std::unique_ptr<operation<tensor>> w) { of->await_tensor(t, std::move(w)); });
+  post_or_abort(
+      *of->the_engine, of->source, std::move(waiting),
+      [of, t = *t](std::unique_ptr<operation<tensor>> w) { of->await_tensor(t, std::move(w)); });
 }
 
 void await_next(const std::shared_ptr<job>& of,
                 std::unique_ptr<operation<std::optional<tensor>>> waiting) {
-  tell(*of->with, of->source, std::move(waiting),
-       [of](std::unique_ptr<operation<std::optional<tensor>>> w) { of->await_next(std::move(w)); });
+  post_or_abort(
+      *of->the_engine, of->source, std::move(waiting),
+      [of](std::unique_ptr<operation<std::optional<tensor>>> w) { of->await_next(std::move(w)); });
 }
 
 void await_finish(const std::shared_ptr<job>& of, std::unique_ptr<operation<model>> waiting) {
-  tell(*of->with, of->source, std::move(waiting),
-       [of](std::unique_ptr<operation<model>> w) { of->await_finish(std::move(w)); });
+  post_or_abort(*of->the_engine, of->source, std::move(waiting),
+                [of](std::unique_ptr<operation<model>> w) { of->await_finish(std::move(w)); });
 }
 
 }  // namespace detail
@@ -123,7 +126,7 @@ ringload::device loader::device() const noexcept { return engine_->on; }
 
 load_stats loader::stats() const {
   load_stats s;
-  engine_->fill(s);
+  engine_->fill_stats(s);
   return s;
 }
 

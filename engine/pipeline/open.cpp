@@ -25,7 +25,7 @@ result<void> check_unchanged_size(const struct ::stat& now, const file_info& was
 }
 
 result<open_file> open_for_reading(unique_fd buffered, const file_info& info, read_route route,
-                                   direct_files& direct, std::string& why_not) {
+                                   direct_files& direct, std::string& route_reason) {
   open_file file;
   file.path = info.path;
   file.bytes = info.bytes;
@@ -39,10 +39,10 @@ result<open_file> open_for_reading(unique_fd buffered, const file_info& info, re
     auto second = direct.open(buffered.get(), info.path, info.bytes);
     if (!second) return second.error().in(printable_path(info.path));
     if (!second->fd && route == read_route::direct && info.bytes > 0) {
-      return fault{errc::direct_unavailable, printable_path(info.path), second->why_not};
+      return fault{errc::direct_unavailable, printable_path(info.path), second->refusal};
     }
-    if (!second->fd && why_not.empty())
-      why_not = printable_path(info.path) + ": " + second->why_not;
+    if (!second->fd && route_reason.empty())
+      route_reason = printable_path(info.path) + ": " + second->refusal;
     file.direct = std::move(second->fd);
   }
   file.buffered = std::move(buffered);
@@ -61,14 +61,14 @@ std::vector<extent> extents_of(const ringload::catalog& what, const load_options
   wanted.reserve(what.tensors.size());
   for (const tensor_info& t : what.tensors) {
     const conversion as = conversion_of(t, how);
-    const dtype landed = as.needed() ? *how.dtype : t.dtype;
-    wanted.push_back({t.file, alignment(landed), t.offset, t.bytes, as});
+    const dtype loaded = as.needed() ? *how.dtype : t.dtype;
+    wanted.push_back({t.file, alignment(loaded), t.offset, t.bytes, as});
   }
   return wanted;
 }
 
 // At least so much is taken on the device; what does not fit in 64 bits, make_plan refuses.
-std::uint64_t landed_bytes(const std::vector<extent>& wanted) {
+std::uint64_t loaded_bytes(const std::vector<extent>& wanted) {
   std::uint64_t sum = 0;
   for (const extent& e : wanted) {
     sum += e.as.needed() ? e.bytes / e.as.from_bytes() * e.as.to_bytes() : e.bytes;
@@ -115,7 +115,7 @@ result<opened_load> open_load(std::string_view source, const load_options& optio
   if (options.verify) {
     if (auto good = check_verifiable(load.catalog, wanted); !good) return good.error();
   }
-  if (auto room = target.check_room(landed_bytes(wanted)); !room) {
+  if (auto room = target.check_room(loaded_bytes(wanted)); !room) {
     return room.error().in(printable_path(source));
   }
   auto plan = make_plan(wanted, target.rules(), within.slot_bytes, within.arena_bytes_max);

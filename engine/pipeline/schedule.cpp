@@ -3,26 +3,26 @@
 
 #include <algorithm>
 
-#include "core/surely.hpp"
+#include "core/retry_allocation.hpp"
 #include "pipeline/job.hpp"
 
 namespace ringload::inline v0::detail {
 
 namespace {
 
-void join(std::deque<std::shared_ptr<job>>& line, const std::shared_ptr<job>& one) {
-  if (std::find(line.begin(), line.end(), one) == line.end()) line.push_back(one);
+void add_once(std::deque<std::shared_ptr<job>>& queue, const std::shared_ptr<job>& one) {
+  if (std::find(queue.begin(), queue.end(), one) == queue.end()) queue.push_back(one);
 }
 
 }  // namespace
 
 void schedule::add(const std::shared_ptr<job>& one) {
-  join(jobs_, one);
+  add_once(jobs_, one);
   waiting_.wake_all();
 }
 
-void schedule::hurry(const std::shared_ptr<job>& one) {
-  join(hurried_, one);
+void schedule::prioritize(const std::shared_ptr<job>& one) {
+  add_once(urgent_, one);
   waiting_.wake_all();
 }
 
@@ -31,21 +31,21 @@ void schedule::close() {
   waiting_.wake_all();
 }
 
-bool schedule::next(line& of, taking how, turn& out) {
+bool schedule::next(job_queue& of, take_function how, turn& out) {
   while (!of.empty()) {
     std::shared_ptr<job> one = std::move(of.front());
     of.pop_front();
     const auto what = (*one.*how)();
     if (!what) continue;
-    surely([&] { of.push_back(one); });
-    out = {std::move(one), *what, &of == &hurried_};
+    retry_allocation([&] { of.push_back(one); });
+    out = {std::move(one), *what, &of == &urgent_};
     return true;
   }
   return false;
 }
 
 bool schedule::next(turn& out) {
-  return next(hurried_, take_awaited_, out) || next(jobs_, take_in_turn_, out);
+  return next(urgent_, take_awaited_, out) || next(jobs_, take_in_turn_, out);
 }
 
 boost::asio::awaitable<schedule::turn> schedule::take() {

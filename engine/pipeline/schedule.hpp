@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "pipeline/on_thread.hpp"
+#include "pipeline/wait_queue.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -24,14 +24,14 @@ class schedule {
   };
 
   // What a load has to be done next; empty where it has nothing now.
-  using taking = std::optional<std::uint32_t> (job::*)();
+  using take_function = std::optional<std::uint32_t> (job::*)();
 
-  schedule(boost::asio::io_context& loop, taking awaited, taking in_turn) noexcept
+  schedule(boost::asio::io_context& loop, take_function awaited, take_function in_turn) noexcept
       : take_awaited_(awaited), take_in_turn_(in_turn), waiting_(loop) {}
 
   // The load has something to be done; or something that somebody awaits.
   void add(const std::shared_ptr<job>& one);
-  void hurry(const std::shared_ptr<job>& one);
+  void prioritize(const std::shared_ptr<job>& one);
   // Those who wait for a turn, and those who come, are sent home.
   void close();
 
@@ -39,16 +39,16 @@ class schedule {
   boost::asio::awaitable<turn> take();
 
  private:
-  using line = std::deque<std::shared_ptr<job>>;  // Each once, until it has nothing.
+  using job_queue = std::deque<std::shared_ptr<job>>;  // Each once, until it has nothing.
 
-  bool next(line& of, taking how, turn& out);
+  bool next(job_queue& of, take_function how, turn& out);
   bool next(turn& out);
 
-  const taking take_awaited_;
-  const taking take_in_turn_;
-  line hurried_;
-  line jobs_;
-  waiting_line waiting_;
+  const take_function take_awaited_;
+  const take_function take_in_turn_;
+  job_queue urgent_;
+  job_queue jobs_;
+  wait_queue waiting_;
   bool closed_ = false;
 };
 

@@ -13,9 +13,10 @@
 #include <chrono>
 
 #include "core/mapping.hpp"
-#include "core/surely.hpp"
+#include "core/retry_allocation.hpp"
 #include "pipeline/engine.hpp"
 #include "pipeline/job.hpp"
+#include "pipeline/on_thread.hpp"
 #include "plan/read_cursor.hpp"
 #include "readers/residency.hpp"
 
@@ -41,7 +42,7 @@ struct task {
   result<void> outcome;
 };
 
-bool goes_direct(const job& of, const read_op& read) {
+bool use_direct_read(const job& of, const read_op& read) {
   const open_file& file = of.file(read);
   if (!file.direct || of.direct_refused()) return false;
   if (of.options.route == read_route::direct) return true;
@@ -54,37 +55,14 @@ bool goes_direct(const job& of, const read_op& read) {
   return true;
 }
 
-struct populating {
+struct populate_task {
   std::span<std::byte> memory;
   boost::system::error_code failed;
   void operator()() noexcept { failed = populate(memory); }
 };
 
-// A read's place among those that the drive works on.
-class pass {
- public:
-  pass(gate& at, std::uint64_t bytes, bool awaited) noexcept
-      : at_(at), bytes_(bytes), awaited_(awaited) {}
-  pass(const pass&) = delete;
-  pass& operator=(const pass&) = delete;
-  ~pass() {
-    if (inside_) at_.leave(bytes_);
-  }
-
-  boost::asio::awaitable<void> enter() {
-    co_await at_.enter(bytes_, awaited_);
-    inside_ = true;
-  }
-
- private:
-  gate& at_;
-  const std::uint64_t bytes_;
-  const bool awaited_;
-  bool inside_ = false;
-};
-
-boost::asio::awaitable<void> make_ready(engine& e, task& t) {
-  populating work = {t.into, {}};
+boost::asio::awaitable<void> populate_target(engine& e, task& t) {
+  populate_task work = {t.into, {}};
   const clock::time_point begin = clock::now();
   co_await on_thread(*e.copy_threads, e.loop, work);
   t.of.memory_wait_nanoseconds += nanoseconds_since(begin);
@@ -94,41 +72,41 @@ boost::asio::awaitable<void> make_ready(engine& e, task& t) {
 // Makes the arena's memory ready from its beginning on, as fast as it goes. Each read makes its own
 // ready as well, and finds that done: a drive never waits for pages, and on a virtual machine what
 // was free a moment ago is taken before the host has it back.
-boost::asio::awaitable<void> run_ahead(engine& e, std::shared_ptr<job> of) {
+boost::asio::awaitable<void> prefault_arena(engine& e, std::shared_ptr<job> of) {
   constexpr std::uint64_t step_bytes = std::uint64_t{8} << 20;
   const std::uint64_t bytes = of->arena_bytes();
-  for (std::uint64_t at = 0; at < bytes && of->worth_running_ahead(); at += step_bytes) {
+  for (std::uint64_t at = 0; at < bytes && of->needs_prefault(); at += step_bytes) {
     // Where there is none, the read that needs it says so.
-    populating work = {{of->memory().data() + at, std::min(step_bytes, bytes - at)}, {}};
+    populate_task work = {{of->memory().data() + at, std::min(step_bytes, bytes - at)}, {}};
     co_await on_thread(*e.copy_threads, e.loop, work);
   }
 }
 
-void begin_running_ahead(engine& e, job& of) {
-  if (!of.begin_running_ahead()) return;
+void begin_prefault(engine& e, job& of) {
+  if (!of.begin_prefault()) return;
   // Where memory is missing co_spawn may throw, or drop the coroutine without a word. Whichever it
   // is, the coroutine's own handle goes away, as it does at the end.
   const auto mine = of.shared_from_this();
   try {
-    std::shared_ptr<job> handle(&of, [mine](job*) { mine->end_running_ahead(); });
-    boost::asio::co_spawn(e.loop, run_ahead(e, std::move(handle)), boost::asio::detached);
+    std::shared_ptr<job> handle(&of, [mine](job*) { mine->end_prefault(); });
+    boost::asio::co_spawn(e.loop, prefault_arena(e, std::move(handle)), boost::asio::detached);
   } catch (const std::bad_alloc&) {
     // The handle has gone.
   }
 }
 
 // Steps of the read until all that is needed has arrived.
-boost::asio::awaitable<void> bring(engine& e, task& t) {
+boost::asio::awaitable<void> read_into(engine& e, task& t) {
   reader& with = t.direct ? *e.direct_reader : *e.buffered_reader;
   const bool straight = t.read.straight();
-  const bool to_be_populated = straight && !t.of.memory().populated();
-  if (to_be_populated && !with.populates()) {
-    begin_running_ahead(e, t.of);
-    co_await make_ready(e, t);
+  const bool needs_populating = straight && !t.of.memory().populated();
+  if (needs_populating && !with.populates()) {
+    begin_prefault(e, t.of);
+    co_await populate_target(e, t);
     if (!t.outcome) co_return;
   }
-  pass at_the_drive(e.drive, t.read.bytes, t.awaited);
-  if (t.direct && e.the_ring) co_await at_the_drive.enter();
+  admission_guard admitted(e.admission, t.read.bytes, t.awaited);
+  if (t.direct && e.the_ring) co_await admitted.acquire();
 
   read_cursor cursor(t.read, t.direct ? block_bytes : 1);
   std::optional<read_cursor::step> step = cursor.first();
@@ -141,7 +119,7 @@ boost::asio::awaitable<void> bring(engine& e, task& t) {
     what.file_offset = step->file_offset;
     what.into = t.into.data() + step->into_offset;
     what.registered_buffer = straight ? -1 : e.registered_buffer(t.slot);
-    what.fresh = to_be_populated && first;
+    what.fresh = needs_populating && first;
     const int res = co_await read(with, what);
 
     if (res > 0) (t.direct ? t.of.bytes_direct : t.of.bytes_buffered) += static_cast<unsigned>(res);
@@ -176,7 +154,8 @@ struct start_copy {
   template <class Handler>
   void operator()(Handler&& handler, backend* target, const copy_operation* what) const {
     using op_type = waiting_copy<std::decay_t<Handler>>;
-    auto op = surely([&] { return std::make_unique<op_type>(std::forward<Handler>(handler)); });
+    auto op =
+        retry_allocation([&] { return std::make_unique<op_type>(std::forward<Handler>(handler)); });
     static_cast<copy_operation&>(*op) = *what;
     op->done = [](copy_operation& self, boost::system::error_code failed) {
       std::unique_ptr<op_type> mine(static_cast<op_type*>(&self));
@@ -205,9 +184,9 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   if (how.failed) t.outcome = fault{how.failed, t.of.place(t.read, t.read.file_offset)};
 }
 
-boost::asio::awaitable<void> carry_out(engine& e, task& t) {
-  t.direct = goes_direct(t.of, t.read);
-  co_await bring(e, t);
+boost::asio::awaitable<void> process_read(engine& e, task& t) {
+  t.direct = use_direct_read(t.of, t.read);
+  co_await read_into(e, t);
   if (t.direct_refused && t.of.options.route == read_route::direct) {
     t.outcome = fault{errc::direct_unavailable, t.outcome.error().where,
                       "the file system refused a direct read: Invalid argument"};
@@ -215,7 +194,7 @@ boost::asio::awaitable<void> carry_out(engine& e, task& t) {
     t.of.refuse_direct(message_of(t.outcome.error()) + ", for a direct read");
     t.direct = false;
     t.outcome = {};
-    co_await bring(e, t);
+    co_await read_into(e, t);
   }
   if (t.outcome && !t.read.straight() && !t.of.stopped()) co_await copy_out(e, t);
 }
@@ -227,7 +206,7 @@ boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot) {
   for (;;) {
     schedule::turn turn;
     try {
-      auto next = co_await e.work.take();
+      auto next = co_await e.read_schedule.take();
       turn = std::move(next);
     } catch (const std::bad_alloc&) {
       continue;
@@ -238,14 +217,14 @@ boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot) {
     task t = {of, read, mine, turn.awaited, e.staging.at(mine), false, false, {}};
     if (read.straight()) t.into = {of.memory().data() + read.arena_offset, read.bytes};
     try {
-      co_await carry_out(e, t);
+      co_await process_read(e, t);
     } catch (const std::bad_alloc&) {
       t.outcome = fault{errc::memory_exceeded, {}};  // A place would take memory.
     }
     if (t.outcome) {
       of.completed(turn.what);
     } else {
-      of.failed(surely([&] { return t.outcome.error(); }));
+      of.failed(retry_allocation([&] { return t.outcome.error(); }));
     }
   }
 }

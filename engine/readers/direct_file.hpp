@@ -20,7 +20,7 @@ class direct_files {
  public:
   struct opened {
     unique_fd fd;         // Empty: no direct reads.
-    std::string why_not;  // "the file system refuses O_DIRECT", if so.
+    std::string refusal;  // "the file system refuses O_DIRECT", if so.
   };
 
   // Opens once more what `buffered` has open. Where there is no /proc, `path` must still name it;

@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "core/mapping.hpp"
-#include "core/surely.hpp"
+#include "core/retry_allocation.hpp"
 
 namespace ringload::inline v0 {
 
@@ -25,7 +25,7 @@ namespace {
 }
 
 // A huge page at a time, so that it is filled while it is still in the cache.
-int carry_out(const read_request& what) noexcept {
+int read_all(const read_request& what) noexcept {
   std::uint32_t done = 0;
   while (done < what.bytes) {
     const std::uint32_t bytes = std::min<std::uint32_t>(what.bytes - done, huge_page_bytes);
@@ -41,10 +41,10 @@ int carry_out(const read_request& what) noexcept {
 
 void pool_reader::start(operation& op) {
   const auto work = [this, &op] {
-    const int res = carry_out(op.what);
-    surely([&] { boost::asio::post(loop_, [&op, res] { op.done(op, res); }); });
+    const int res = read_all(op.what);
+    retry_allocation([&] { boost::asio::post(loop_, [&op, res] { op.done(op, res); }); });
   };
-  surely([&] { boost::asio::post(threads_.get_executor(), work); });
+  retry_allocation([&] { boost::asio::post(threads_.get_executor(), work); });
 }
 
 }  // namespace ringload::inline v0

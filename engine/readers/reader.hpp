@@ -11,7 +11,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/surely.hpp"
+#include "core/retry_allocation.hpp"
 
 namespace ringload::inline v0 {
 
@@ -55,7 +55,8 @@ struct start_read {
   template <class Handler>
   void operator()(Handler&& handler, reader* with, const read_request& what) const {
     using op_type = waiting_read<std::decay_t<Handler>>;
-    auto op = surely([&] { return std::make_unique<op_type>(std::forward<Handler>(handler)); });
+    auto op =
+        retry_allocation([&] { return std::make_unique<op_type>(std::forward<Handler>(handler)); });
     op->what = what;
     op->done = [](reader::operation& self, int res) {
       std::unique_ptr<op_type> mine(static_cast<op_type*>(&self));

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "readers/ring_reader.hpp"
 
-#include "core/surely.hpp"
+#include "core/retry_allocation.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
 
-struct in_ring final : ring::completion {
-  explicit in_ring(reader::operation& o) : of(&o) {}
+struct pending_read final : ring::completion {
+  explicit pending_read(reader::operation& o) : of(&o) {}
   reader::operation* of;
 };
 
 }  // namespace
 
 void ring_reader::start(operation& op) {
-  auto mine = surely([&op] { return std::make_unique<in_ring>(op); });
+  auto mine = retry_allocation([&op] { return std::make_unique<pending_read>(op); });
   mine->done = [](ring::completion& self, int res) {
-    const std::unique_ptr<in_ring> done(static_cast<in_ring*>(&self));
+    const std::unique_ptr<pending_read> done(static_cast<pending_read*>(&self));
     done->of->done(*done->of, res);
   };
   const read_request& what = op.what;

@@ -10,12 +10,12 @@
 #include <chrono>
 #include <new>
 
-#include "core/surely.hpp"
+#include "core/retry_allocation.hpp"
 
 namespace ringload::inline v0 {
 
 ring::ring(boost::asio::io_context& loop, unsigned depth)
-    : loop_(loop), depth_(depth), doorbell_(loop) {}
+    : loop_(loop), depth_(depth), event_fd_(loop) {}
 
 ring::~ring() {
   assert(in_kernel_ == 0 && prepared_ == 0);
@@ -37,7 +37,7 @@ result<void> ring::open() {
   const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (fd < 0) return fault{system_code(errno), "eventfd"};
   try {
-    doorbell_.assign(fd);
+    event_fd_.assign(fd);
   } catch (...) {
     ::close(fd);
     throw;
@@ -51,19 +51,20 @@ result<void> ring::open() {
   return {};
 }
 
-void ring::stop() { doorbell_.close(); }
+void ring::stop() { event_fd_.close(); }
 
 void ring::wait() {
-  const auto rung = [this](boost::system::error_code failed) {
+  const auto on_event = [this](boost::system::error_code failed) {
     if (failed) return;
-    if (::read(doorbell_.native_handle(), &rings_, sizeof rings_) < 0) {
+    if (::read(event_fd_.native_handle(), &event_count_, sizeof event_count_) < 0) {
       // EAGAIN: somebody was faster; the completions are there all the same.
     }
     reap();
-    if (doorbell_.is_open()) wait();
+    if (event_fd_.is_open()) wait();
   };
   // Without it no completion would be seen any more.
-  surely([&] { doorbell_.async_wait(boost::asio::posix::stream_descriptor::wait_read, rung); });
+  retry_allocation(
+      [&] { event_fd_.async_wait(boost::asio::posix::stream_descriptor::wait_read, on_event); });
 }
 
 void ring::reap() {
@@ -87,13 +88,13 @@ void ring::prepare(::io_uring_sqe& sqe, const read& what, completion& op) noexce
   } else {
     ::io_uring_prep_read(&sqe, what.fd, what.into, what.bytes, what.file_offset);
   }
-  if (what.by_worker) ::io_uring_sqe_set_flags(&sqe, IOSQE_ASYNC);
+  if (what.by_kernel_worker) ::io_uring_sqe_set_flags(&sqe, IOSQE_ASYNC);
   ::io_uring_sqe_set_data(&sqe, &op);
 }
 
 void ring::start(const read& what, completion& op) {
-  ::io_uring_sqe* sqe = given_up_ == 0 ? ::io_uring_get_sqe(&ring_) : nullptr;
-  while (!sqe && given_up_ == 0) {
+  ::io_uring_sqe* sqe = fatal_error_ == 0 ? ::io_uring_get_sqe(&ring_) : nullptr;
+  while (!sqe && fatal_error_ == 0) {
     submit();
     sqe = ::io_uring_get_sqe(&ring_);
   }
@@ -115,13 +116,13 @@ void ring::submit_soon() {
     submit_posted_ = true;
   } catch (const std::bad_alloc&) {
     // What is prepared must not be forgotten: the kernel would have it with the next submission.
-    if (given_up_ == 0) submit();
+    if (fatal_error_ == 0) submit();
   }
 }
 
 void ring::submit() {
   using clock = std::chrono::steady_clock;
-  if (given_up_ != 0) answer_prepared();
+  if (fatal_error_ != 0) fail_prepared();
   while (prepared_ > 0) {
     const clock::time_point begin = clock::now();
     const int taken = ::io_uring_submit(&ring_);
@@ -145,7 +146,7 @@ void ring::submit() {
     if (begin - refused_since_ < refused_max) {
       submit_soon();
     } else {
-      given_up_ = taken == 0 ? EAGAIN : -taken;
+      fatal_error_ = taken == 0 ? EAGAIN : -taken;
       submit_soon();  // Answers, and not in here: this may be inside start().
     }
     return;
@@ -153,13 +154,13 @@ void ring::submit() {
 }
 
 // The queue keeps what is prepared, and is never shown to the kernel again.
-void ring::answer_prepared() {
+void ring::fail_prepared() {
   while (first_prepared_) {
     completion* op = first_prepared_;
     first_prepared_ = op->next;
     if (!first_prepared_) last_prepared_ = nullptr;
     --prepared_;
-    op->done(*op, -given_up_);
+    op->done(*op, -fatal_error_);
   }
 }
 

@@ -36,7 +36,7 @@ class ring {
     std::uint32_t bytes;
     std::uint64_t file_offset;
     int registered_buffer;  // The index of the registered buffer that `into` lies in, or -1.
-    bool by_worker;         // To be carried out by a kernel worker: what the page cache has is
+    bool by_kernel_worker;  // To be carried out by a kernel worker: what the page cache has is
                             // otherwise copied inside the submission, one read after the other.
   };
 
@@ -57,7 +57,7 @@ class ring {
   // At most 1 GiB each. Refusal is no failure: reads then go unregistered.
   boost::system::error_code register_buffers(std::span<const ::iovec> buffers);
 
-  // Bounds the kernel threads that carry out reads `by_worker`.
+  // Bounds the kernel threads that carry out reads `by_kernel_worker`.
   void limit_workers(unsigned threads);
 
   // Ends the wait on the eventfd, so that the loop can run out of work.
@@ -78,7 +78,7 @@ class ring {
   static void prepare(::io_uring_sqe& sqe, const read& what, completion& op) noexcept;
   void submit_soon();
   void submit();
-  void answer_prepared();
+  void fail_prepared();
 
   static constexpr std::chrono::milliseconds refused_max{1000};
 
@@ -89,12 +89,12 @@ class ring {
   ::io_uring ring_ = {};
   bool made_ = false;
   ring_setup setup_;
-  boost::asio::posix::stream_descriptor doorbell_;
-  std::uint64_t rings_ = 0;               // What was read from the eventfd.
+  boost::asio::posix::stream_descriptor event_fd_;
+  std::uint64_t event_count_ = 0;         // What was read from the eventfd.
   unsigned prepared_ = 0;                 // Not yet submitted; never above the ring's size.
   completion* first_prepared_ = nullptr;  // A list, in the order of starting.
   completion* last_prepared_ = nullptr;
-  int given_up_ = 0;  // The error for which nothing is submitted any more; 0: none.
+  int fatal_error_ = 0;  // The error for which nothing is submitted any more; 0: none.
   std::chrono::steady_clock::time_point refused_since_ = {};  // Zero: the last one was taken.
   unsigned in_kernel_ = 0;  // Submitted and not completed; never above depth_.
   bool submit_posted_ = false;

@@ -20,13 +20,13 @@ namespace ringload::inline v0 {
 
 namespace {
 
-struct rung {
+struct flag_set {
   unsigned flags;
   const char* text;
 };
 
 // From what is best on a new kernel to what the first ones had.
-constexpr std::array<rung, 4> ladder = {{
+constexpr std::array<flag_set, 4> flag_sets = {{
     {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL,
      "SINGLE_ISSUER, DEFER_TASKRUN, SUBMIT_ALL"},
     {IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SUBMIT_ALL, "COOP_TASKRUN, SUBMIT_ALL"},
@@ -90,12 +90,12 @@ result<void> check_use(::io_uring& ring) {
 }
 
 // Whatever is thrown while a ring is tried, missing memory too, the ring is not left behind.
-class made_ring {
+class ring_guard {
  public:
-  explicit made_ring(::io_uring& ring) noexcept : ring_(&ring) {}
-  made_ring(const made_ring&) = delete;
-  made_ring& operator=(const made_ring&) = delete;
-  ~made_ring() {
+  explicit ring_guard(::io_uring& ring) noexcept : ring_(&ring) {}
+  ring_guard(const ring_guard&) = delete;
+  ring_guard& operator=(const ring_guard&) = delete;
+  ~ring_guard() {
     if (ring_) ::io_uring_queue_exit(ring_);
   }
   void keep() noexcept { ring_ = nullptr; }
@@ -108,14 +108,14 @@ class made_ring {
 
 result<ring_setup> set_up(::io_uring& ring, unsigned entries) {
   int refused = 0;
-  for (const rung& r : ladder) {
+  for (const flag_set& r : flag_sets) {
     ::io_uring_params params = {};
     params.flags = r.flags | IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE;
     params.cq_entries = 4 * entries;
     refused = -::io_uring_queue_init_params(entries, &ring, &params);
     if (refused == EINVAL) continue;
     if (refused != 0) break;
-    made_ring made(ring);
+    ring_guard made(ring);
     auto able = check_reads(ring);
     if (able) able = check_use(ring);
     if (!able) return able.error();

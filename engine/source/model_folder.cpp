@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "source/beneath.hpp"
+#include "source/openat_beneath.hpp"
 
 namespace ringload::inline v0 {
 
@@ -68,7 +68,7 @@ result<model_folder> model_folder::open_rooted(const std::string& root, std::str
 
 result<regular_file> model_folder::open_file(const std::string& name) const {
   const std::string path = inside_ + name;
-  auto fd = open_beneath(root_.get(), path, open_unknown_flags);
+  auto fd = openat_beneath(root_.get(), path, open_unknown_flags);
   if (fd) return as_regular_file(std::move(*fd));
   fault bad = fd.error();
   if (bad.code == errc::source_not_found && is_symlink_at(root_.get(), path)) {
@@ -86,8 +86,8 @@ result<std::string> model_folder::read_text(const std::string& name, std::size_t
 }
 
 result<std::vector<std::string>> model_folder::names() const {
-  auto fd = open_beneath(root_.get(), inside_.empty() ? "." : inside_,
-                         O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  auto fd = openat_beneath(root_.get(), inside_.empty() ? "." : inside_,
+                           O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (!fd) return fd.error();
   const int listed = ::dup(fd->get());  // Which closedir() closes.
   if (listed < 0) return fault{system_code(errno), ""};

@@ -21,7 +21,7 @@ class RINGLOAD_EXPORT model {
 
   /// Holds no tensors.
   model() noexcept = default;
-  explicit model(std::shared_ptr<const detail::landed> in) noexcept;
+  explicit model(std::shared_ptr<const detail::tensor_storage> storage) noexcept;
 
   /// The tensor of that name; throws `errc::no_such_tensor`.
   tensor at(std::string_view name) const;
@@ -41,7 +41,7 @@ class RINGLOAD_EXPORT model {
   const load_stats& stats() const noexcept;
 
  private:
-  std::shared_ptr<const detail::landed> in_;
+  std::shared_ptr<const detail::tensor_storage> storage_;
 };
 
 /// Goes over the tensors of a model that outlives it.

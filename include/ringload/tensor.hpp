@@ -15,7 +15,7 @@
 namespace ringload::inline v0 {
 
 namespace detail {
-class landed;
+class tensor_storage;
 }
 
 /// A handle, free to copy; copies name the same bytes. Its functions may be called from any thread.
@@ -25,9 +25,9 @@ class RINGLOAD_EXPORT tensor {
  public:
   /// Names no tensor. Nothing but a test for that, assignment and destruction may be done with it.
   tensor() noexcept = default;
-  tensor(std::shared_ptr<const detail::landed> in, std::uint32_t index) noexcept;
+  tensor(std::shared_ptr<const detail::tensor_storage> storage, std::uint32_t index) noexcept;
 
-  explicit operator bool() const noexcept { return in_ != nullptr; }
+  explicit operator bool() const noexcept { return storage_ != nullptr; }
 
   /// Valid as long as any handle to a tensor of the same load is.
   std::string_view name() const noexcept;
@@ -42,7 +42,7 @@ class RINGLOAD_EXPORT tensor {
   ringload::device device() const noexcept;
 
  private:
-  std::shared_ptr<const detail::landed> in_;
+  std::shared_ptr<const detail::tensor_storage> storage_;
   std::uint32_t index_ = 0;
 };
 

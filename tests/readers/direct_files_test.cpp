@@ -57,7 +57,7 @@ struct file_on_disk {
 std::string verdict_on(direct_files& files, int fd, const fs::path& path) {
   const auto opened = files.open(fd, path.string(), file_bytes);
   if (!opened) return "fault: " + message_of(opened.error());
-  return opened->fd ? "yes" : opened->why_not;
+  return opened->fd ? "yes" : opened->refusal;
 }
 
 // From here on no `/proc`: root may do that, and so may everybody in a name space of their own.
@@ -77,7 +77,7 @@ TEST_CASE("direct_files: a file on a drive gets a second descriptor, for direct 
   direct_files files;
   const auto opened = files.open(file.buffered.get(), file.path.string(), file_bytes);
   REQUIRE(opened.has_value());
-  CHECK(opened->why_not.empty());
+  CHECK(opened->refusal.empty());
   REQUIRE(opened->fd);
   CHECK(opened->fd.get() != file.buffered.get());
   CHECK((::fcntl(opened->fd.get(), F_GETFL) & O_DIRECT) != 0);
@@ -110,7 +110,7 @@ TEST_CASE("direct_files: says why there are none") {
   const auto opened = files.open(empty.get(), (folder.path() / "empty").string(), 0);
   REQUIRE(opened.has_value());
   CHECK_FALSE(opened->fd);
-  CHECK(opened->why_not == "the file is empty");
+  CHECK(opened->refusal == "the file is empty");
 
   if (!is_tmpfs("/dev/shm")) return skip("/dev/shm is no tmpfs");
   const temporary_folder in_memory{"/dev/shm"};

@@ -63,10 +63,10 @@ TEST_CASE("ring: reads what the page cache has") {
   const file_on_disk file(100'000);
   const unique_fd fd = open_file(file.path);
   const mapping into = memory_of(65'536);
-  for (const bool by_worker : {false, true}) {
-    CAPTURE(by_worker);
+  for (const bool by_kernel_worker : {false, true}) {
+    CAPTURE(by_kernel_worker);
     std::ranges::fill(into.span(), std::byte{0});
-    CHECK(r.read({fd.get(), into.data(), 65'536, 12'345, -1, by_worker}) == 65'536);
+    CHECK(r.read({fd.get(), into.data(), 65'536, 12'345, -1, by_kernel_worker}) == 65'536);
     CHECK(is_noise(into.span(), 12'345));
   }
 }

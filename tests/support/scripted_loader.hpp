@@ -43,7 +43,7 @@ class scripted_loader {
 
   load_stats stats() const {
     load_stats s;
-    engine_->fill(s);
+    engine_->fill_stats(s);
     return s;
   }
 

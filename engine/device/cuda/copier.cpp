@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "core/surely.hpp"
+#include "core/retry_allocation.hpp"
 #include "device/cuda/kernels.hpp"
 #include "device/cuda/pinned.hpp"
 #include "device/cuda/runtime.hpp"
@@ -290,7 +290,7 @@ boost::system::error_code copier::wait_out(lane& which) {
 }
 
 void copier::answer_later(copy_operation& op, boost::system::error_code failed) {
-  surely([&] { boost::asio::post(loop_, [&op, failed] { op.done(op, failed); }); });
+  retry_allocation([&] { boost::asio::post(loop_, [&op, failed] { op.done(op, failed); }); });
 }
 
 void copier::keep_watch() {
@@ -306,7 +306,7 @@ void copier::keep_watch() {
     look();
   };
   // Without it a copy whose notice does not come would never end.
-  surely([&] { clock_.async_wait(rings); });
+  retry_allocation([&] { clock_.async_wait(rings); });
   clock_runs_ = true;
 }
 

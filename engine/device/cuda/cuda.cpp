@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-#include "core/shelf.hpp"
+#include "core/free_list.hpp"
 #include "device/backend.hpp"
 #include "device/block_arena.hpp"
 #include "device/cuda/copier.hpp"
@@ -75,7 +75,7 @@ class cuda_backend final : public backend {
   }
 
   void keep(std::uint64_t bytes_max) override {
-    kept_ = std::make_shared<shelf<device_block>>(bytes_max);
+    kept_ = std::make_shared<free_list<device_block>>(bytes_max);
   }
 
   result<void> check_room(std::uint64_t bytes) override {
@@ -199,7 +199,7 @@ class cuda_backend final : public backend {
   }
 
   const int index_;
-  std::shared_ptr<shelf<device_block>> kept_;  // Null: nothing is kept.
+  std::shared_ptr<free_list<device_block>> kept_;  // Null: nothing is kept.
   // In the engine thread only.
   std::optional<cuda::pinned> slots_;
   std::optional<cuda::copier> copies_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pipeline/landed.hpp"
+#include "pipeline/tensor_storage.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -26,26 +26,29 @@ std::optional<std::uint32_t> detail::named_catalog::find(std::string_view name) 
   return *at;
 }
 
-dtype detail::landed::dtype(std::uint32_t t) const noexcept {
+dtype detail::tensor_storage::dtype(std::uint32_t t) const noexcept {
   return where_[t].as.needed() ? dtype_of(where_[t].as.to) : info(t).dtype;
 }
 
-std::uint64_t detail::landed::bytes(std::uint32_t t) const noexcept {
+std::uint64_t detail::tensor_storage::bytes(std::uint32_t t) const noexcept {
   const conversion as = where_[t].as;
   return as.needed() ? info(t).bytes / as.from_bytes() * as.to_bytes() : info(t).bytes;
 }
 
-tensor::tensor(std::shared_ptr<const detail::landed> in, std::uint32_t index) noexcept
-    : in_(std::move(in)), index_(index) {}
+tensor::tensor(std::shared_ptr<const detail::tensor_storage> storage, std::uint32_t index) noexcept
+    : storage_(std::move(storage)), index_(index) {}
 
-std::string_view tensor::name() const noexcept { return in_->info(index_).name; }
-dtype tensor::dtype() const noexcept { return in_->dtype(index_); }
-std::span<const std::uint64_t> tensor::shape() const noexcept { return in_->info(index_).shape; }
-std::uint64_t tensor::bytes() const noexcept { return in_->bytes(index_); }
-void* tensor::data() const noexcept { return in_->data(index_); }
-ringload::device tensor::device() const noexcept { return in_->on(); }
+std::string_view tensor::name() const noexcept { return storage_->info(index_).name; }
+dtype tensor::dtype() const noexcept { return storage_->dtype(index_); }
+std::span<const std::uint64_t> tensor::shape() const noexcept {
+  return storage_->info(index_).shape;
+}
+std::uint64_t tensor::bytes() const noexcept { return storage_->bytes(index_); }
+void* tensor::data() const noexcept { return storage_->data(index_); }
+ringload::device tensor::device() const noexcept { return storage_->on(); }
 
-model::model(std::shared_ptr<const detail::landed> in) noexcept : in_(std::move(in)) {}
+model::model(std::shared_ptr<const detail::tensor_storage> storage) noexcept
+    : storage_(std::move(storage)) {}
 
 tensor model::at(std::string_view name) const {
   tensor found = find(name);
@@ -56,25 +59,27 @@ tensor model::at(std::string_view name) const {
 }
 
 tensor model::find(std::string_view name) const noexcept {
-  if (!in_) return {};
-  const auto t = in_->named().find(name);
-  return t ? tensor(in_, *t) : tensor();
+  if (!storage_) return {};
+  const auto t = storage_->named().find(name);
+  return t ? tensor(storage_, *t) : tensor();
 }
 
-std::size_t model::size() const noexcept { return in_ ? in_->named().catalog().tensors.size() : 0; }
+std::size_t model::size() const noexcept {
+  return storage_ ? storage_->named().catalog().tensors.size() : 0;
+}
 
 tensor model::operator[](std::size_t position) const noexcept {
-  return {in_, static_cast<std::uint32_t>(position)};
+  return {storage_, static_cast<std::uint32_t>(position)};
 }
 
 const ringload::catalog& model::catalog() const noexcept {
   static const ringload::catalog nothing;
-  return in_ ? in_->named().catalog() : nothing;
+  return storage_ ? storage_->named().catalog() : nothing;
 }
 
 const load_stats& model::stats() const noexcept {
   static const load_stats nothing;
-  return in_ ? in_->stats : nothing;
+  return storage_ ? storage_->stats : nothing;
 }
 
 }  // namespace ringload::inline v0

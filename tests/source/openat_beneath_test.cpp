@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "source/beneath.hpp"
+#include "source/openat_beneath.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -67,33 +67,33 @@ void check_rules(open_function* open) {
 
 }  // namespace
 
-TEST_CASE("beneath: opens what stays beneath the root and nothing else") {
-  check_rules(open_beneath);
+TEST_CASE("openat_beneath: opens what stays beneath the root and nothing else") {
+  check_rules(openat_beneath);
 }
 
-TEST_CASE("beneath: the same rules hold where openat2 is refused") {
-  check_rules(open_beneath_by_location);
+TEST_CASE("openat_beneath: the same rules hold where openat2 is refused") {
+  check_rules(openat_beneath_by_location);
 }
 
-TEST_CASE("beneath: a folder whose name merely begins like the root is outside") {
+TEST_CASE("openat_beneath: a folder whose name merely begins like the root is outside") {
   const tree in;
   write_file(in.folder.path() / "root-other/file.txt", "secret");
   fs::create_symlink("../root-other/file.txt", in.root / "beside");
-  CHECK(code_of(open_beneath, in, "beside") == errc::path_outside_source);
-  CHECK(code_of(open_beneath_by_location, in, "beside") == errc::path_outside_source);
+  CHECK(code_of(openat_beneath, in, "beside") == errc::path_outside_source);
+  CHECK(code_of(openat_beneath_by_location, in, "beside") == errc::path_outside_source);
 }
 
-TEST_CASE("beneath: a FIFO without a writer does not block") {
+TEST_CASE("openat_beneath: a FIFO without a writer does not block") {
   const tree in;
   REQUIRE(::mkfifo((in.root / "fifo").c_str(), 0600) == 0);
-  for (open_function* open : {&open_beneath, &open_beneath_by_location}) {
+  for (open_function* open : {&openat_beneath, &openat_beneath_by_location}) {
     auto fd = open(in.fd.get(), "fifo", open_unknown_flags);
     REQUIRE(fd.has_value());
     CHECK(as_regular_file(std::move(*fd)).error().code == errc::not_a_regular_file);
   }
 }
 
-TEST_CASE("beneath: knows a symlink from a file, wherever it leads") {
+TEST_CASE("openat_beneath: knows a symlink from a file, wherever it leads") {
   const tree in;
   CHECK(is_symlink_at(in.fd.get(), "broken"));
   CHECK(is_symlink_at(in.fd.get(), "escape"));

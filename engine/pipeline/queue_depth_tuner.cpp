@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pipeline/window.hpp"
+#include "pipeline/queue_depth_tuner.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -27,15 +27,16 @@ constexpr std::uint32_t trials_remembered = 32;
 // Measurements between two trials, and before a direction that was refused is tried again: that
 // many, then twice as many, and so on.
 constexpr std::uint32_t pause_between = 2;
-constexpr std::uint32_t rest_min = 16;
-constexpr std::uint32_t rest_doublings_max = 4;
+constexpr std::uint32_t cooldown_min = 16;
+constexpr std::uint32_t cooldown_doublings_max = 4;
 
 }  // namespace
 
-window::window(std::uint64_t least, std::uint64_t first, std::uint64_t most) noexcept
-    : least_(least), most_(most), home_(first), now_(first) {}
+queue_depth_tuner::queue_depth_tuner(std::uint64_t least, std::uint64_t first,
+                                     std::uint64_t most) noexcept
+    : least_(least), most_(most), chosen_(first), current_(first) {}
 
-void window::direction::add(double ratio) noexcept {
+void queue_depth_tuner::direction::add(double ratio) noexcept {
   if (trials == trials_remembered) {
     squares -= squares / trials;
   } else {
@@ -46,15 +47,15 @@ void window::direction::add(double ratio) noexcept {
   squares += before * (ratio - mean);
 }
 
-double window::direction::error() const noexcept {
+double queue_depth_tuner::direction::error() const noexcept {
   return std::sqrt(squares + spread_expected * spread_expected) / trials;
 }
 
-std::uint64_t window::beside(const direction& one) const noexcept {
-  return one.up ? std::min(most_, 2 * home_) : std::max(least_, home_ / 2);
+std::uint64_t queue_depth_tuner::candidate(const direction& one) const noexcept {
+  return one.up ? std::min(most_, 2 * chosen_) : std::max(least_, chosen_ / 2);
 }
 
-void window::came_back(std::uint64_t bytes, clock::time_point when, bool idle) noexcept {
+void queue_depth_tuner::completed(std::uint64_t bytes, clock::time_point when, bool idle) noexcept {
   if (idle) {
     running_ = false;
     counted_ = 0;
@@ -71,7 +72,7 @@ void window::came_back(std::uint64_t bytes, clock::time_point when, bool idle) n
     return;
   }
   counted_ += bytes;
-  if (counted_ < std::max(measured_bytes_min, turnovers * now_.load())) return;
+  if (counted_ < std::max(measured_bytes_min, turnovers * current_.load())) return;
   const double seconds = std::chrono::duration<double>(when - begun_).count();
   const double rate = seconds > 0 ? static_cast<double>(counted_) / seconds : 0;
   counted_ = 0;
@@ -79,17 +80,17 @@ void window::came_back(std::uint64_t bytes, clock::time_point when, bool idle) n
   if (rate > 0) measured(rate);
 }
 
-void window::measured(double rate) noexcept {
-  for (direction& one : directions_) one.rest -= std::min(one.rest, 1U);
+void queue_depth_tuner::measured(double rate) noexcept {
+  for (direction& one : directions_) one.cooldown -= std::min(one.cooldown, 1U);
   switch (phase_) {
     case phase::before:
       before_ = rate;
-      choose();
+      start_trial();
       break;
     case phase::trial:
       tried_ = rate;
       phase_ = phase::after;
-      use(home_);
+      apply(chosen_);
       break;
     case phase::after: {
       direction& one = directions_[next_];
@@ -97,7 +98,7 @@ void window::measured(double rate) noexcept {
       before_ = rate;
       phase_ = phase::before;
       pause_ = pause_between;
-      judge(one);
+      decide(one);
       next_ = 1 - next_;
       break;
     }
@@ -105,40 +106,40 @@ void window::measured(double rate) noexcept {
 }
 
 // The next direction that may be tried, once it is time.
-void window::choose() noexcept {
+void queue_depth_tuner::start_trial() noexcept {
   if (pause_ > 0) {
     --pause_;
     return;
   }
   for (std::uint32_t i = 0; i < directions_.size(); ++i, next_ = 1 - next_) {
     const direction& one = directions_[next_];
-    if (one.rest > 0 || beside(one) == home_) continue;
+    if (one.cooldown > 0 || candidate(one) == chosen_) continue;
     phase_ = phase::trial;
-    use(beside(one));
+    apply(candidate(one));
     return;
   }
 }
 
-void window::judge(direction& one) noexcept {
+void queue_depth_tuner::decide(direction& one) noexcept {
   if (one.trials < trials_min) return;
   const double wanted = one.up ? worth_more : worth_fewer;
   const double doubt = standard_errors * one.error();
   if (one.mean - doubt > wanted) {
-    home_ = beside(one);
+    chosen_ = candidate(one);
     directions_ = {direction{true}, direction{false}};
-    use(home_);
+    apply(chosen_);
   } else if (one.mean + doubt < wanted) {
     const std::uint32_t refused = one.refused;
     one = direction{one.up};
-    one.rest = rest_min << std::min(refused, rest_doublings_max);
+    one.cooldown = cooldown_min << std::min(refused, cooldown_doublings_max);
     one.refused = refused + 1;
   }
 }
 
-void window::use(std::uint64_t bytes) noexcept {
-  if (bytes == now_) return;
-  skip_ = std::max(now_.load(), bytes);
-  now_ = bytes;
+void queue_depth_tuner::apply(std::uint64_t bytes) noexcept {
+  if (bytes == current_) return;
+  skip_ = std::max(current_.load(), bytes);
+  current_ = bytes;
   running_ = false;
   counted_ = 0;
 }

@@ -11,13 +11,13 @@
 
 namespace ringload::tool {
 
-struct landed_form {
+struct loaded_form {
   ringload::dtype dtype;
   std::uint64_t bytes;
 };
 
 /// `to` is `load_options::dtype`.
-inline landed_form as_landed(const tensor_info& in_file, std::optional<dtype> to) {
+inline loaded_form as_loaded(const tensor_info& in_file, std::optional<dtype> to) {
   if (!to || !convertible(in_file.dtype, *to)) return {in_file.dtype, in_file.bytes};
   // Whole bytes each: nothing narrower can be converted.
   return {*to, in_file.bytes / (bits(in_file.dtype) / 8) * (bits(*to) / 8)};

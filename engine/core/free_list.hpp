@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Large memory that its user has let go of, kept for the next who needs as much: new memory must be
-// zeroed by the kernel, and a GPU must come to rest before it gives memory back.
+// Freed blocks of memory kept for reuse: the kernel would have to zero new pages, and freeing a
+// GPU's memory waits until that GPU is idle.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,16 +15,16 @@
 
 namespace ringload::inline v0 {
 
-// A Block owns memory and gives it back when it is destroyed: it has `bytes()` and can be moved.
+// A Block frees its memory when destroyed, can be moved, and has `bytes()`.
 // Any thread.
 template <class Block>
-class shelf {
+class free_list {
  public:
-  // Keeps at most `bytes_max` in all, and no block that has less than `bytes_min`.
-  explicit shelf(std::uint64_t bytes_max, std::uint64_t bytes_min = 0) noexcept
+  // Keeps at most `bytes_max` in all, and no block smaller than `bytes_min`.
+  explicit free_list(std::uint64_t bytes_max, std::uint64_t bytes_min = 0) noexcept
       : bytes_max_(bytes_max), bytes_min_(bytes_min) {}
 
-  // The smallest that has so many bytes, unless it has more than a quarter too much.
+  // Best fit: the smallest block of at least `bytes`, if it is at most a quarter larger.
   std::optional<Block> take(std::uint64_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
     auto best = kept_.end();
@@ -38,10 +38,10 @@ class shelf {
     return found;
   }
 
-  // What has lain here longest makes room for it.
+  // Evicts the oldest blocks to make room.
   void put(Block block) noexcept {
     if (block.bytes() > bytes_max_ || block.bytes() < bytes_min_) return;
-    std::vector<Block> gone;  // Given back outside of the lock: that may take long.
+    std::vector<Block> gone;  // Freed after the lock is released: that may take long.
     const std::lock_guard lock(mutex_);
     try {
       gone.reserve(kept_.size());
@@ -77,7 +77,7 @@ class shelf {
   const std::uint64_t bytes_max_;
   const std::uint64_t bytes_min_;
   mutable std::mutex mutex_;
-  std::vector<Block> kept_;  // In the order in which they came.
+  std::vector<Block> kept_;  // Oldest first.
 };
 
 }  // namespace ringload::inline v0

@@ -3,7 +3,7 @@
 // How many bytes a drive is given at once, on drives made of arithmetic: time is a number here, and
 // noise comes out of a generator, so each case runs the same every time.
 
-#include "pipeline/window.hpp"
+#include "pipeline/queue_depth_tuner.hpp"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@
 #include <random>
 #include <vector>
 
-using ringload::detail::window;
+using ringload::detail::queue_depth_tuner;
 
 namespace {
 
@@ -41,16 +41,16 @@ class run {
   void now_is(drive other) { of_ = std::move(other); }
 
   // The noise of a drive lasts for a while: here for 32 MiB.
-  void read(window& w, std::uint64_t bytes) {
+  void read(queue_depth_tuner& tuner, std::uint64_t bytes) {
     for (std::uint64_t at = 0; at < bytes; at += read_bytes) {
       if (at % (32 * mib) == 0) level_ = std::exp(noise_ * normal_(random_));
-      const double seconds = double(read_bytes) / (of_(double(w.bytes())) * level_);
+      const double seconds = double(read_bytes) / (of_(double(tuner.bytes())) * level_);
       now_ += std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
-      w.came_back(read_bytes, now_, false);
+      tuner.completed(read_bytes, now_, false);
     }
   }
-  void idle(window& w, std::chrono::milliseconds how_long) {
-    w.came_back(read_bytes, now_, true);
+  void idle(queue_depth_tuner& tuner, std::chrono::milliseconds how_long) {
+    tuner.completed(read_bytes, now_, true);
     now_ += how_long;
   }
   double seconds() const { return std::chrono::duration<double>(now_.time_since_epoch()).count(); }
@@ -61,20 +61,20 @@ class run {
   std::mt19937 random_;
   std::normal_distribution<double> normal_;
   double level_ = 1;
-  window::clock::time_point now_;
+  queue_depth_tuner::clock::time_point now_;
 };
 
 constexpr std::uint64_t gib = 1024 * mib;
 
-window of_slots() { return {8 * mib, 16 * mib, 64 * mib}; }
+queue_depth_tuner of_slots() { return {8 * mib, 16 * mib, 64 * mib}; }
 
 // What is used for most of the last reads: now and then something else is tried.
-std::uint64_t settled(window& w, run& on, std::uint64_t after) {
-  on.read(w, after);
+std::uint64_t settled(queue_depth_tuner& tuner, run& on, std::uint64_t after) {
+  on.read(tuner, after);
   std::vector<std::uint64_t> seen;
   for (int i = 0; i < 101; ++i) {
-    on.read(w, 32 * mib);
-    seen.push_back(w.bytes());
+    on.read(tuner, 32 * mib);
+    seen.push_back(tuner.bytes());
   }
   std::nth_element(seen.begin(), seen.begin() + 50, seen.end());
   return seen[50];
@@ -82,56 +82,57 @@ std::uint64_t settled(window& w, run& on, std::uint64_t after) {
 
 }  // namespace
 
-TEST_CASE("window: a drive that wants more is given more, up to the most there is") {
+TEST_CASE("queue_depth_tuner: a drive that wants more is given more, up to the most there is") {
   for (const double noise : {0.0, 0.05, 0.15}) {
     CAPTURE(noise);
     for (unsigned seed = 0; seed < 10; ++seed) {
       CAPTURE(seed);
-      window w = of_slots();
+      queue_depth_tuner tuner = of_slots();
       run on(saturated_by(256 * mib, 50e9), noise, seed);
-      CHECK(settled(w, on, 8 * gib) == 64 * mib);
+      CHECK(settled(tuner, on, 8 * gib) == 64 * mib);
     }
   }
 }
 
-TEST_CASE("window: a drive that wants no more is given less, as long as that costs nothing") {
+TEST_CASE(
+    "queue_depth_tuner: a drive that wants no more is given less, as long as that costs nothing") {
   for (unsigned seed = 0; seed < 10; ++seed) {
     CAPTURE(seed);
-    window w = of_slots();
+    queue_depth_tuner tuner = of_slots();
     run on(saturated_by(2 * mib), 0.02, seed);
-    CHECK(settled(w, on, 24 * gib) == 8 * mib);
+    CHECK(settled(tuner, on, 24 * gib) == 8 * mib);
   }
 }
 
-TEST_CASE("window: a drive that is hurt by much is given little") {
+TEST_CASE("queue_depth_tuner: a drive that is hurt by much is given little") {
   for (unsigned seed = 0; seed < 10; ++seed) {
     CAPTURE(seed);
-    window w = of_slots();
+    queue_depth_tuner tuner = of_slots();
     run on(hurt_above(8 * mib), 0.05, seed);
-    CHECK(settled(w, on, 8 * gib) == 8 * mib);
+    CHECK(settled(tuner, on, 8 * gib) == 8 * mib);
   }
 }
 
-TEST_CASE("window: between the two, it is what the drive needs") {
+TEST_CASE("queue_depth_tuner: between the two, it is what the drive needs") {
   for (unsigned seed = 0; seed < 10; ++seed) {
     CAPTURE(seed);
-    window w = of_slots();
+    queue_depth_tuner tuner = of_slots();
     run on(saturated_by(24 * mib), 0.05, seed);
-    CHECK(settled(w, on, 8 * gib) == 32 * mib);
+    CHECK(settled(tuner, on, 8 * gib) == 32 * mib);
   }
 }
 
-TEST_CASE("window: trying costs little of what the drive gives") {
+TEST_CASE("queue_depth_tuner: trying costs little of what the drive gives") {
   for (const double noise : {0.0, 0.1, 0.3}) {
     CAPTURE(noise);
     double share = 0;
     for (unsigned seed = 0; seed < 20; ++seed) {
       // The same noise on a drive to which all of it is the same.
-      window w = of_slots();
-      window other = of_slots();
+      queue_depth_tuner tuner = of_slots();
+      queue_depth_tuner other = of_slots();
       run on(saturated_by(16 * mib), noise, seed);
       run even(saturated_by(1), noise, seed);
-      on.read(w, 16 * gib);
+      on.read(tuner, 16 * gib);
       even.read(other, 16 * gib);
       share += even.seconds() / on.seconds() / 20;
     }
@@ -139,40 +140,41 @@ TEST_CASE("window: trying costs little of what the drive gives") {
   }
 }
 
-TEST_CASE("window: the time between two loads says nothing about a drive") {
-  window w = of_slots();
+TEST_CASE("queue_depth_tuner: the time between two loads says nothing about a drive") {
+  queue_depth_tuner tuner = of_slots();
   run on(saturated_by(256 * mib), 0.05, 1);
   for (int load = 0; load < 32; ++load) {
-    on.read(w, gib / 2);
-    on.idle(w, std::chrono::seconds(10));
+    on.read(tuner, gib / 2);
+    on.idle(tuner, std::chrono::seconds(10));
   }
-  CHECK(settled(w, on, gib) == 64 * mib);
+  CHECK(settled(tuner, on, gib) == 64 * mib);
 }
 
-TEST_CASE("window: loads too small to measure change nothing") {
-  window w = of_slots();
+TEST_CASE("queue_depth_tuner: loads too small to measure change nothing") {
+  queue_depth_tuner tuner = of_slots();
   run on(saturated_by(256 * mib), 0, 1);
   for (int load = 0; load < 100; ++load) {
-    on.read(w, 32 * mib);
-    on.idle(w, std::chrono::milliseconds(1));
-    CHECK(w.bytes() == 16 * mib);
+    on.read(tuner, 32 * mib);
+    on.idle(tuner, std::chrono::milliseconds(1));
+    CHECK(tuner.bytes() == 16 * mib);
   }
 }
 
-TEST_CASE("window: a drive that changes is followed") {
-  window w = of_slots();
+TEST_CASE("queue_depth_tuner: a drive that changes is followed") {
+  queue_depth_tuner tuner = of_slots();
   run on(saturated_by(256 * mib), 0.05, 1);
-  CHECK(settled(w, on, 8 * gib) == 64 * mib);
+  CHECK(settled(tuner, on, 8 * gib) == 64 * mib);
   on.now_is(hurt_above(8 * mib));
-  CHECK(settled(w, on, 16 * gib) == 8 * mib);
+  CHECK(settled(tuner, on, 16 * gib) == 8 * mib);
   on.now_is(saturated_by(32 * mib));
-  CHECK(settled(w, on, 16 * gib) == 32 * mib);
+  CHECK(settled(tuner, on, 16 * gib) == 32 * mib);
 }
 
-TEST_CASE("window: where there is no room to change nothing does, and no bound is passed") {
-  window one(4 * mib, 4 * mib, 4 * mib);
+TEST_CASE(
+    "queue_depth_tuner: where there is no room to change nothing does, and no bound is passed") {
+  queue_depth_tuner one(4 * mib, 4 * mib, 4 * mib);
   run of_one(saturated_by(256 * mib), 0.1, 1);
-  window odd(5 * mib, 16 * mib, 23 * mib);
+  queue_depth_tuner odd(5 * mib, 16 * mib, 23 * mib);
   run of_odd(saturated_by(256 * mib), 0.1, 1);
   std::uint64_t most = 0;
   std::uint64_t least = 64 * mib;

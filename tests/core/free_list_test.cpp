@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/shelf.hpp"
+#include "core/free_list.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-using ringload::shelf;
+using ringload::free_list;
 
 namespace {
 
@@ -32,24 +32,24 @@ class counted {
   std::uint64_t bytes_;
 };
 
-std::uint64_t taken_bytes(shelf<counted>& from, std::uint64_t bytes) {
+std::uint64_t taken_bytes(free_list<counted>& from, std::uint64_t bytes) {
   const auto found = from.take(bytes);
   return found ? found->bytes() : 0;
 }
 
 }  // namespace
 
-TEST_CASE("shelf: gives what has enough, and at most a quarter too much") {
+TEST_CASE("free_list: gives what has enough, and at most a quarter too much") {
   for (const std::uint64_t wanted : {1ULL, 799ULL, 1001ULL, 1ULL << 40U}) {
     CAPTURE(wanted);
-    shelf<counted> kept(10'000);
+    free_list<counted> kept(10'000);
     kept.put(counted(1000));
     CHECK(taken_bytes(kept, wanted) == 0);
     CHECK(kept.bytes() == 1000);
   }
   for (const std::uint64_t wanted : {800ULL, 999ULL, 1000ULL}) {
     CAPTURE(wanted);
-    shelf<counted> kept(10'000);
+    free_list<counted> kept(10'000);
     kept.put(counted(1000));
     CHECK(taken_bytes(kept, wanted) == 1000);
     CHECK(kept.bytes() == 0);
@@ -57,8 +57,8 @@ TEST_CASE("shelf: gives what has enough, and at most a quarter too much") {
   }
 }
 
-TEST_CASE("shelf: of several the smallest that has enough") {
-  shelf<counted> kept(10'000);
+TEST_CASE("free_list: of several the smallest that has enough") {
+  free_list<counted> kept(10'000);
   for (const std::uint64_t bytes : {1100U, 1000U, 900U, 1050U}) kept.put(counted(bytes));
   CHECK(taken_bytes(kept, 950) == 1000);
   CHECK(taken_bytes(kept, 950) == 1050);
@@ -67,8 +67,8 @@ TEST_CASE("shelf: of several the smallest that has enough") {
   CHECK(kept.bytes() == 900);
 }
 
-TEST_CASE("shelf: never keeps more than it may, and the newest first") {
-  shelf<counted> kept(1000);
+TEST_CASE("free_list: never keeps more than it may, and the newest first") {
+  free_list<counted> kept(1000);
   kept.put(counted(400));
   kept.put(counted(300));
   kept.put(counted(300));
@@ -80,8 +80,8 @@ TEST_CASE("shelf: never keeps more than it may, and the newest first") {
   CHECK(counted::taken == 0);
 }
 
-TEST_CASE("shelf: what is larger than all it may keep is given back, and displaces nothing") {
-  shelf<counted> kept(1000);
+TEST_CASE("free_list: what is larger than all it may keep is given back, and displaces nothing") {
+  free_list<counted> kept(1000);
   kept.put(counted(600));
   kept.put(counted(1001));
   CHECK(counted::taken == 600);
@@ -93,25 +93,25 @@ TEST_CASE("shelf: what is larger than all it may keep is given back, and displac
   CHECK(kept.bytes() == 0);
 }
 
-TEST_CASE("shelf: what is smaller than is worth keeping is given back") {
-  shelf<counted> kept(1000, 100);
+TEST_CASE("free_list: what is smaller than is worth keeping is given back") {
+  free_list<counted> kept(1000, 100);
   kept.put(counted(99));
   CHECK(counted::taken == 0);
   kept.put(counted(100));
   CHECK(kept.bytes() == 100);
 }
 
-TEST_CASE("shelf: gives everything back when it is destroyed") {
+TEST_CASE("free_list: gives everything back when it is destroyed") {
   {
-    shelf<counted> kept(1000);
+    free_list<counted> kept(1000);
     kept.put(counted(600));
     CHECK(counted::taken == 600);
   }
   CHECK(counted::taken == 0);
 }
 
-TEST_CASE("shelf: may be used by several threads") {
-  shelf<counted> kept(1000);
+TEST_CASE("free_list: may be used by several threads") {
+  free_list<counted> kept(1000);
   std::vector<std::thread> users;
   for (int user = 0; user < 4; ++user) {
     users.emplace_back([&kept] {

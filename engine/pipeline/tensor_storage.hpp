@@ -34,10 +34,10 @@ class named_catalog {
   mutable std::vector<std::uint32_t> by_name_;  // Written under sorted_.
 };
 
-class landed {
+class tensor_storage {
  public:
-  landed(std::shared_ptr<const named_catalog> what, std::vector<placement> where,
-         std::shared_ptr<arena> memory, device on) noexcept
+  tensor_storage(std::shared_ptr<const named_catalog> what, std::vector<placement> where,
+                 std::shared_ptr<arena> memory, device on) noexcept
       : named_(std::move(what)), where_(std::move(where)), memory_(std::move(memory)), on_(on) {}
 
   const named_catalog& named() const noexcept { return *named_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "source/beneath.hpp"
+#include "source/openat_beneath.hpp"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -61,20 +61,20 @@ bool is_beneath(const std::string& location, const std::string& root) {
 
 }  // namespace
 
-result<unique_fd> open_beneath(int root, const std::string& path, int flags) {
+result<unique_fd> openat_beneath(int root, const std::string& path, int flags) {
   open_how how = {};
   how.flags = static_cast<std::uint64_t>(flags);
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
   for (int attempt = 0; attempt < attempts_max; ++attempt) {
     const long fd = ::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how);
     if (fd >= 0) return unique_fd(static_cast<int>(fd));
-    if (errno == ENOSYS || errno == EPERM) return open_beneath_by_location(root, path, flags);
+    if (errno == ENOSYS || errno == EPERM) return openat_beneath_by_location(root, path, flags);
     if (errno != EAGAIN && errno != EINTR) break;
   }
   return open_fault(errno);
 }
 
-result<unique_fd> open_beneath_by_location(int root, const std::string& path, int flags) {
+result<unique_fd> openat_beneath_by_location(int root, const std::string& path, int flags) {
   if (leaves_lexically(path)) return outside("it leads outside of the model's folder");
   // O_PATH resolves the name but does not open the file: a device or a FIFO feels nothing of it.
   const unique_fd found(::openat(root, path.c_str(), O_PATH | O_CLOEXEC));
