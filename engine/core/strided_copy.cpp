@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A range of stored bytes cuts a box into few boxes that lie in it as a whole. Each of those is
+// copied in runs where source and destination both go from element to element, and otherwise in
+// square tiles, so that a transposed tensor touches each line of the cache about once.
+
+#include "core/strided_copy.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/convert.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+bool has_word_width(std::uint32_t bytes) {
+  return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
+}
+
+std::uint64_t magnitude(std::int64_t stride) {
+  return stride < 0 ? 0 - static_cast<std::uint64_t>(stride) : static_cast<std::uint64_t>(stride);
+}
+
+// A dimension inside one box, whose memory is addressable.
+struct axis {
+  std::size_t count;
+  std::ptrdiff_t from;
+  std::ptrdiff_t to;
+};
+constexpr axis single = {1, 0, 0};
+
+// A box that lies in the range as a whole.
+struct whole_box {
+  axis axes[strided_map::dimensions_max];
+  unsigned rank = 0;
+
+  axis take(unsigned which) {
+    const axis taken = axes[which];
+    std::copy(axes + which + 1, axes + rank, axes + which);
+    --rank;
+    return taken;
+  }
+};
+
+// Calls `work` with both addresses of each index of the box.
+template <class Work>
+void for_each(const whole_box& box, const std::byte* from, std::byte* to, const Work& work) {
+  std::size_t index[strided_map::dimensions_max] = {};
+  for (;;) {
+    work(from, to);
+    unsigned d = box.rank;
+    for (; d > 0; --d) {
+      const axis& a = box.axes[d - 1];
+      from += a.from;
+      to += a.to;
+      if (++index[d - 1] < a.count) break;
+      from -= static_cast<std::ptrdiff_t>(a.count) * a.from;
+      to -= static_cast<std::ptrdiff_t>(a.count) * a.to;
+      index[d - 1] = 0;
+    }
+    if (d == 0) return;
+  }
+}
+
+template <std::size_t Bytes>
+struct word_of;
+template <>
+struct word_of<1> {
+  using type = std::uint8_t;
+  static type reversed(type w) { return w; }
+};
+template <>
+struct word_of<2> {
+  using type = std::uint16_t;
+  static type reversed(type w) { return static_cast<type>((w << 8U) | (w >> 8U)); }
+};
+template <>
+struct word_of<4> {
+  using type = std::uint32_t;
+  static type reversed(type w) { return __builtin_bswap32(w); }
+};
+template <>
+struct word_of<8> {
+  using type = std::uint64_t;
+  static type reversed(type w) { return __builtin_bswap64(w); }
+};
+template <>
+struct word_of<16> {
+  struct type {
+    std::uint64_t low, high;
+  };
+  static type reversed(type w) { return w; }
+};
+
+template <std::size_t Bytes, bool Swap>
+[[gnu::always_inline]] inline void copy_word(const std::byte* from, std::byte* to) {
+  typename word_of<Bytes>::type word;
+  std::memcpy(&word, from, Bytes);
+  if constexpr (Swap) word = word_of<Bytes>::reversed(word);
+  std::memcpy(to, &word, Bytes);
+}
+
+// Elements side by side on both sides. Without a branch and for a known number of turns, the loop
+// becomes vectors in every build that optimises.
+template <std::size_t Bytes>
+[[gnu::always_inline]] inline void swap_some(const std::byte* __restrict from,
+                                             std::byte* __restrict to, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) copy_word<Bytes, true>(from + i * Bytes, to + i * Bytes);
+}
+
+template <std::size_t Bytes>
+[[gnu::always_inline]] inline void swap_all(const std::byte* from, std::byte* to,
+                                            std::size_t count) {
+  constexpr std::size_t step = 64;
+  for (; count >= step; count -= step, from += step * Bytes, to += step * Bytes) {
+    swap_some<Bytes>(from, to, step);
+  }
+  swap_some<Bytes>(from, to, count);
+}
+
+#if defined(__x86_64__)
+template <std::size_t Bytes>
+[[gnu::target("avx2")]] void swap_avx2(const std::byte* from, std::byte* to, std::size_t count) {
+  swap_all<Bytes>(from, to, count);
+}
+#endif
+
+template <std::size_t Bytes>
+void swap_run(const std::byte* from, std::byte* to, std::size_t count) {
+#if defined(__x86_64__)
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+  if (has_avx2) return swap_avx2<Bytes>(from, to, count);
+#endif
+  swap_all<Bytes>(from, to, count);
+}
+
+void swap_bytes_of(const std::byte* from, std::byte* to, std::size_t bytes, std::uint8_t unit) {
+  switch (unit) {
+    case 2: return swap_run<2>(from, to, bytes / 2);
+    case 4: return swap_run<4>(from, to, bytes / 4);
+    case 8: return swap_run<8>(from, to, bytes / 8);
+    default: std::memcpy(to, from, bytes);
+  }
+}
+
+// Two dimensions in square tiles of about a line of the cache. `inner` advances less in the
+// destination, `outer` less in the source.
+template <std::size_t Bytes, bool Swap>
+void copy_tiles(const std::byte* from, std::byte* to, const axis& inner, const axis& outer) {
+  constexpr std::size_t tile = Bytes >= 8 ? 8 : Bytes == 4 ? 16 : 32;
+  for (std::size_t o = 0; o < outer.count; o += tile) {
+    const std::size_t o_end = std::min(o + tile, outer.count);
+    for (std::size_t i = 0; i < inner.count; i += tile) {
+      const std::size_t i_end = std::min(i + tile, inner.count);
+      for (std::size_t a = o; a < o_end; ++a) {
+        const auto row = static_cast<std::ptrdiff_t>(a);
+        const std::byte* const row_from = from + row * outer.from;
+        std::byte* const row_to = to + row * outer.to;
+        for (std::size_t b = i; b < i_end; ++b) {
+          const auto at = static_cast<std::ptrdiff_t>(b);
+          copy_word<Bytes, Swap>(row_from + at * inner.from, row_to + at * inner.to);
+        }
+      }
+    }
+  }
+}
+
+template <std::size_t Bytes, bool Swap>
+void copy_line(const std::byte* from, std::byte* to, const axis& along) {
+  for (std::size_t i = 0; i < along.count; ++i) {
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    copy_word<Bytes, Swap>(from + at * along.from, to + at * along.to);
+  }
+}
+
+// The axis whose `stride` is the shortest; the innermost of several.
+unsigned shortest(const whole_box& box, std::ptrdiff_t axis::* stride) {
+  unsigned best = 0;
+  for (unsigned d = 1; d < box.rank; ++d) {
+    if (magnitude(box.axes[d].*stride) <= magnitude(box.axes[best].*stride)) best = d;
+  }
+  return best;
+}
+
+template <std::size_t Bytes, bool Swap>
+void copy_words(whole_box box, const std::byte* from, std::byte* to) {
+  const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::to)) : single;
+  const axis outer = box.rank > 0 ? box.take(shortest(box, &axis::from)) : single;
+  // Where the source advances along the same dimension, there is nothing to transpose.
+  if (magnitude(inner.from) <= magnitude(outer.from) || outer.count == 1) {
+    box.axes[box.rank++] = outer;
+    for_each(box, from, to,
+             [&](const std::byte* f, std::byte* t) { copy_line<Bytes, Swap>(f, t, inner); });
+    return;
+  }
+  for_each(box, from, to,
+           [&](const std::byte* f, std::byte* t) { copy_tiles<Bytes, Swap>(f, t, inner, outer); });
+}
+
+template <bool Swap>
+void copy_words(std::uint32_t bytes, const whole_box& box, const std::byte* from, std::byte* to) {
+  switch (bytes) {
+    case 2: return copy_words<2, Swap>(box, from, to);
+    case 4: return copy_words<4, Swap>(box, from, to);
+    case 8: return copy_words<8, Swap>(box, from, to);
+    default: break;
+  }
+  if constexpr (!Swap) {
+    if (bytes == 16) return copy_words<16, false>(box, from, to);
+    return copy_words<1, false>(box, from, to);
+  }
+}
+
+// What is worked on between memory and memory, at most so many bytes before and after.
+constexpr std::size_t buffer_bytes = 4096;
+
+// A line of elements of any width.
+void copy_line(const std::byte* from, std::byte* to, const axis& along, std::size_t bytes) {
+  switch (bytes) {
+    case 1: return copy_line<1, false>(from, to, along);
+    case 2: return copy_line<2, false>(from, to, along);
+    case 4: return copy_line<4, false>(from, to, along);
+    case 8: return copy_line<8, false>(from, to, along);
+    default: break;
+  }
+  for (std::size_t i = 0; i < along.count; ++i) {
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    std::memcpy(to + at * along.to, from + at * along.from, bytes);
+  }
+}
+
+// Elements that are converted, along one dimension: gathered, swapped, converted and scattered, a
+// bufferful at a time; what lies side by side already stays where it is.
+void convert_line(const strided_map& map, const std::byte* from, std::byte* to, const axis& along) {
+  const std::size_t in = map.as.from_bytes();
+  const std::size_t out = map.as.to_bytes();
+  const bool gathers = along.from != static_cast<std::ptrdiff_t>(in);
+  const bool scatters = along.to != static_cast<std::ptrdiff_t>(out);
+  if (!gathers && !scatters && map.swap_bytes == 0) {
+    convert(from, to, along.count, map.as);
+    return;
+  }
+  alignas(64) std::byte stored[buffer_bytes];
+  alignas(64) std::byte made[buffer_bytes];
+  const std::size_t step = std::max<std::size_t>(1, buffer_bytes / std::max(in, out));
+  for (std::size_t i = 0; i < along.count; i += step) {
+    const std::size_t count = std::min(step, along.count - i);
+    const std::byte* source = from + static_cast<std::ptrdiff_t>(i) * along.from;
+    std::byte* const target = to + static_cast<std::ptrdiff_t>(i) * along.to;
+    if (gathers) {
+      copy_line(source, stored, {count, along.from, static_cast<std::ptrdiff_t>(in)}, in);
+      source = stored;
+    }
+    if (map.swap_bytes != 0) {
+      swap_bytes_of(source, stored, count * in, map.swap_bytes);
+      source = stored;
+    }
+    convert(source, scatters ? made : target, count, map.as);
+    if (scatters) copy_line(made, target, {count, static_cast<std::ptrdiff_t>(out), along.to}, out);
+  }
+}
+
+// Lines of at most so many elements, for as long as what they are scattered to stays in the cache.
+constexpr std::size_t line_elements_max = 64;
+
+void convert_box(const strided_map& map, whole_box box, const std::byte* from, std::byte* to) {
+  const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::from)) : single;
+  const bool transposed = box.rank > 0 && [&] {
+    return magnitude(box.axes[shortest(box, &axis::to)].to) < magnitude(inner.to);
+  }();
+  if (!transposed) {
+    for_each(box, from, to,
+             [&](const std::byte* f, std::byte* t) { convert_line(map, f, t, inner); });
+    return;
+  }
+  const axis outer = box.take(shortest(box, &axis::to));
+  for_each(box, from, to, [&](const std::byte* f, std::byte* t) {
+    for (std::size_t i = 0; i < inner.count; i += line_elements_max) {
+      const auto at = static_cast<std::ptrdiff_t>(i);
+      const axis part = {std::min(line_elements_max, inner.count - i), inner.from, inner.to};
+      for (std::size_t o = 0; o < outer.count; ++o) {
+        const auto row = static_cast<std::ptrdiff_t>(o);
+        convert_line(map, f + at * inner.from + row * outer.from,
+                     t + at * inner.to + row * outer.to, part);
+      }
+    }
+  });
+}
+
+// Elements that are swapped or copied as they are.
+void copy_box(const strided_map& map, whole_box box, const std::byte* from, std::byte* to) {
+  const auto unit = static_cast<std::ptrdiff_t>(map.element_bytes);
+  unsigned run = 0;
+  while (run < box.rank && (box.axes[run].from != unit || box.axes[run].to != unit)) ++run;
+  if (run == box.rank) {
+    if (map.swap_bytes != 0) return copy_words<true>(map.element_bytes, box, from, to);
+    return copy_words<false>(map.element_bytes, box, from, to);
+  }
+  const std::size_t bytes = box.take(run).count * map.element_bytes;
+  const auto width = static_cast<std::uint32_t>(std::min<std::size_t>(bytes, 32));
+  if (map.swap_bytes == 0 && has_word_width(width)) {
+    return copy_words<false>(width, box, from, to);
+  }
+  if (map.swap_bytes == 0) {
+    for_each(box, from, to, [&](const std::byte* f, std::byte* t) { std::memcpy(t, f, bytes); });
+    return;
+  }
+  for_each(box, from, to,
+           [&](const std::byte* f, std::byte* t) { swap_bytes_of(f, t, bytes, map.swap_bytes); });
+}
+
+// Finds the boxes that lie in the range as a whole. By descending source stride, so that of a
+// dimension whose elements lie apart at most two indices are cut by the range.
+class range_walk {
+ public:
+  range_walk(const strided_map& map, std::span<const std::byte> source, std::uint64_t first)
+      : map_(map), source_(source.data()), first_(first), last_(first + source.size()) {
+    span_[map.rank] = map.element_bytes;
+    for (std::uint32_t d = map.rank; d > 0; --d) {
+      const strided_dimension& of = map.dimensions[d - 1];
+      span_[d - 1] = span_[d] + (of.count - 1) * of.source_stride;
+    }
+  }
+
+  // What the dimensions from `d` on hold, from the stored byte `at` on.
+  void descend(std::uint32_t d, std::uint64_t at, std::byte* to) const {
+    if (at >= first_ && at + span_[d] <= last_) return copy(d, 0, count_of(d), at, to);
+    if (d == map_.rank || at >= last_ || at + span_[d] <= first_) return;
+    const std::uint64_t count = map_.dimensions[d].count;
+    const std::uint64_t stride = map_.dimensions[d].source_stride;
+    if (stride == 0) return each(d, 0, count, at, to);
+    const std::uint64_t inner = span_[d + 1];
+    const std::uint64_t touched = first_ >= at + inner ? (first_ - at - inner) / stride + 1 : 0;
+    const std::uint64_t touched_end =
+        last_ > at ? std::min(count, (last_ - at - 1) / stride + 1) : 0;
+    const std::uint64_t inside = first_ > at ? (first_ - at - 1) / stride + 1 : 0;
+    const std::uint64_t inside_end =
+        last_ >= at + inner ? std::min(count, (last_ - at - inner) / stride + 1) : 0;
+    if (inside >= inside_end) return each(d, touched, touched_end, at, to);
+    each(d, touched, inside, at, to);
+    copy(d, inside, inside_end, at, to);
+    each(d, inside_end, touched_end, at, to);
+  }
+
+ private:
+  std::uint64_t count_of(std::uint32_t d) const {
+    return d < map_.rank ? map_.dimensions[d].count : 1;
+  }
+
+  std::byte* place(std::uint32_t d, std::uint64_t index, std::byte* to) const {
+    return to + static_cast<std::ptrdiff_t>(index) * map_.dimensions[d].destination_stride;
+  }
+
+  void each(std::uint32_t d, std::uint64_t begin, std::uint64_t end, std::uint64_t at,
+            std::byte* to) const {
+    for (std::uint64_t i = begin; i < end; ++i) {
+      descend(d + 1, at + i * map_.dimensions[d].source_stride, place(d, i, to));
+    }
+  }
+
+  // Of dimension `d` the indices from `begin` to `end`, and all that is inside of them.
+  void copy(std::uint32_t d, std::uint64_t begin, std::uint64_t end, std::uint64_t at,
+            std::byte* to) const {
+    whole_box box;
+    if (d < map_.rank) {
+      at += begin * map_.dimensions[d].source_stride;
+      to = place(d, begin, to);
+    }
+    for (std::uint32_t k = d; k < map_.rank; ++k) {
+      const std::uint64_t count = k == d ? end - begin : map_.dimensions[k].count;
+      if (count == 1) continue;
+      box.axes[box.rank++] = {count, static_cast<std::ptrdiff_t>(map_.dimensions[k].source_stride),
+                              map_.dimensions[k].destination_stride};
+    }
+    const std::byte* const from = source_ + (at - first_);
+    if (map_.as.needed()) return convert_box(map_, box, from, to);
+    copy_box(map_, box, from, to);
+  }
+
+  const strided_map& map_;
+  const std::byte* const source_;
+  const std::uint64_t first_;
+  const std::uint64_t last_;
+  std::uint64_t span_[strided_map::dimensions_max + 1] = {};
+};
+
+}  // namespace
+
+void copy_strided(const strided_map& map, std::span<const std::byte> source, std::uint64_t first,
+                  std::byte* to) noexcept {
+  if (map.empty()) return;
+  range_walk(map, source, first).descend(0, 0, to);
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Where the elements of a box lie in stored bytes, and where they go: a slice, a transposed tensor,
+// a view that repeats elements. The host and the kernels of a GPU both compile this header, so it
+// is C++17.
+//
+// Offsets in the source count from the map's first stored byte, and offsets in the destination from
+// where the element at index (0, 0, ...) goes. The element at (i, j, ...) is stored from byte
+// i * dimensions[0].source_stride + j * dimensions[1].source_stride + ... on.
+
+#include <cstdint>
+
+#include "core/float_bits.hpp"
+
+namespace ringload {
+inline namespace v0 {
+
+struct strided_dimension {
+  std::uint64_t count;
+  std::uint64_t source_stride;      // In bytes; 0 repeats what is stored once.
+  std::int64_t destination_stride;  // In bytes; may be negative.
+};
+
+inline bool operator==(const strided_dimension& a, const strided_dimension& b) noexcept {
+  return a.count == b.count && a.source_stride == b.source_stride &&
+         a.destination_stride == b.destination_stride;
+}
+
+// As coalesced() makes it: without dimensions of one element, by descending source stride, and none
+// that continues the next. A contiguous run of elements that are neither swapped nor converted is a
+// dimension of single bytes, with both strides 1, so that it may be cut anywhere.
+struct strided_map {
+  static constexpr std::uint32_t dimensions_max = 8;
+
+  strided_dimension dimensions[dimensions_max] = {};
+  std::uint32_t rank = 0;           // Of the dimensions. With none there is one element.
+  std::uint32_t element_bytes = 1;  // As stored: what cannot be cut. The unit of `as`, if needed.
+  std::uint8_t swap_bytes = 0;      // Units whose bytes are reversed first: 2, 4 or 8; 0: none.
+  conversion as = {};
+
+  // As they land.
+  std::uint32_t landed_bytes() const noexcept {
+    return as.needed() ? as.to_bytes() : element_bytes;
+  }
+
+  bool empty() const noexcept {
+    for (std::uint32_t d = 0; d < rank; ++d) {
+      if (dimensions[d].count == 0) return true;
+    }
+    return false;
+  }
+
+  // From the first stored byte to the end of the last element.
+  std::uint64_t source_bytes() const noexcept {
+    if (empty()) return 0;
+    std::uint64_t sum = element_bytes;
+    for (std::uint32_t d = 0; d < rank; ++d) {
+      sum += (dimensions[d].count - 1) * dimensions[d].source_stride;
+    }
+    return sum;
+  }
+};
+
+inline bool operator==(const strided_map& a, const strided_map& b) noexcept {
+  if (a.rank != b.rank || a.element_bytes != b.element_bytes || a.swap_bytes != b.swap_bytes ||
+      !(a.as == b.as)) {
+    return false;
+  }
+  for (std::uint32_t d = 0; d < a.rank; ++d) {
+    if (!(a.dimensions[d] == b.dimensions[d])) return false;
+  }
+  return true;
+}
+
+}  // namespace v0
+}  // namespace ringload

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What a plan is made of: where the bytes of each tensor are stored, which of its elements are
+// wanted, and where they go.
+//
+// A tensor whose bytes lie in one piece, that is wanted whole and goes to the load's arena, is a
+// wanted_tensor alone. What differs from that stands in its tensor_form. All spans and pointers are
+// the caller's, and are looked at by make_plan only.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/float_bits.hpp"
+
+namespace ringload::inline v0 {
+
+// A run of stored bytes that boxes of elements lie in.
+struct wanted_stream {
+  enum class kind : std::uint8_t {
+    raw,        // The bytes of the file as they are.
+    decoded,    // Decoded from the first byte to the last.
+    in_memory,  // Decoded already, or without a read; no file.
+  };
+
+  kind how = kind::raw;
+  std::uint32_t file = 0;
+  std::uint64_t offset = 0;         // From the beginning of the file.
+  std::uint64_t bytes = 0;          // Stored in the file.
+  std::uint64_t decoded_bytes = 0;  // Of raw: `bytes`.
+};
+
+// A box of a tensor's elements in a stream. By dimension, outermost first, as many as the shape
+// has.
+struct stored_box {
+  std::uint32_t stream = 0;      // Of wanted::streams.
+  std::uint64_t first_byte = 0;  // In the decoded stream: of the element at `origin`.
+  std::span<const std::uint64_t> origin;
+  std::span<const std::uint64_t> extent;
+  std::span<const std::uint64_t> stride_bytes;  // 0 repeats.
+};
+
+// Indices of one dimension.
+struct index_range {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+  friend bool operator==(const index_range&, const index_range&) = default;
+};
+
+struct tensor_form {
+  static constexpr std::uint32_t no_block = ~std::uint32_t{0};
+
+  // As stored. The shape is needed where there are pieces, a box, strides, or a swap.
+  std::span<const std::uint64_t> shape;
+  // One element. Of a conversion from blocks (as.from_bytes() bytes each) the dimensions count
+  // blocks. Fewer than 8, or 6 bits: a box must begin and end on whole bytes in each of its rows.
+  std::uint32_t element_bits = 8;
+  std::uint8_t swap_bytes = 0;         // Units whose bytes are reversed: 2, 4 or 8; 0: none.
+  std::span<const stored_box> pieces;  // Empty: row-major from wanted_tensor::offset on.
+  std::span<const std::byte> fill =
+      {};  // One element, for those that lie in no piece; empty: zeros.
+
+  // A range for each dimension of the shape; empty: the tensor is wanted whole.
+  std::span<const index_range> box;
+
+  // Where it goes. To the load's arena, which gives it a place of its own; or to `block`, memory of
+  // the arena that several tensors share; or to memory of the caller's.
+  std::uint32_t destination = 0;   // 0: the arena; n: wanted::destinations[n - 1].
+  std::uint32_t block = no_block;  // Of wanted::blocks, in the arena.
+  std::uint64_t destination_offset =
+      0;  // In the block or the caller's memory: of the box's first element.
+  // In bytes, for each dimension of the box; empty: dense and row-major.
+  std::span<const std::int64_t> destination_strides;
+};
+
+struct wanted_tensor {
+  std::uint32_t file;
+  std::uint32_t alignment;  // What its element type needs once it has landed: 1, 2, 4 or 8.
+  std::uint64_t offset;     // From the beginning of the file. Not looked at where there are pieces.
+  std::uint64_t bytes;  // As stored, of the whole tensor. If they are converted, whole elements.
+  conversion as = {};
+  const tensor_form* form = nullptr;
+};
+
+// Memory of the caller's, which is there before the plan is made.
+struct caller_memory {
+  std::uint64_t address = 0;  // Where it begins, for what reads may land in it.
+  std::uint64_t bytes = 0;
+  bool straight = false;  // Reads can land in it: memory of the host.
+};
+
+// Memory in the arena that several tensors are put into.
+struct arena_block {
+  std::uint64_t bytes = 0;
+  std::uint32_t alignment = 1;
+};
+
+struct wanted {
+  std::span<const wanted_tensor> tensors;  // In any order; their bytes may overlap.
+  std::span<const wanted_stream> streams = {};
+  std::span<const caller_memory> destinations = {};
+  std::span<const arena_block> blocks = {};
+};
+
+}  // namespace ringload::inline v0
