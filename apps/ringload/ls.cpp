@@ -9,7 +9,8 @@
 #include <ringload/catalog.hpp>
 #include <string>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "commands.hpp"
@@ -100,12 +101,21 @@ void write_for_eyes(const catalog& found, output& out) {
   for (const std::string& note : found.notes) out.write("note: " + printable(note) + "\n");
 }
 
+// A key that the shards give different values is a list of them, in the files' order.
 void write_metadata(const catalog& found, std::string& to) {
-  json_object metadata(to);
-  std::unordered_set<std::string_view> written;
+  std::vector<std::pair<std::string_view, std::vector<std::string_view>>> values;
+  std::unordered_map<std::string_view, std::size_t> index_of;
   for (const auto& [key, value] : found.metadata) {
-    // Shards may disagree, and JSON has room for one: that of the first file.
-    if (written.insert(key).second) metadata.field(key, value);
+    if (index_of.emplace(key, values.size()).second) values.push_back({key, {}});
+    values[index_of[key]].second.push_back(value);
+  }
+  json_object metadata(to);
+  for (const auto& [key, of_key] : values) {
+    if (of_key.size() == 1) {
+      metadata.field(key, of_key.front());
+    } else {
+      metadata.list(key, of_key);
+    }
   }
   metadata.close();
 }

@@ -10,6 +10,19 @@ expect 0 "$ringload" ls "$work/x" --json
 [ "$(sed -n 2p "$work/values")" = '{"format":"pt"}' ] || fail "metadata"
 sed -n 1p "$work/values" | grep -q '00001-of-00002.safetensors",".*00002-of-00002' || fail "files"
 
+# Shards that differ in a key of their metadata: every value is there, once.
+mkdir "$work/differ"
+for shard in 1:pt 2:tf 3:pt; do
+  header='{"__metadata__":{"format":"'${shard#*:}'","by":"me"}}'
+  {
+    printf "\\$(printf %03o ${#header})\\0\\0\\0\\0\\0\\0\\0"
+    printf %s "$header"
+  } >"$work/differ/model-0000${shard%:*}-of-00003.safetensors"
+done
+expect 0 "$ringload" ls "$work/differ" --json
+"$json" get metadata <"$work/out" >"$work/values" || fail "metadata that differ"
+[ "$(cat "$work/values")" = '{"format":["pt","tf"],"by":"me"}' ] || fail "$(cat "$work/values")"
+
 expect 0 "$ringload" load "$work/x" --json --no-progress
 silent
 "$json" get source bytes tensors files seconds gb_per_s seconds_to_first_tensor engine \
