@@ -50,6 +50,11 @@ std::unique_ptr<exported<Managed>> make(const tensor& from) {
     }
     made->shape.push_back(static_cast<std::int64_t>(d));
   }
+  dlpack::data_type type = dlpack::type_of(from.dtype());
+  if (from.dtype() == dtype::f4 && !made->shape.empty() && made->shape.back() % 2 == 0) {
+    type.lanes = 2;  // Pairs: see to_dlpack().
+    made->shape.back() /= 2;
+  }
   set_strides(made->strides, made->shape);
   // Of a scalar nobody reads them, but not everybody takes a null pointer.
   const auto ndim = static_cast<std::int32_t>(made->shape.size());
@@ -60,7 +65,7 @@ std::unique_ptr<exported<Managed>> make(const tensor& from) {
       .data = from.bytes() > 0 ? from.data() : nullptr,
       .device = device_of(from),
       .ndim = ndim,
-      .dtype = dlpack::type_of(from.dtype()),
+      .dtype = type,
       .shape = made->shape.data(),
       .strides = made->strides.data(),
       .byte_offset = 0,

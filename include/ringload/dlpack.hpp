@@ -83,7 +83,7 @@ static_assert(sizeof(data_type) == 4 && sizeof(device) == 8);
 static_assert(sizeof(void*) != 8 || (sizeof(tensor) == 48 && sizeof(managed_tensor) == 64 &&
                                      sizeof(managed_tensor_versioned) == 80));
 
-/// How DLPack names an element type. Those of less than a byte are packed.
+/// How DLPack names one element of a type. Those of less than a byte are packed.
 RINGLOAD_EXPORT data_type type_of(dtype type) noexcept;
 
 }  // namespace dlpack
@@ -92,6 +92,10 @@ RINGLOAD_EXPORT data_type type_of(dtype type) noexcept;
 /// it calls its `deleter`, once, from any thread; until then the tensor's memory stays, whatever
 /// becomes of model and loader. Throws `errc::size_overflow` where a dimension does not fit in 63
 /// bits.
+///
+/// F4 is exported in pairs, 4 bits in 2 lanes and the last dimension halved: PyTorch's
+/// float4_e2m1fn_x2, the one form that it takes. (JAX 0.10 on a processor takes F4 in neither
+/// form.) Where the last dimension is odd, elements are exported singly, in 1 lane.
 RINGLOAD_EXPORT dlpack::managed_tensor_versioned* to_dlpack(const tensor& from);
 
 /// The same for consumers that know DLPack 0.x only. They may not know the types of less than 16

@@ -61,6 +61,33 @@ TEST_CASE("dlpack: shape and strides are row-major, in elements") {
   c->deleter(c);
 }
 
+TEST_CASE("dlpack: F4 is exported in pairs, as PyTorch has it: 2 lanes and half the columns") {
+  const model loaded = loaded_from(safetensors_text(
+      header_text({tensor_text("a", "F4", "3,2,6", 0, 18), tensor_text("b", "F4", "4,0", 18, 18),
+                   tensor_text("c", "F4", "2,3", 18, 21)}),
+      noise(21, 1)));
+  dlpack::managed_tensor_versioned* a = to_dlpack(loaded.at("a"));
+  CHECK(a->dl_tensor.dtype.code == dlpack::type_code::float4_e2m1fn);
+  CHECK(a->dl_tensor.dtype.bits == 4);
+  CHECK(a->dl_tensor.dtype.lanes == 2);
+  CHECK(of(a->dl_tensor.shape, 3) == sizes{3, 2, 3});
+  CHECK(of(a->dl_tensor.strides, 3) == sizes{6, 3, 1});
+  a->deleter(a);
+
+  dlpack::managed_tensor* b = to_legacy_dlpack(loaded.at("b"));
+  CHECK(b->dl_tensor.dtype.lanes == 2);
+  CHECK(of(b->dl_tensor.shape, 2) == sizes{4, 0});
+  b->deleter(b);
+
+  // A pair would lie in two rows: its elements are exported one by one.
+  dlpack::managed_tensor_versioned* c = to_dlpack(loaded.at("c"));
+  CHECK(c->dl_tensor.dtype.bits == 4);
+  CHECK(c->dl_tensor.dtype.lanes == 1);
+  CHECK(of(c->dl_tensor.shape, 2) == sizes{2, 3});
+  CHECK(of(c->dl_tensor.strides, 2) == sizes{3, 1});
+  c->deleter(c);
+}
+
 TEST_CASE("dlpack: the memory stays until the deleter was called, in whatever thread") {
   dlpack::managed_tensor_versioned* a = nullptr;
   dlpack::managed_tensor* b = nullptr;
