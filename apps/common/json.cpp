@@ -34,7 +34,10 @@ void append_json(std::string& to, std::string_view text) {
 void append_json(std::string& to, std::uint64_t number) { to += std::to_string(number); }
 
 void append_json(std::string& to, double number) {
-  to += fmt::format("{:.9g}", std::isfinite(number) ? number : 0.0);
+  std::string text = fmt::format("{:.9f}", std::isfinite(number) ? number : 0.0);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  to += text == "-0" ? "0" : text;
 }
 
 }  // namespace ringload::tool

@@ -14,7 +14,7 @@ namespace ringload::tool {
 /// Appends `text` in quotes. Bytes that are not UTF-8, which file names may hold, become U+FFFD.
 void append_json(std::string& to, std::string_view text);
 void append_json(std::string& to, std::uint64_t number);
-/// What is no number in JSON, as infinity, becomes 0.
+/// In plain decimal, to nine places. What is no number in JSON, as infinity, becomes 0.
 void append_json(std::string& to, double number);
 void append_json(std::string& to, std::same_as<bool> auto truth) { to += truth ? "true" : "false"; }
 

@@ -8,11 +8,13 @@
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/string.hpp>
+#include <boost/json/value.hpp>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
+#include "json.hpp"
 #include "loaded_form.hpp"
-#include "text.hpp"
 
 namespace ringload::server {
 
@@ -20,18 +22,32 @@ namespace json = boost::json;
 
 namespace {
 
-json::string utf8(std::string_view text) {
-  json::string out;
-  while (!text.empty()) {
-    const std::size_t length = tool::utf8_length(text);
-    if (length == 0) {
-      out.append("\xef\xbf\xbd");
-    } else {
-      out.append(text.substr(0, length));
+// Boost.JSON writes 9.5 as 95E-1, which is JSON and nothing that a person reads.
+void append_plain(std::string& to, const json::value& of) {
+  const char* before = "";
+  if (const json::object* object = of.if_object()) {
+    to += '{';
+    for (const auto& [key, value] : *object) {
+      to += std::exchange(before, ",");
+      tool::append_json(to, std::string_view(key));
+      to += ':';
+      append_plain(to, value);
     }
-    text.remove_prefix(std::max<std::size_t>(length, 1));
+    to += '}';
+  } else if (const json::array* array = of.if_array()) {
+    to += '[';
+    for (const json::value& value : *array) {
+      to += std::exchange(before, ",");
+      append_plain(to, value);
+    }
+    to += ']';
+  } else if (const json::string* text = of.if_string()) {
+    tool::append_json(to, std::string_view(*text));
+  } else if (const double* number = of.if_double()) {
+    tool::append_json(to, *number);
+  } else {
+    to += json::serialize(of);
   }
-  return out;
 }
 
 }  // namespace
@@ -42,9 +58,9 @@ json::object describe(const entry& of) {
   json::object out;
   out["id"] = of.id;
   out["state"] = std::string(name(last.state));
-  out["source"] = utf8(last.source);
-  out["serving"] = of.served ? json::value(utf8(of.served->source)) : json::value();
-  out["next"] = of.next_source.empty() ? json::value() : json::value(utf8(of.next_source));
+  out["source"] = std::string(last.source);
+  out["serving"] = of.served ? json::value(std::string(of.served->source)) : json::value();
+  out["next"] = of.next_source.empty() ? json::value() : json::value(std::string(of.next_source));
   out["bytes"] = stats.bytes_arrived();
   out["bytes_total"] = stats.bytes_total;
   out["tensors"] = stats.tensors;
@@ -53,14 +69,14 @@ json::object describe(const entry& of) {
   out["memory_kept"] = stats.memory_kept;
   const double bytes = static_cast<double>(stats.bytes_arrived());
   out["gb_per_s"] = stats.seconds > 0 ? bytes / 1e9 / stats.seconds : 0.0;
-  if (!last.problem.empty()) out["error"] = utf8(last.problem);
+  if (!last.problem.empty()) out["error"] = std::string(last.problem);
   return out;
 }
 
 json::object describe(const tensor_info& of, std::optional<dtype> converted_to) {
   const tool::loaded_form served = tool::as_loaded(of, converted_to);
   json::object out;
-  out["name"] = utf8(of.name);
+  out["name"] = std::string(of.name);
   out["dtype"] = std::string(name(served.dtype));
   out["shape"] = json::array(of.shape.begin(), of.shape.end());
   out["bytes"] = served.bytes;
@@ -122,6 +138,10 @@ std::string metrics_text(const models& of, const counters& counted) {
   return out;
 }
 
-std::string json_text(const json::object& of) { return json::serialize(of) + "\n"; }
+std::string json_text(const json::object& of) {
+  std::string text;
+  append_plain(text, of);
+  return text + "\n";
+}
 
 }  // namespace ringload::server

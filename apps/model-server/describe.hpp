@@ -42,7 +42,7 @@ struct counters {
 /// Prometheus' text format, version 0.0.4.
 std::string metrics_text(const models& of, const counters& counted);
 
-/// One line.
+/// One line, with numbers in plain decimal. Bytes that are not UTF-8 become U+FFFD.
 std::string json_text(const boost::json::object& of);
 
 }  // namespace ringload::server
