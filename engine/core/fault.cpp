@@ -48,6 +48,10 @@ std::string category_type::message(int value) const {
     case errc::invalid_limits: return "the limits contradict themselves";
     case errc::device_unavailable: return "the device is not available";
     case errc::unsupported_dtype: return "tensors cannot be converted to that dtype";
+    case errc::invalid_destination: return "the destination cannot be filled";
+    case errc::unexpected_tensor: return "no destination is for this tensor";
+    case errc::wrong_dtype: return "the element types differ";
+    case errc::wrong_shape: return "the shapes differ";
     case errc::invalid_selection: return "the selection does not fit the checkpoint";
     case errc::malformed_manifest: return "the manifest is malformed";
     case errc::incomplete_manifest: return "manifest and checkpoint do not have the same tensors";

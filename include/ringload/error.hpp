@@ -43,16 +43,20 @@ enum class errc {
   missing_tensor,    // The index lists a tensor that its shard lacks.
 
   // While loading.
-  truncated_file,      // The file became shorter after it was opened.
-  changed_file,        // The file was written or replaced while it was loaded.
-  no_such_tensor,      // Asked for by a name that the checkpoint does not hold.
-  memory_exceeded,     // The tensors need more memory than there is, or than the limits allow.
-  engine_unavailable,  // The read engine that was ordered cannot be had here.
-  direct_unavailable,  // Direct reads were ordered, and this file cannot give them.
-  invalid_limits,      // The limits contradict themselves.
-  device_unavailable,  // The device that was asked for is not there.
-  unsupported_dtype,   // `load_options::dtype` is none that tensors can be converted to.
-  invalid_selection,   // A range outside its tensor, two of one dimension, or no such rank.
+  truncated_file,       // The file became shorter after it was opened.
+  changed_file,         // The file was written or replaced while it was loaded.
+  no_such_tensor,       // Asked for by a name that the checkpoint does not hold.
+  memory_exceeded,      // The tensors need more memory than there is, or than the limits allow.
+  engine_unavailable,   // The read engine that was ordered cannot be had here.
+  direct_unavailable,   // Direct reads were ordered, and this file cannot give them.
+  invalid_limits,       // The limits contradict themselves.
+  device_unavailable,   // The device that was asked for is not there.
+  unsupported_dtype,    // `load_options::dtype` is none that tensors can be converted to.
+  invalid_destination,  // Memory of the caller's that overlaps, or is not what it says.
+  unexpected_tensor,    // A fill found a tensor that no destination is for.
+  wrong_dtype,          // A tensor and its destination differ in their element type,
+  wrong_shape,          // or in their shape.
+  invalid_selection,    // A range outside its tensor, two of one dimension, or no such rank.
 
   // Integrity, when it is asked for.
   malformed_manifest,   // A line that is no digest of a tensor, or a tensor that is listed twice.

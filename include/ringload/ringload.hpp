@@ -8,6 +8,7 @@
 #include <ringload/dlpack.hpp>
 #include <ringload/dtype.hpp>
 #include <ringload/error.hpp>
+#include <ringload/fill.hpp>
 #include <ringload/limits.hpp>
 #include <ringload/loader.hpp>
 #include <ringload/loading.hpp>
