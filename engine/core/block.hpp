@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The unit of direct reads, for offsets, lengths and addresses. 512 would do on most drives; 4,096
-// does on all, and is the size of a page.
+// The alignment of direct reads: offsets, lengths and addresses. Most drives take 512; all take
+// 4,096, which is also the page size.
 
 #include <cstdint>
 

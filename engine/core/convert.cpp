@@ -8,8 +8,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Short enough that the compiler makes vectors of it in every build that optimises: there is no
-// branch, and the number of turns is known.
+// No branch and a constant trip count, so the compiler vectorizes the loop in every optimized
+// build.
 template <float_type From, float_type To>
 [[gnu::always_inline]] inline void convert_some(const std::byte* __restrict from,
                                                 std::byte* __restrict to, std::size_t count) {
@@ -36,7 +36,7 @@ template <float_type From, float_type To>
   convert_some<From, To>(from + at * in, to + at * out, elements - at);
 }
 
-// Of a byte there are 256: looking up is several times as fast as working it out.
+// 256 values: a table lookup is several times as fast as the arithmetic.
 template <float_type From, float_type To>
 void look_up_all(const std::byte* __restrict from, std::byte* __restrict to, std::size_t elements) {
   using out = typename float_bits<To>::word;
@@ -52,7 +52,7 @@ void look_up_all(const std::byte* __restrict from, std::byte* __restrict to, std
 }
 
 #if defined(__x86_64__)
-// The same code for processors from 2013 on: vectors twice as long, and shifts that differ.
+// The same code for AVX2: vectors twice as wide, and shifts by lane.
 template <float_type From, float_type To>
 [[gnu::target("avx2")]] void convert_avx2(const std::byte* from, std::byte* to,
                                           std::size_t elements) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// CRC-32C. The processor's instruction takes three steps to answer but may begin one in each, so
-// long runs are cut into three lanes, whose CRCs are then joined as polynomials.
+// CRC-32C. The crc32 instruction has a latency of three cycles and a throughput of one, so long
+// runs are cut into three lanes, whose CRCs are then combined as polynomials.
 
 #include <array>
 #include <cstring>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t polynomial = 0x82F63B78;  // Bits reversed, as CRC-32C has them.
 
-// By byte, for what the processor does not do.
+// Lookup table by byte, where SSE4.2 is missing.
 constexpr std::array<std::uint32_t, 256> make_table() {
   std::array<std::uint32_t, 256> table = {};
   for (std::uint32_t i = 0; i < 256; ++i) {
@@ -26,7 +26,7 @@ constexpr std::array<std::uint32_t, 256> make_table() {
 
 constexpr std::array<std::uint32_t, 256> table = make_table();
 
-// All of these go from register to register: without the inversion at begin and end.
+// These take and give the raw register, without the inversion at begin and end.
 std::uint32_t by_table(std::uint32_t crc, const std::byte* at, std::size_t bytes) noexcept {
   for (; bytes > 0; --bytes, ++at) {
     crc = (crc >> 8) ^ table[(crc ^ static_cast<std::uint32_t>(*at)) & 0xFF];
@@ -48,7 +48,7 @@ constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) noexcept {
   return sum;
 }
 
-// x to the power of 8 * bytes: multiplied by it, a CRC goes on as over so many zeros.
+// x^(8 * bytes): multiplying a CRC by it appends that many zero bytes.
 constexpr std::uint32_t over_zeros(std::size_t bytes) noexcept {
   std::uint32_t power = 0x40000000;  // x
   for (int i = 0; i < 3; ++i) power = product(power, power);

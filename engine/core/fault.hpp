@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What layers return to each other when something goes wrong: a code, the place, the cause. At the
-// public face it becomes `ringload::error`.
+// The error value that layers return: a code, the place, the cause. The public API throws it as
+// `ringload::error`.
 
 #include <boost/system/result.hpp>
 #include <exception>
@@ -19,11 +19,12 @@ struct fault {
       : code(c), where(std::move(w)), cause(std::move(cause_text)) {}
 
   boost::system::error_code code;
-  std::string where;  // "model-00002.safetensors: tensor 'wte.weight'", added by who knows it.
+  std::string
+      where;  // "model-00002.safetensors: tensor 'wte.weight'", added by the layer that knows it.
   std::string
       cause;  // "its bytes end at 4,096 but the file at 4,000"; empty: the code says it all.
 
-  /// The same fault, seen from further out: `outer` is put before the place.
+  /// The same fault with `outer` put before the place.
   fault in(const std::string& outer) const;
 };
 
@@ -33,17 +34,17 @@ using result = boost::system::result<T, fault>;
 /// errno, or the negative result of a kernel call turned positive.
 boost::system::error_code system_code(int error_number) noexcept;
 
-/// "No such file or directory": the system's own words for a code, without a category.
+/// "No such file or directory": the code's message, without its category.
 std::string message_of(const fault& what);
 
 error to_error(const fault& what);
 fault to_fault(const error& what);
 std::exception_ptr to_exception(const fault& what);
 
-// boost::system::result calls this when value() is asked of a failed result.
+// Called by boost::system::result when value() is called on a failed result.
 [[noreturn]] void throw_exception_from_error(const fault& what, const boost::source_location&);
 
-/// 4096 -> "4,096": byte counts in messages are read by people. Shown to ringload_cuda too.
+/// 4096 -> "4,096", for messages. Exported for ringload_cuda.
 RINGLOAD_EXPORT std::string grouped(std::uint64_t number);
 
 }  // namespace ringload::inline v0

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Floating-point formats as bits, and how a number passes from one to another: widened to f32,
-// which is exact, and rounded once, to nearest, ties to even. The host and the kernels of a GPU
-// both compile this header, and it uses whole numbers and one exact difference only, so they agree
-// in every bit, whatever rounding mode a thread is in. A kernel's compiler knows C++17, so this is
-// C++17.
+// Conversion between floating-point formats, on their bits: widened to f32, which is exact, then
+// rounded once, to nearest, ties to even. Host and GPU kernels compile the same header. It uses
+// integer operations and one exact subtraction, so both give the same bits in any rounding mode.
+// CUDA compiles it as C++17.
 //
-// A NaN stays one of its sign, and becomes the quiet one without further payload: 0x7FC00000,
-// 0x7E00, 0x7FC0. What is too large becomes infinity. Subnormal numbers are kept, and made.
+// A NaN becomes the quiet NaN of its sign without payload: 0x7FC00000, 0x7E00, 0x7FC0. A number too
+// large becomes infinity. Subnormal numbers are read and produced.
 
 #include <cstdint>
 #include <cstring>
@@ -24,7 +23,7 @@ inline namespace v0 {
 
 enum class float_type : std::uint8_t { f32, f16, bf16, f8_e4m3, f8_e5m2 };
 
-// What is done to a tensor's elements as they land.
+// The conversion of a tensor's elements while they are copied.
 struct conversion {
   float_type from = float_type::f32;
   float_type to = float_type::f32;
@@ -49,9 +48,9 @@ namespace f32_bits {
 constexpr std::uint32_t infinity = 0x7F800000U;
 constexpr std::uint32_t quiet_nan = 0x7FC00000U;
 
-// Of a number whose exponent has been moved to the bias of an f32, the leading 1 taken away that a
-// subnormal one does not have: `first` is the smallest normal number of its format. The difference
-// is exact. It is made for the others too, less 0, for a loop without a branch becomes vectors.
+// A subnormal number was given an implicit leading 1 when its exponent was moved to f32's bias;
+// this subtracts it. `first` is the smallest normal number of the source format. The difference is
+// exact. Normal numbers subtract 0, because a loop without a branch can be vectorized.
 RINGLOAD_ANYWHERE inline std::uint32_t of_subnormal(bool subnormal, std::uint32_t moved,
                                                     std::uint32_t first) noexcept {
   const std::uint32_t from_bits = moved + (subnormal ? 1U << 23U : 0U);
@@ -63,12 +62,12 @@ RINGLOAD_ANYWHERE inline std::uint32_t of_subnormal(bool subnormal, std::uint32_
   const float difference = from - less;
   std::uint32_t bits = 0;
   std::memcpy(&bits, &difference, sizeof bits);
-  return bits & 0x7FFFFFFFU;  // Rounding down, a thread makes a negative 0 of equal numbers.
+  return bits & 0x7FFFFFFFU;  // x - x is -0 in round-down mode.
 }
 
 }  // namespace f32_bits
 
-// Of each format: its word; widen() to the bits of an f32, and where we convert to it, narrow().
+// By format: its word, widen() to f32's bits, and narrow() for the formats that we convert to.
 template <float_type>
 struct float_bits;
 
@@ -90,8 +89,8 @@ struct float_bits<float_type::bf16> {
     return nan ? (whole & 0x80000000U) | f32_bits::quiet_nan : whole;
   }
 
-  // Adding just under half of the last place that stays, or half where that place is odd, carries
-  // into it when the number is to be rounded up; out of the largest it carries into infinity.
+  // Round to nearest even: adds just under half a unit in the last place, or half where that place
+  // is odd, and lets the carry round up. The largest number carries into infinity.
   RINGLOAD_ANYWHERE static word narrow(std::uint32_t from) noexcept {
     const bool nan = (from & 0x7FFFFFFFU) > f32_bits::infinity;
     const std::uint32_t rounded = (from + 0x7FFFU + ((from >> 16U) & 1U)) >> 16U;
@@ -115,8 +114,8 @@ struct float_bits<float_type::f16> {
   RINGLOAD_ANYWHERE static word narrow(std::uint32_t from) noexcept {
     const std::uint32_t rest = from & 0x7FFFFFFFU;
     const std::uint32_t normal = (rest - (112U << 23U) + 0x0FFFU + ((rest >> 13U) & 1U)) >> 13U;
-    // Below 2^-14 the fraction, with its leading 1, moves down to units of 2^-24: by 14 places for
-    // the largest, and by 25, which leaves nothing, for all that round to 0.
+    // Below 2^-14 the result is subnormal: the fraction with its leading 1 is shifted to units of
+    // 2^-24, by 14 places for the largest and by 25, which leaves 0, for those too small.
     const std::int32_t distance = 126 - static_cast<std::int32_t>(rest >> 23U);
     const std::uint32_t places = static_cast<std::uint32_t>(distance < 14   ? 14
                                                             : distance > 25 ? 25
@@ -126,8 +125,8 @@ struct float_bits<float_type::f16> {
     const std::uint32_t subnormal = (fraction + half) >> places;
     const std::uint32_t finite = rest >= (113U << 23U) ? normal : subnormal;
     const std::uint32_t special = rest > f32_bits::infinity ? 0x7E00U : 0x7C00U;
-    // From 65,520 on, half a step above the largest, it is infinity; so 65,536 is looked for here,
-    // and what lies between is carried there by the rounding.
+    // Infinity from 65,520 on, half a step above the largest. 65,536 and more are caught here; the
+    // rounding carries what lies between.
     return static_cast<word>(((from >> 16U) & 0x8000U) |
                              (rest >= (143U << 23U) ? special : finite));
   }
@@ -167,8 +166,8 @@ struct float_tag {
   static constexpr float_type type = Type;
 };
 
-// Calls `work` with the tags of both formats: what is known when a program runs becomes what is
-// known when it is compiled. `to` is one that can be converted to.
+// Calls `work` with the tags of both formats: turns run-time types into template arguments. `to` is
+// a format that we convert to.
 template <float_type To, class Work>
 auto with_source(float_type from, Work work) {
   switch (from) {

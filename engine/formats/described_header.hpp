@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the JSON of a safetensors header says, before anyone asks whether it can be true.
+// Parses the JSON of a safetensors header, without checking the layout that it describes.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -15,8 +15,8 @@
 
 namespace ringload::inline v0 {
 
-// The bytes of the data section that a tensor says are its own, and where it says so. Small,
-// because the check of the layout sorts these and not the tensors.
+// The bytes of the data section that a tensor claims, and where in the header. Small, because the
+// layout check sorts these instead of the tensors.
 struct claim {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Whether what a header says of its tensors can be true: their bytes follow each other without hole
-// or overlap from the header's end to the file's end, and each is as long as its shape demands.
+// Validates the layout that a header describes: tensors fill the file from the header's end to the
+// file's end without hole or overlap, and each has the bytes of its shape and dtype.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -19,8 +19,8 @@ struct data_section {
   std::uint64_t file_bytes = 0;  // Where it ends.
 };
 
-// The tensors in file order, their extents set. Checks in the reference's order, so that of several
-// faults the same kind is found.
+// The tensors in file order, their extents set. Checks in the order of the reference
+// implementation, so that of several faults the same one is reported.
 result<std::vector<entry>> lay_out(described_header header, data_section data, profile strictness);
 
 }  // namespace ringload::inline v0

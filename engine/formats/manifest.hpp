@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The text of a manifest <-> what its tensors must hash to. The format stands in
-// ringload/verify.hpp.
+// Parses and writes the text of a manifest. The format is described in ringload/verify.hpp.
 
 #include <cstddef>
 #include <ringload/verify.hpp>

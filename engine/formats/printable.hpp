@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Text from a file, made fit for a message: whatever a file calls its tensors, an error stays one
-// clean line of bounded length.
+// Escapes text from a file for messages, so that an error is one line of bounded length whatever
+// the file holds.
 
 #include <cstddef>
 #include <string>
@@ -19,7 +19,7 @@ std::string printable(std::string_view text, std::size_t bytes_max = printable_b
 // "tensor 'wte.weight'"
 std::string tensor_place(std::string_view name);
 
-// A path is shown whole as long as a path can sensibly be: it is what the user must find.
+// As printable(), with room for any sensible path: the user must be able to find the file.
 std::string printable_path(std::string_view path);
 
 // Whether `text`, which is UTF-8, holds a control character: C0, DEL or C1.

@@ -23,8 +23,8 @@ struct shard_index {
   std::optional<std::uint64_t> total_bytes;  // "total_size": advisory, and often wrong.
 };
 
-// Refuses a name that stands twice, a shard path that could leave the folder (absolute, `..`, a
-// drive, a root, by Windows' rules too), and a shard that is no `.safetensors` file.
+// Refuses a duplicate name, a shard path that could leave the folder (absolute or with `..`, by the
+// rules of Windows too), and a shard that is no `.safetensors` file.
 result<shard_index> parse_shard_index(std::span<const std::byte> text);
 
 }  // namespace ringload::inline v0

@@ -19,7 +19,7 @@ namespace {
 constexpr long tmpfs_magic = 0x01021994;
 constexpr long ramfs_magic = 0x858458f6;
 
-// Empty where the kernel says nothing against direct reads of this file.
+// Why statx rules out direct reads of this file; empty if it does not.
 std::string alignment_refusal(int fd) {
   struct ::statx answer = {};
   if (::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &answer) != 0) return {};
@@ -62,7 +62,7 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
   if (auto why = file_system_refusal(buffered); !why.empty()) return opened{unique_fd(), why};
   if (auto why = alignment_refusal(buffered); !why.empty()) return opened{unique_fd(), why};
 
-  // By way of the descriptor it is the same file for certain; the path may name another by now.
+  // Reopened by descriptor: the path may name another file by now.
   const int flags = O_RDONLY | O_CLOEXEC | O_DIRECT | O_NONBLOCK | O_NOCTTY;
   unique_fd fd(::open(("/proc/self/fd/" + std::to_string(buffered)).c_str(), flags));
   if (!fd && errno == ENOENT) fd = unique_fd(::open(path.c_str(), flags));
@@ -78,7 +78,7 @@ result<direct_files::opened> direct_files::open(int buffered, const std::string&
   if (was.st_dev != is.st_dev || was.st_ino != is.st_ino) {
     return fault{errc::changed_file, {}, "the file was replaced while it was opened"};
   }
-  // io_uring lets reads of a non-blocking descriptor fail with EAGAIN instead of waiting.
+  // With O_NONBLOCK, reads by io_uring fail with EAGAIN instead of waiting.
   if (::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK) != 0) return fault{system_code(errno), {}};
 
   const std::lock_guard lock(mutex_);

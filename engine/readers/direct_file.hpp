@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A second descriptor of an open file, for direct reads. Whether they are possible is decided by
-// the open, by what statx says of alignment, and by one real read, once for each file system.
+// Opens a file a second time with O_DIRECT. Whether direct reads work is decided by that open, by
+// statx's alignment, and by one trial read for each file system.
 
 #include <sys/types.h>
 
@@ -23,13 +23,13 @@ class direct_files {
     std::string refusal;  // "the file system refuses O_DIRECT", if so.
   };
 
-  // Opens once more what `buffered` has open. Where there is no /proc, `path` must still name it;
-  // else errc::changed_file. Any thread.
+  // Reopens the file that `buffered` has open. Without /proc, `path` must still name it, or
+  // errc::changed_file. Any thread.
   result<opened> open(int buffered, const std::string& path, std::uint64_t file_bytes);
 
  private:
   std::mutex mutex_;
-  // What one real read said, by file system: empty is "yes". Guarded by the mutex.
+  // Why the trial read failed, by file system; empty: it worked. Guarded by the mutex.
   std::map<::dev_t, std::string> verdicts_;
 };
 

@@ -14,7 +14,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// One pread, into memory that is populated first if nobody has touched it.
+// One pread; fresh memory is populated first.
 ::ssize_t read_once(const read_request& what, std::uint32_t from, std::uint32_t bytes) noexcept {
   if (what.fresh) {
     if (auto failed = populate({what.into + from, bytes})) return -failed.value();
@@ -24,7 +24,7 @@ namespace {
   return got < 0 ? -errno : got;
 }
 
-// A huge page at a time, so that it is filled while it is still in the cache.
+// One huge page at a time, so that a page is filled while it is still in the CPU cache.
 int read_all(const read_request& what) noexcept {
   std::uint32_t done = 0;
   while (done < what.bytes) {

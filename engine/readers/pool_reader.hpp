@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads by threads that call pread. Where io_uring is refused it reads everything; elsewhere it
-// copies what the page cache has, which would otherwise be done in the engine thread.
+// Reads with a pool of threads that call pread: everything where io_uring is refused, else what is
+// in the page cache, whose copying would block the engine thread.
 
 #include <boost/asio/io_context.hpp>
 

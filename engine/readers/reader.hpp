@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads bytes of a file into memory, somehow. There are two: the ring, and threads.
+// The interface to what reads files: io_uring, or threads that call pread.
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -22,12 +22,12 @@ struct read_request {
   std::uint64_t file_offset = 0;
   std::byte* into = nullptr;
   int registered_buffer = -1;  // The index of the registered buffer that `into` lies in, or -1.
-  bool fresh = false;          // Nobody has touched that memory: a reader that populates does so.
+  bool fresh = false;          // The memory is not populated: a reader that populates() does so.
 };
 
 class reader {
  public:
-  // Stays where it is, and the memory it points to too, until `done` is called.
+  // It and the memory it points to must stay valid until `done` is called.
   struct operation {
     read_request what;
     // In the engine thread, once, never from inside start(): a number of bytes, or -errno.
@@ -37,14 +37,14 @@ class reader {
   virtual ~reader() = default;
   virtual void start(operation& op) = 0;  // Does not throw.
 
-  // Whether it populates fresh memory itself, in the thread that then fills it. Where it does not,
-  // the pages would come one by one in the engine thread, so they are populated ahead of the read.
+  // Whether it populates fresh memory itself, in the thread that then fills it. If not, populate it
+  // before the read: page faults would be handled one by one in the engine thread.
   virtual bool populates() const noexcept = 0;
 };
 
 namespace detail {
 
-// The operation and the coroutine that waits for it.
+// The operation and its completion handler, which resumes a coroutine.
 template <class Handler>
 struct waiting_read final : reader::operation {
   explicit waiting_read(Handler&& h) : handler(std::move(h)) {}
@@ -70,8 +70,8 @@ struct start_read {
 
 }  // namespace detail
 
-// Completes with a number of bytes, or -errno, when the kernel has let go of the memory. It cannot
-// be cancelled: neither can a read that a drive is working on.
+// Completes with a number of bytes, or -errno, once the kernel no longer writes to the memory. Not
+// cancellable: a read that the drive has begun cannot be.
 inline boost::asio::awaitable<int> read(reader& with, const read_request& what) {
   return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(int)>(
       detail::start_read(), boost::asio::use_awaitable, &with, what);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the page cache has of a file, asked of `cachestat` alone: `mincore` says "everything" of
-// files that belong to others, and a read with RWF_NOWAIT starts a readahead where it finds
-// nothing.
+// How much of a file is in the page cache, from `cachestat` only: for files of another owner
+// `mincore` reports every page as resident, and RWF_NOWAIT starts readahead on a cache miss.
 
 #include <cstdint>
 #include <optional>
@@ -11,19 +10,19 @@
 namespace ringload::inline v0 {
 
 enum class residency : std::uint8_t {
-  cold,     // To be read from the drive.
-  cached,   // At least nine tenths are in the cache: a copy is faster than the drive.
+  cold,     // Less than nine tenths are in the page cache.
+  cached,   // At least nine tenths: a copy is faster than the drive.
   dirty,    // Not yet on the drive. A direct read would first write it back.
-  unknown,  // The kernel does not say: before Linux 6.5, or the file belongs to somebody else.
+  unknown,  // No cachestat: Linux before 6.5, or the file has another owner.
 };
 
 struct page_counts {
   std::uint64_t pages = 0;  // That the range touches.
   std::uint64_t cached = 0;
-  std::uint64_t dirty = 0;  // Or on their way to the drive.
+  std::uint64_t dirty = 0;  // Including pages under writeback.
 };
 
-// Empty where the kernel does not say.
+// Empty without cachestat.
 std::optional<page_counts> cached_pages(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept;
 
 // Costs 0.1 us for a cold range, about 1 us for each cached MiB.

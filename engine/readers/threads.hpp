@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A few threads for what would stall the engine thread.
+// A thread pool for what would block the engine thread.
 //
-// asio::thread_pool will not do: where its second thread cannot be started, its constructor waits
-// for the first for ever (Boost 1.81), and an exception in any of them ends the process.
+// Not asio::thread_pool: if its second thread cannot be started, its constructor waits for the
+// first forever (Boost 1.81), and an exception in a thread terminates the process.
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -18,7 +18,7 @@ namespace ringload::inline v0 {
 
 class threads {
  public:
-  // Throws std::system_error where one cannot be started; the others have ended then.
+  // Throws std::system_error if a thread cannot be started, after joining the others.
   explicit threads(std::uint32_t count) : stay_(context_.get_executor()) {
     all_.reserve(count);
     try {
@@ -48,7 +48,7 @@ class threads {
         context_.run();
         return;
       } catch (const std::exception&) {
-        // What is posted keeps its own exceptions; this is a guard for the process.
+        // Posted work handles its own exceptions; one that escapes must not end the process.
       }
     }
   }

@@ -57,18 +57,18 @@ void ring::wait() {
   const auto on_event = [this](boost::system::error_code failed) {
     if (failed) return;
     if (::read(event_fd_.native_handle(), &event_count_, sizeof event_count_) < 0) {
-      // EAGAIN: somebody was faster; the completions are there all the same.
+      // EAGAIN: the counter was read already; the completions are reaped all the same.
     }
     reap();
     if (event_fd_.is_open()) wait();
   };
-  // Without it no completion would be seen any more.
+  // If this failed, no completion would ever be reaped again.
   retry_allocation(
       [&] { event_fd_.async_wait(boost::asio::posix::stream_descriptor::wait_read, on_event); });
 }
 
 void ring::reap() {
-  // With DEFER_TASKRUN the kernel only queues what has completed, until it is asked.
+  // With DEFER_TASKRUN completions are posted to the CQ only when asked for.
   if (setup_.deferred) ::io_uring_get_events(&ring_);
   ::io_uring_cqe* cqe = nullptr;
   while (::io_uring_peek_cqe(&ring_, &cqe) == 0) {
@@ -115,7 +115,7 @@ void ring::submit_soon() {
     });
     submit_posted_ = true;
   } catch (const std::bad_alloc&) {
-    // What is prepared must not be forgotten: the kernel would have it with the next submission.
+    // Submitted at once instead: a prepared read must not be left in the SQ.
     if (fatal_error_ == 0) submit();
   }
 }
@@ -139,21 +139,21 @@ void ring::submit() {
       continue;
     }
     if (taken == -EINTR) continue;
-    // The kernel has no room until completions are taken: EAGAIN, EBUSY. What is prepared stays
-    // prepared, and the next completion submits it. With nothing in flight none would come.
+    // EAGAIN, EBUSY: the kernel takes no more until completions are reaped. The next completion
+    // submits what is prepared. With nothing in flight there is none, so it is retried.
     if (in_kernel_ > 0) return;
     if (refused_since_ == clock::time_point()) refused_since_ = begin;
     if (begin - refused_since_ < refused_max) {
       submit_soon();
     } else {
       fatal_error_ = taken == 0 ? EAGAIN : -taken;
-      submit_soon();  // Answers, and not in here: this may be inside start().
+      submit_soon();  // Fails them later: this may be inside start().
     }
     return;
   }
 }
 
-// The queue keeps what is prepared, and is never shown to the kernel again.
+// The SQ keeps the prepared entries, but is never submitted again.
 void ring::fail_prepared() {
   while (first_prepared_) {
     completion* op = first_prepared_;
@@ -172,7 +172,7 @@ boost::system::error_code ring::register_buffers(std::span<const ::iovec> buffer
 
 void ring::limit_workers(unsigned threads) {
   unsigned bounded_and_unbounded[2] = {threads, threads};
-  // Older than 5.15: the kernel's own bound holds.
+  // Fails before Linux 5.15: the kernel's default bound holds.
   ::io_uring_register_iowq_max_workers(&ring_, bounded_and_unbounded);
 }
 

@@ -3,8 +3,8 @@
 
 // One io_uring joined to one io_context by an eventfd.
 //
-// It belongs to the thread that makes it and runs the io_context. Reads prepared in one turn of the
-// loop are submitted together at the turn's end.
+// Used only by the thread that makes it, which runs the io_context. Reads started in one iteration
+// of the loop are submitted together at its end.
 
 #include <liburing.h>
 
@@ -24,10 +24,10 @@ namespace ringload::inline v0 {
 
 class ring {
  public:
-  // Must stay where it is until `done` is called: the kernel knows its address.
+  // Must stay at its address until `done` is called: it is the user data of the kernel's entry.
   struct completion {
     void (*done)(completion& self, int res) = nullptr;
-    completion* next = nullptr;  // Of those that are prepared.
+    completion* next = nullptr;  // In the list of prepared ones.
   };
 
   struct read {
@@ -36,25 +36,25 @@ class ring {
     std::uint32_t bytes;
     std::uint64_t file_offset;
     int registered_buffer;  // The index of the registered buffer that `into` lies in, or -1.
-    bool by_kernel_worker;  // To be carried out by a kernel worker: what the page cache has is
-                            // otherwise copied inside the submission, one read after the other.
+    bool by_kernel_worker;  // Runs in a kernel worker (IOSQE_ASYNC): a page cache hit would
+                            // otherwise be copied inside io_uring_submit, one after the other.
   };
 
-  // `depth` reads at once; the caller keeps to it.
+  // At most `depth` reads at once, which the caller must observe.
   static result<std::unique_ptr<ring>> make(boost::asio::io_context& loop, unsigned depth);
 
   ring(const ring&) = delete;
   ring& operator=(const ring&) = delete;
 
-  // Nothing may be in the kernel: leaving a ring does not wait for the drive, which would go on
-  // writing into memory that is no longer ours.
+  // No read may be in flight: closing a ring does not wait for the drive, which would write to
+  // freed memory.
   ~ring();
 
-  // `done` is called from the loop, never from here. Where the kernel takes no more submissions at
-  // all, and nothing of ours is with it, `done` is told why after refused_max.
+  // `done` is called from the loop, never from here. If the kernel refuses every submission while
+  // nothing is in flight, `done` gets its error after refused_max.
   void start(const read& what, completion& op);
 
-  // At most 1 GiB each. Refusal is no failure: reads then go unregistered.
+  // At most 1 GiB each. On failure reads simply use no registered buffer.
   boost::system::error_code register_buffers(std::span<const ::iovec> buffers);
 
   // Bounds the kernel threads that carry out reads `by_kernel_worker`.
@@ -90,12 +90,13 @@ class ring {
   bool made_ = false;
   ring_setup setup_;
   boost::asio::posix::stream_descriptor event_fd_;
-  std::uint64_t event_count_ = 0;         // What was read from the eventfd.
+  std::uint64_t event_count_ = 0;         // Read from the eventfd, not used.
   unsigned prepared_ = 0;                 // Not yet submitted; never above the ring's size.
   completion* first_prepared_ = nullptr;  // A list, in the order of starting.
   completion* last_prepared_ = nullptr;
-  int fatal_error_ = 0;  // The error for which nothing is submitted any more; 0: none.
-  std::chrono::steady_clock::time_point refused_since_ = {};  // Zero: the last one was taken.
+  int fatal_error_ = 0;  // The error after which nothing is submitted any more; 0: none.
+  std::chrono::steady_clock::time_point refused_since_ =
+      {};                   // Zero: the last submission succeeded.
   unsigned in_kernel_ = 0;  // Submitted and not completed; never above depth_.
   bool submit_posted_ = false;
   std::atomic<std::uint64_t> longest_submit_ = 0;

@@ -25,7 +25,7 @@ struct flag_set {
   const char* text;
 };
 
-// From what is best on a new kernel to what the first ones had.
+// From the best flags of a new kernel to those of the first.
 constexpr std::array<flag_set, 4> flag_sets = {{
     {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL,
      "SINGLE_ISSUER, DEFER_TASKRUN, SUBMIT_ALL"},
@@ -70,7 +70,7 @@ result<void> check_reads(::io_uring& ring) {
   return {};
 }
 
-// A filter may let rings be made and refuse to use them: no read would ever complete.
+// A seccomp filter may allow io_uring_setup and refuse io_uring_enter: no read would complete.
 result<void> check_use(::io_uring& ring) {
   ::io_uring_prep_nop(::io_uring_get_sqe(&ring));
   int answer = 0;
@@ -89,7 +89,7 @@ result<void> check_use(::io_uring& ring) {
   return {};
 }
 
-// Whatever is thrown while a ring is tried, missing memory too, the ring is not left behind.
+// RAII guard: closes the ring, unless keep() is called.
 class ring_guard {
  public:
   explicit ring_guard(::io_uring& ring) noexcept : ring_(&ring) {}

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Making an io_uring: which flags this kernel takes is found out by asking for them, and a refusal
-// is put in words that a person can act on.
+// Makes an io_uring: tries setup flags until the kernel accepts them, and explains a refusal.
 
 #include <liburing.h>
 
@@ -13,12 +12,12 @@
 namespace ringload::inline v0 {
 
 struct ring_setup {
-  bool deferred = false;  // IORING_SETUP_DEFER_TASKRUN: completions come only when asked for.
-  std::string flags;      // "SINGLE_ISSUER, DEFER_TASKRUN, SUBMIT_ALL", for people.
+  bool deferred = false;  // IORING_SETUP_DEFER_TASKRUN: completions are posted only when asked for.
+  std::string flags;      // "SINGLE_ISSUER, DEFER_TASKRUN, SUBMIT_ALL", for messages.
 };
 
-// To be called in the thread that will use the ring: with SINGLE_ISSUER it belongs to that thread.
-// `entries` reads fit in the ring at once. Fails with errc::engine_unavailable.
+// Call it in the thread that will use the ring: SINGLE_ISSUER binds the ring to that thread.
+// `entries` is the queue depth. Fails with errc::engine_unavailable.
 result<ring_setup> set_up(::io_uring& ring, unsigned entries);
 
 }  // namespace ringload::inline v0

@@ -57,8 +57,9 @@ std::optional<fault> check_names_once(const catalog& all) {
   const auto path = [&](std::uint32_t i) {
     return printable_path(all.files[all.tensors[i].file].path);
   };
-  return fault{errc::duplicate_tensor, path(*twice) + ": " + tensor_place(name(*twice)),
-               "the same name stands in " + path(*std::next(twice)) + ", and no index chooses"};
+  return fault{
+      errc::duplicate_tensor, path(*twice) + ": " + tensor_place(name(*twice)),
+      "it is also in " + path(*std::next(twice)) + ", and there is no index that chooses one"};
 }
 
 std::optional<fault> check_all_found(const catalog& all, const shard_index& index,

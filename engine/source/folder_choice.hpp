@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which files of a folder are the checkpoint. A pure function of their names.
+// Chooses the files of a folder that are the checkpoint, by their names. Pure.
 
 #include <string>
 #include <string_view>
@@ -18,7 +18,7 @@ struct folder_choice {
 
 // In this order: the index `model.safetensors.index.json`; `model.safetensors`; the one complete
 // series `model-0000x-of-0000y.safetensors`; the only `*.safetensors.index.json`; the only series;
-// the only `*.safetensors`. Two that could be meant are ambiguous_source.
+// the only `*.safetensors`. Two candidates are ambiguous_source.
 result<folder_choice> choose_checkpoint(const std::vector<std::string>& names);
 
 // Whether a file of that name holds tensors, by its extension.

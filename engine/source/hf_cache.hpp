@@ -2,8 +2,8 @@
 #pragma once
 
 // `owner/model[@revision]` in the local Hugging Face cache, by the rules of huggingface_hub 1.28.
-// Nothing is ever fetched, and no snapshot is guessed: a revision that the cache does not know is
-// not found.
+// Nothing is downloaded, and no snapshot is guessed: a revision that is not in the cache is
+// source_not_found.
 
 #include <functional>
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace ringload::inline v0 {
 
-// The value of a variable, or empty. A parameter, so that tests need not change the process.
+// The value of an environment variable, or empty. A parameter, so that tests can replace it.
 using environment = std::function<std::optional<std::string>(const std::string& name)>;
 environment process_environment();
 

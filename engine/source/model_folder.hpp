@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A folder that holds a model. What is in it is not trusted: names from inside open only files
+// A folder that holds a model. Its content is untrusted: names from inside it open only files
 // beneath its root. The root of an ordinary folder is the folder itself. The root of a snapshot in
-// the Hugging Face cache is the repository's folder, since a snapshot is all symlinks to `blobs`:
+// the Hugging Face cache is the repository's folder, since a snapshot is symlinks into `blobs`:
 //
 //   models--owner--name/                        root
 //     blobs/2f1e...
@@ -21,19 +21,19 @@ namespace ringload::inline v0 {
 
 class model_folder {
  public:
-  // Any folder, given as a person would; a snapshot of the cache is recognised by where it is.
+  // Any folder, by path; a snapshot of the cache is recognised by its path.
   static result<model_folder> open(const std::string& path);
 
-  // `inside` leads from the root to the folder and is empty or ends with '/'; `shown` is the folder
-  // as the user would recognise it.
+  // `inside` is the folder's path from the root: empty, or ending with '/'. `shown` is the folder's
+  // name in messages.
   static result<model_folder> open_rooted(const std::string& root, std::string inside,
                                           std::string shown);
 
   // `name` may have sub-folders.
   result<regular_file> open_file(const std::string& name) const;
-  // A small text file that must be there, of at most `bytes_max` bytes.
+  // The content of a required text file of at most `bytes_max` bytes.
   result<std::string> read_text(const std::string& name, std::size_t bytes_max) const;
-  // Everything that stands in the folder, whether it can be opened or not; sorted.
+  // The names of all entries of the folder, sorted, whether they can be opened or not.
   result<std::vector<std::string>> names() const;
 
   // The path of a file in this folder, for messages and for the catalog.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file that is open and known to be regular. Everything is asked of the descriptor, nothing of
-// the path again: what was checked is what will be read.
+// An open file that is known to be regular. All checks use the descriptor, not the path, so the
+// file that was checked is the one that is read.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,14 +22,14 @@ struct regular_file {
   std::uint64_t bytes = 0;  // When it was opened.
 };
 
-// How a file must be opened that may turn out to be anything: a FIFO without a writer would block
-// for ever, and a terminal could become ours.
+// open() flags for a path that may be anything: O_NONBLOCK, because opening a FIFO without a writer
+// would block, and O_NOCTTY, because a terminal could become our controlling one.
 extern const int open_unknown_flags;
 
 // Takes a descriptor that was opened with those flags.
 result<regular_file> as_regular_file(unique_fd fd);
 
-// Exactly those bytes, or truncated_file.
+// Reads exactly those bytes, or fails with truncated_file.
 result<std::vector<std::byte>> read_bytes(const regular_file& file, std::uint64_t offset,
                                           std::size_t bytes);
 
@@ -39,7 +39,7 @@ result<std::vector<std::byte>> read_bytes(const regular_file& file, std::uint64_
 result<file_entries> read_entries(const regular_file& file, std::string_view name,
                                   profile strictness);
 
-// The whole of a shard index.
+// Reads and parses a whole shard index.
 result<std::vector<std::byte>> read_index_text(const regular_file& file);
 
 }  // namespace ringload::inline v0

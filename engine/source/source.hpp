@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// From the name that a person writes to files that are open, checked to be regular, and whose
-// catalog is known. The descriptor that was checked is the one that will be read.
+// From the name of a checkpoint to open regular files and their catalog. The descriptor that was
+// checked is the one that will be read.
 
 #include <ringload/catalog.hpp>
 #include <span>
@@ -26,7 +26,7 @@ struct opened_source {
 // /tree/REVISION, or /resolve/REVISION/FILE for one file of it. Blocks on the file system.
 result<opened_source> open_checkpoint(std::string_view source, profile strictness);
 
-// The same, with the variables that say where the cache is.
+// The same, with the environment variables that locate the cache.
 result<opened_source> open_checkpoint(std::string_view source, profile strictness,
                                       const environment& variables);
 
@@ -34,8 +34,8 @@ result<opened_source> open_checkpoint(std::string_view source, profile strictnes
 // that stands in two files is duplicate_tensor.
 result<opened_source> open_files(std::span<const std::string> paths, profile strictness);
 
-// All files in a folder that hold tensors by their names, as open_files takes them, sorted. Indices
-// and series mean nothing here.
+// The paths, sorted, of all files in a folder whose names are those of checkpoints, for open_files.
+// Indices and series are ignored.
 result<opened_source> open_folder_of_files(const std::string& path, profile strictness);
 
 }  // namespace ringload::inline v0
