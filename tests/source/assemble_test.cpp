@@ -58,7 +58,7 @@ TEST_CASE("assemble: without an index a name in two files is duplicate_tensor") 
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == errc::duplicate_tensor);
   CHECK(message_of(refused.error()) ==
-        "1: tensor 'a': the same name stands in 2, and no index chooses");
+        "1: tensor 'a': it is also in 2, and there is no index that chooses one");
 }
 
 TEST_CASE("assemble: an index takes each tensor only from its own shard") {
