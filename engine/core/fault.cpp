@@ -36,6 +36,7 @@ std::string category_type::message(int value) const {
     case errc::fractional_bytes: return "the tensor does not end on a whole byte";
     case errc::extent_outside_file: return "tensor data ends past the end of the file";
     case errc::trailing_bytes: return "the file goes on after the last tensor";
+    case errc::unsupported_feature: return "the file uses what is not supported";
     case errc::malformed_index: return "the shard index is malformed";
     case errc::duplicate_tensor: return "one tensor name stands in two places";
     case errc::missing_tensor: return "a listed tensor is not in its shard";

@@ -37,6 +37,9 @@ enum class errc {
   extent_outside_file,  // Tensor data ends past the file's end. [MetadataIncompleteBuffer]
   trailing_bytes,       // The file goes on after the last tensor. [MetadataIncompleteBuffer]
 
+  // What a file of another format says of itself, beyond the above.
+  unsupported_feature,  // A version, a type or a form that is known by name and not read.
+
   // What a shard index says, against what the shards hold.
   malformed_index,
   duplicate_tensor,  // One name in two places.

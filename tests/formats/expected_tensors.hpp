@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What a parser finds in a file of tests/data, against what the format's own library said of it:
+// FILE.list and FILE.manifest, which tests/data/listing.py describes.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <ringload/verify.hpp>
+#include <string>
+#include <vector>
+
+#include "binary_text.hpp"
+#include "formats/dense.hpp"
+#include "formats/entries.hpp"
+
+namespace ringload::testing {
+
+inline std::string data_path(const std::string& name) {
+  return std::string(RINGLOAD_TEST_DATA_DIR) + "/" + name;
+}
+
+inline std::string content_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  REQUIRE_MESSAGE(in.good(), path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// One varint after another, each cut to `width` bytes.
+inline std::string varints_decoded(std::string_view stored, std::size_t width) {
+  std::string out;
+  std::uint64_t value = 0;
+  unsigned shift = 0;
+  for (const char c : stored) {
+    value |= (static_cast<std::uint64_t>(c) & 0x7F) << shift;
+    shift += 7;
+    if ((static_cast<unsigned char>(c) & 0x80U) != 0) continue;
+    out += number_text(value).substr(0, width);
+    value = 0;
+    shift = 0;
+  }
+  return out;
+}
+
+// The dense bytes of a tensor that is stored row-major in one stream, which is all that the formats
+// tested here have. Nothing for what is compressed.
+inline std::string dense_bytes(const entry& tensor, const std::vector<std::string>& files) {
+  if (tensor.stored == nullptr) return files.at(0).substr(tensor.offset, tensor.bytes);
+  if (tensor.bytes == 0) return {};
+  REQUIRE(tensor.stored->pieces.size() == 1);
+  const piece& whole = tensor.stored->pieces[0];
+  const stored_stream& from = whole.stored;
+  REQUIRE(whole.extent == tensor.shape);
+  std::uint64_t stride = std::max(bits(tensor.dtype) / 8, 1U);
+  for (std::size_t i = tensor.shape.size(); i-- > 0; stride *= tensor.shape[i]) {
+    REQUIRE(whole.stride_bytes[i] == stride);
+  }
+  std::string out;
+  if (from.in_memory != nullptr) {
+    out.assign(reinterpret_cast<const char*>(from.in_memory->data()), from.in_memory->size());
+  } else {
+    out = files.at(from.file).substr(from.offset, from.bytes);
+  }
+  if (from.how == codec::varint) out = varints_decoded(out, bits(tensor.dtype) / 8);
+  if (from.how == codec::zstd) return {};
+  REQUIRE(out.size() == from.decoded_bytes);
+  out = out.substr(whole.first_byte, tensor.bytes);
+  const std::size_t unit = tensor.stored->swap_bytes;
+  for (std::size_t i = 0; unit != 0 && i + unit <= out.size(); i += unit) {
+    std::reverse(out.begin() + static_cast<std::ptrdiff_t>(i),
+                 out.begin() + static_cast<std::ptrdiff_t>(i + unit));
+  }
+  return out;
+}
+
+// Names in any order.
+inline void check_expected(const file_entries& found, const std::string& path,
+                           const std::vector<std::string>& files) {
+  std::ifstream list(path + ".list");
+  REQUIRE(list.good());
+  const manifest digests = parse_manifest(content_of(path + ".manifest"));
+  std::size_t rows = 0;
+  for (std::string row; std::getline(list, row); ++rows) {
+    const std::string name = row.substr(0, row.find('\t'));
+    CAPTURE(name);
+    const auto at = std::ranges::find(found.tensors, name, &entry::name);
+    REQUIRE(at != found.tensors.end());
+    const std::string original = at->original_shape.empty() ? "" : shape_text(at->original_shape);
+    CHECK(at->name + "\t" + std::string(ringload::name(at->dtype)) + "\t" + shape_text(at->shape) +
+              "\t" + at->type + "\t" + original ==
+          row);
+    if (at->stored != nullptr && at->stored->pieces.at(0).stored.how == codec::zstd) continue;
+    const std::string dense = dense_bytes(*at, files);
+    CHECK(dense.size() == at->bytes);
+    const auto wanted = std::ranges::find(digests.tensors, name, &tensor_digest::name);
+    REQUIRE(wanted != digests.tensors.end());
+    CHECK(number_text(crc32c(bytes_of(dense)), std::endian::big) ==
+          std::string(reinterpret_cast<const char*>(wanted->bytes.data()), wanted->bytes.size()));
+  }
+  CHECK(rows == found.tensors.size());
+  CHECK(rows > 0);
+}
+
+}  // namespace ringload::testing
