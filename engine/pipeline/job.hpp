@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One load: which of its reads are to be made next, which tensors have landed, who waits for what.
+// One load, as the engine sees it. It holds the five parts of a load's state and connects them:
+//
+//   plan_progress   which reads are taken or in flight, and what each tensor still misses
+//   tensor_checks   which tensors are to be hashed
+//   load_waiters    the operations that wait for tensors, the start or the end
+//   load_counters   the statistics, for any thread
+//   load_outcome    why it stopped, and whether it is over
 
-#include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <ringload/loading.hpp>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "core/fault.hpp"
+#include "pipeline/load_counters.hpp"
+#include "pipeline/load_outcome.hpp"
+#include "pipeline/load_waiters.hpp"
 #include "pipeline/open.hpp"
+#include "pipeline/plan_progress.hpp"
+#include "pipeline/tensor_checks.hpp"
 #include "pipeline/tensor_storage.hpp"
 #include "pipeline/wait_queue.hpp"
 
@@ -27,8 +33,6 @@ class engine;
 
 class job : public std::enable_shared_from_this<job> {
  public:
-  using clock = std::chrono::steady_clock;
-
   job(std::shared_ptr<engine> e, std::string source, load_options options);
 
   // Never changed.
@@ -43,6 +47,16 @@ class job : public std::enable_shared_from_this<job> {
   load_stats progress() const;
   // Valid once the load has started, which whoever holds a `loading` knows.
   const named_catalog& named() const noexcept { return *named_; }
+  bool stopped() const noexcept { return outcome_.stopped(); }
+  load_counters counters;
+
+  // What a tensor must hash to, and where it lies. Valid while its check is in progress.
+  const tensor_digest& expected(std::uint32_t t) const noexcept { return checks_.expected(t); }
+  std::uint64_t arena_offset(std::uint32_t t) const noexcept {
+    return storage_->where(t).arena_offset;
+  }
+  // "model.safetensors: tensor 'wte.weight'"
+  std::string tensor_in_file(std::uint32_t t) const;
 
   // ---- In the engine thread only, from here on ----
 
@@ -54,166 +68,87 @@ class job : public std::enable_shared_from_this<job> {
     return std::span(plan_.copies).subspan(read.copies_begin, read.copies_end - read.copies_begin);
   }
   arena& memory() const noexcept { return storage_->memory(); }
-  // "model.safetensors: tensor 'wte.weight': byte 4,096", for what went wrong there.
+  std::uint64_t arena_bytes() const noexcept { return plan_.arena_bytes; }
+  // "model.safetensors: tensor 'wte.weight': byte 4,096", for errors.
   std::string place(const read_op& read, std::uint64_t file_offset) const;
 
-  // The next read that somebody awaits, and the next in file order. Taken reads are in flight until
-  // completed() or failed() is told.
+  // The next read that somebody awaits, and the next in file order. A taken read is in flight until
+  // completed() or failed().
   std::optional<std::uint32_t> take_awaited();
   std::optional<std::uint32_t> take_next();
-
   void completed(std::uint32_t read);
   void failed(fault why) noexcept;
-  // Nothing more is taken; what is in flight is waited for. The first reason is the one that
-  // counts.
-  void stop(fault why);
-  // From any thread.
-  bool stopped() const noexcept { return stopped_; }
 
-  // What its bytes must hash to, and where. From any thread, as long as the tensor is not told of.
-  const tensor_digest& expected(std::uint32_t t) const noexcept { return *expected_[t]; }
-  std::uint64_t arena_offset(std::uint32_t t) const noexcept {
-    return storage_->where(t).arena_offset;
-  }
-  // "model.safetensors: tensor 'wte.weight'"
-  std::string tensor_in_file(std::uint32_t t) const;
-  // The next tensor to be hashed that somebody awaits, and the next of those that have arrived. Its
-  // check is under way until checked() is told that the bytes are as they should be, or why not.
+  // The next tensor to be hashed that somebody awaits, and the next one otherwise. Its check is in
+  // progress until checked(), which takes its outcome.
   std::optional<std::uint32_t> take_awaited_check();
   std::optional<std::uint32_t> take_next_check();
   void checked(std::uint32_t t, const result<void>& how);
 
-  // Everything has landed, or the load has stopped and nothing is in flight.
-  bool quiet() const noexcept {
-    return in_flight_ == 0 && checking_ == 0 && !prefaulting_ && (stopped_ || all_loaded());
-  }
-  boost::asio::awaitable<void> until_quiet() { return ended_.wait(); }
+  // A direct read was refused: the rest of the load is read through the page cache.
+  void refuse_direct(const std::string& why);
+  bool direct_refused() const noexcept { return direct_refused_; }
 
-  // One coroutine at most makes the arena's memory ready ahead of the reads. True for who is to
-  // begin it; it ends early when nobody needs what is left.
+  // One coroutine at most populates the arena ahead of the reads: it is begun where this is true.
+  // It stops early once needs_prefault() is false.
   bool begin_prefault() noexcept {
     const bool first = !prefault_begun_;
     if (first) prefault_begun_ = prefaulting_ = true;
     return first;
   }
-  bool needs_prefault() const noexcept { return !stopped_ && !all_loaded(); }
+  bool needs_prefault() const noexcept { return !stopped() && !all_loaded(); }
   void end_prefault();
-  std::uint64_t arena_bytes() const noexcept { return plan_.arena_bytes; }
 
   // The operations of the public face. Cancelling the first two ends the wait, the others the load.
   void await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiting);
   void await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting);
   void await_finish(std::unique_ptr<operation<model>> waiting);
   void await_start(std::unique_ptr<operation<loading>> waiting);
-
   void complete_start();
-  // The memory of a load that has failed, to be let go of where that may take long; tensors that
-  // were handed out keep it.
+
+  // Takes no more reads and checks; those in flight are waited for. The first reason is kept.
+  void stop(fault why);
+  // Everything is loaded, or the load has stopped; and nothing is in flight.
+  bool quiet() const noexcept;
+  boost::asio::awaitable<void> until_quiet() { return quiet_.wait(); }
+
+  std::vector<open_file> take_files() noexcept { return std::move(files_); }
+  // The memory of a failed load, for a thread that may block to free it. Tensors that were handed
+  // out keep it alive.
   std::shared_ptr<const tensor_storage> release_storage() noexcept { return std::move(storage_); }
   void release_storage_if_stopped() noexcept {
-    if (stopped_) storage_.reset();
+    if (stopped()) storage_.reset();
   }
-  std::vector<open_file> take_files() noexcept { return std::move(files_); }
-  // Answers everybody who waits or will wait: with the model, or with why there is none.
+  // Completes all operations that wait, now or later: with the model, or with the failure.
   void finish() noexcept;
-  bool finished() const noexcept { return finished_; }
-
-  // Counted by the workers.
-  std::atomic<std::uint64_t> bytes_direct = 0;
-  std::atomic<std::uint64_t> bytes_buffered = 0;
-  std::atomic<std::uint64_t> bytes_straight = 0;
-  std::atomic<std::uint64_t> reads = 0;
-  std::atomic<std::uint64_t> short_reads = 0;
-  std::atomic<std::uint64_t> retries = 0;
-  std::atomic<std::uint64_t> device_wait_nanoseconds = 0;
-  std::atomic<std::uint64_t> memory_wait_nanoseconds = 0;
-  // Direct reads were promised, and then refused: from here on this load goes without.
-  void refuse_direct(const std::string& why);
-  bool direct_refused() const noexcept { return direct_refused_; }
+  bool finished() const noexcept { return outcome_.finished(); }
 
  private:
-  template <class T>
-  struct waiter {
-    std::uint64_t id;
-    std::unique_ptr<operation<T>> answer;
-  };
-  // Ids ascend from front to back.
-  template <class T>
-  using waiters = std::deque<waiter<T>>;
-
-  template <class T>
-  void answer_all(waiters<T>& line, const T& with_what) noexcept;
-  template <class T>
-  void cancel_wait(waiters<T>& line, std::uint64_t id);
-
+  bool all_loaded() const noexcept { return progress_ && progress_->all_loaded(); }
+  void wake_if_quiet();
   void stop_cancelled() noexcept;
-  bool all_loaded() const noexcept { return begun_reading_ && order_.size() == missing_.size(); }
-  bool feeds(std::uint32_t read, std::uint32_t t) const noexcept;
   void bytes_complete(std::uint32_t t);
   void prioritize_check(std::uint32_t t);
-  // The first that has not been taken.
-  std::optional<std::uint32_t> take(std::deque<std::uint32_t>& of, std::vector<bool>& taken,
-                                    std::uint32_t& under_way) const;
   void tensor_loaded(std::uint32_t t);
   void complete_next_waiters();
-  void await_reads(const placement& of);
-  std::exception_ptr failure() const noexcept {
-    try {
-      return to_exception(fault_);
-    } catch (const std::bad_alloc&) {
-      return std::make_exception_ptr(std::bad_alloc());
-    }
-  }
-  std::int64_t since_begun() const noexcept;
-
-  const clock::time_point begun_ = clock::now();
+  template <class T>
+  void end_wait(std::unique_ptr<operation<T>> waiting) const;
 
   // Set by begin(), never changed after.
   std::shared_ptr<const named_catalog> named_;
   plan plan_;  // Without `tensors`, which are in storage_.
-  std::vector<const tensor_digest*> expected_;
 
   // Touched by the engine thread only.
   std::vector<open_file> files_;
   std::shared_ptr<tensor_storage> storage_;  // Null before begin() and after a failure.
-  bool begun_reading_ = false;
-  std::uint32_t next_read_ = 0;
-  std::deque<std::uint32_t> awaited_reads_;  // At most every read once for each time it is awaited.
-  std::vector<bool> taken_;                  // By read.
-  std::uint32_t in_flight_ = 0;              // Taken and not told of; at most one for each worker.
-  std::vector<std::uint32_t> missing_;       // By tensor: reads that it still needs, and its check.
-  bool prefault_begun_ = false;
-  bool prefaulting_ = false;    // Some of the arena is being made ready.
-  std::uint32_t checking_ = 0;  // Tensors whose check was taken and not told of.
-  // Tensors to be hashed: those that somebody awaits, once for each time; and as they arrived.
-  std::deque<std::uint32_t> awaited_checks_;
-  std::deque<std::uint32_t> checks_;
-  std::vector<bool> check_taken_;       // By tensor.
-  std::vector<std::uint32_t> order_;    // Tensors as they landed.
-  std::uint32_t handed_out_ = 0;        // Of order_, to those who await the next.
-  std::atomic<bool> stopped_ = false;   // Read by any thread.
-  std::atomic<bool> finished_ = false;  // Read by any thread.
+  std::optional<plan_progress> progress_;    // Empty before begin().
+  tensor_checks checks_;
+  load_waiters waiters_;
+  load_outcome outcome_;
   bool direct_refused_ = false;
-  fault fault_;  // Why it stopped, if it did.
-  wait_queue ended_;
-  std::uint64_t last_id_ = 0;
-  std::unique_ptr<operation<loading>> start_;
-  std::unordered_map<std::uint32_t, waiters<tensor>> tensor_waiters_;
-  waiters<std::optional<tensor>> next_waiters_;
-  waiters<model> finish_waiters_;
-
-  // Read by any thread.
-  std::atomic<std::uint64_t> bytes_ = 0;
-  std::atomic<std::uint64_t> bytes_total_ = 0;
-  std::atomic<std::uint64_t> tensors_ = 0;
-  std::atomic<std::uint64_t> bytes_verified_ = 0;
-  std::atomic<std::uint64_t> tensors_total_ = 0;
-  std::atomic<bool> memory_kept_ = false;
-  std::atomic<std::int64_t> opened_at_ = 0;  // Nanoseconds after begun_; 0: not yet.
-  std::atomic<std::int64_t> first_at_ = 0;
-  std::atomic<std::int64_t> ended_at_ = 0;
-  mutable std::mutex reason_mutex_;
-  std::string route_reason_;  // Guarded by the mutex.
+  bool prefault_begun_ = false;
+  bool prefaulting_ = false;
+  wait_queue quiet_;
 };
 
 }  // namespace ringload::inline v0::detail

@@ -65,7 +65,7 @@ boost::asio::awaitable<void> populate_target(engine& e, task& t) {
   populate_task work = {t.into, {}};
   const clock::time_point begin = clock::now();
   co_await on_thread(*e.copy_threads, e.loop, work);
-  t.of.memory_wait_nanoseconds += nanoseconds_since(begin);
+  t.of.counters.memory_wait_nanoseconds += nanoseconds_since(begin);
   if (work.failed) t.outcome = fault{work.failed, t.of.place(t.read, t.read.file_offset)};
 }
 
@@ -122,8 +122,10 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     what.fresh = needs_populating && first;
     const int res = co_await read(with, what);
 
-    if (res > 0) (t.direct ? t.of.bytes_direct : t.of.bytes_buffered) += static_cast<unsigned>(res);
-    if (res > 0 && straight) t.of.bytes_straight += static_cast<unsigned>(res);
+    if (res > 0)
+      (t.direct ? t.of.counters.bytes_direct : t.of.counters.bytes_buffered) +=
+          static_cast<unsigned>(res);
+    if (res > 0 && straight) t.of.counters.bytes_straight += static_cast<unsigned>(res);
     auto next = cursor.completed(res);
     if (!next) {
       t.direct_refused = t.direct && first && res == -EINVAL;
@@ -133,9 +135,9 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     step = *next;
     first = first && res < 0;  // A retry begins again.
   }
-  t.of.reads += 1;
-  t.of.short_reads += cursor.short_reads();
-  t.of.retries += cursor.retries();
+  t.of.counters.reads += 1;
+  t.of.counters.short_reads += cursor.short_reads();
+  t.of.counters.retries += cursor.retries();
 }
 
 // A value that says how copying went: an awaited error_code would be thrown.
@@ -180,7 +182,7 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   what.threads = e.copy_threads->get_executor();
   const clock::time_point begin = clock::now();
   const copied how = co_await copy(*e.target, what);
-  t.of.device_wait_nanoseconds += nanoseconds_since(begin);
+  t.of.counters.device_wait_nanoseconds += nanoseconds_since(begin);
   if (how.failed) t.outcome = fault{how.failed, t.of.place(t.read, t.read.file_offset)};
 }
 
