@@ -36,6 +36,7 @@ constexpr std::array<row, dtype_count> rows = {{
     {"F64", 64, 8},
     {"I64", 64, 8},
     {"U64", 64, 8},
+    {"C128", 128, 8},
 }};
 
 const row& of(dtype type) noexcept { return rows[static_cast<std::size_t>(type)]; }

@@ -103,7 +103,8 @@ dlpack::data_type dlpack::type_of(dtype type) noexcept {
     case dtype::f32:
     case dtype::f64: code = type_code::floating; break;
     case dtype::bf16: code = type_code::bfloat; break;
-    case dtype::c64: code = type_code::complex; break;
+    case dtype::c64:
+    case dtype::c128: code = type_code::complex; break;
   }
   return {code, static_cast<std::uint8_t>(bits(type)), 1};
 }

@@ -88,6 +88,29 @@ result<void> check_verifiable(const ringload::catalog& what, const std::vector<e
   return {};
 }
 
+// Only bytes that are the tensor's as they stand in the file, and no other's, can be loaded.
+result<void> check_loadable(const opened_source& found) {
+  const auto refused = [&](const tensor_info& t, std::string cause) {
+    return fault{errc::unsupported_feature,
+                 printable_path(found.catalog.files[t.file].path) + ": " + tensor_place(t.name),
+                 std::move(cause)};
+  };
+  const tensor_info* before = nullptr;
+  for (std::size_t i = 0; i < found.stored.size(); ++i) {
+    const tensor_info& t = found.catalog.tensors[i];
+    if (found.stored[i] != nullptr) {
+      return refused(t, "its bytes are stored as " + t.encoding + ", which cannot be loaded yet");
+    }
+    if (t.bytes == 0) continue;
+    if (before != nullptr && before->file == t.file && t.offset < before->offset + before->bytes) {
+      return refused(t, "it shares bytes with the tensor '" + printable(before->name) +
+                            "', and such tensors cannot be loaded yet");
+    }
+    before = &t;
+  }
+  return {};
+}
+
 result<void> check_dtype(const load_options& how) {
   if (!how.dtype || *how.dtype == dtype::f32 || convertible(dtype::f32, *how.dtype)) return {};
   return fault{
@@ -102,6 +125,7 @@ result<opened_load> open_load(std::string_view source, const load_options& optio
   if (auto good = check_dtype(options); !good) return good.error();
   auto found = open_checkpoint(source, options.strictness);
   if (!found) return found.error();
+  if (auto good = check_loadable(*found); !good) return good.error();
   opened_load load;
   load.catalog = std::move(found->catalog);
   if (options.verify) {
@@ -139,7 +163,8 @@ result<void> check_unchanged(const open_file& file) {
   struct ::stat now = {};
   if (::fstat(file.buffered.get(), &now) != 0)
     return fault{system_code(errno), printable_path(file.path)};
-  if (auto same = check_unchanged_size(now, {file.path, file.bytes}); !same) return same.error();
+  if (auto same = check_unchanged_size(now, {file.path, file.bytes, {}}); !same)
+    return same.error();
   if (now.st_mtim.tv_sec != file.modified.tv_sec || now.st_mtim.tv_nsec != file.modified.tv_nsec) {
     return fault{errc::changed_file, printable_path(file.path), {}};
   }

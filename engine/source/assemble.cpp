@@ -10,6 +10,7 @@
 
 #include "core/checked.hpp"
 #include "formats/printable.hpp"
+#include "source/catalog_entry.hpp"
 
 namespace ringload::inline v0 {
 
@@ -17,31 +18,67 @@ namespace {
 
 using listed_tensor = std::pair<std::string, std::uint32_t>;
 
-tensor_info info_of(entry&& from, std::uint32_t file) {
-  tensor_info out;
-  out.name = std::move(from.name);
-  out.dtype = from.dtype;
-  out.shape = std::move(from.shape);
-  out.file = file;
-  out.offset = from.offset;
-  out.bytes = from.bytes;
-  return out;
-}
+// Takes the tensors of many files one by one, and puts them in the catalog's order at the end.
+class collector {
+ public:
+  explicit collector(const std::vector<file_content>& files);
 
-// The files' paths, notes and metadata; the tensors are the caller's.
-catalog without_tensors(const std::vector<file_content>& files) {
-  catalog out;
+  void add(std::uint32_t file, entry&& tensor) {
+    found_.push_back(catalog_entry_of(std::move(tensor), numbers_[file]));
+  }
+  void add_note(std::string note) { made_.catalog.notes.push_back(std::move(note)); }
+  assembled finish();
+
+ private:
+  void add_composites(std::uint32_t file, const file_entries& from);
+
+  assembled made_;
+  std::vector<catalog_entry> found_;
+  // By file: the catalog's numbers of the file itself and of those beside it.
+  std::vector<std::vector<std::uint32_t>> numbers_;
+};
+
+// The files' paths, notes, metadata and composites; the tensors are the caller's.
+collector::collector(const std::vector<file_content>& files) {
+  catalog& out = made_.catalog;
   std::set<std::pair<std::string_view, std::string_view>> seen;
   for (const file_content& file : files) {
-    out.files.push_back({file.path, file.bytes});
+    numbers_.push_back({static_cast<std::uint32_t>(out.files.size())});
+    out.files.push_back(file.info);
+  }
+  for (std::uint32_t i = 0; i < files.size(); ++i) {
+    const file_content& file = files[i];
+    for (const file_info& beside : file.files_beside) {
+      numbers_[i].push_back(static_cast<std::uint32_t>(out.files.size()));
+      out.files.push_back(beside);
+    }
     for (const std::string& note : file.entries.notes) {
-      out.notes.push_back(printable_path(file.path) + ": " + note);
+      add_note(printable_path(file.info.path) + ": " + note);
     }
     for (const auto& [key, value] : file.entries.metadata) {
       if (seen.emplace(key, value).second) out.metadata.emplace_back(key, value);
     }
+    add_composites(i, file.entries);
   }
-  return out;
+}
+
+void collector::add_composites(std::uint32_t file, const file_entries& from) {
+  for (const composite& each : from.composites) {
+    made_.catalog.composites.push_back(
+        {each.name, each.layout, each.type, each.shape, each.parts, file});
+  }
+}
+
+assembled collector::finish() {
+  std::ranges::stable_sort(
+      found_, {}, [](const catalog_entry& e) { return std::pair(e.info.file, e.info.offset); });
+  made_.catalog.tensors.reserve(found_.size());
+  made_.stored.reserve(found_.size());
+  for (catalog_entry& each : found_) {
+    made_.catalog.tensors.push_back(std::move(each.info));
+    made_.stored.push_back(std::move(each.stored));
+  }
+  return std::move(made_);
 }
 
 std::optional<fault> check_names_once(const catalog& all) {
@@ -79,21 +116,20 @@ std::string total_note(std::uint64_t stated, std::uint64_t held) {
 
 }  // namespace
 
-result<catalog> assemble_all(std::vector<file_content> files) {
-  catalog all = without_tensors(files);
+result<assembled> assemble_all(std::vector<file_content> files) {
+  collector found(files);
   for (std::uint32_t file = 0; file < files.size(); ++file) {
-    for (entry& each : files[file].entries.tensors) {
-      all.tensors.push_back(info_of(std::move(each), file));
-    }
+    for (entry& each : files[file].entries.tensors) found.add(file, std::move(each));
   }
+  assembled all = found.finish();
   if (files.size() > 1) {
-    if (auto bad = check_names_once(all)) return *bad;
+    if (auto bad = check_names_once(all.catalog)) return *bad;
   }
   return all;
 }
 
-result<catalog> assemble_listed(std::vector<file_content> files, const shard_index& index) {
-  catalog all = without_tensors(files);
+result<assembled> assemble_listed(std::vector<file_content> files, const shard_index& index) {
+  collector taken(files);
   std::vector<bool> found(index.tensors.size());
   std::uint64_t unlisted = 0;
   std::string first_unlisted;
@@ -102,22 +138,24 @@ result<catalog> assemble_listed(std::vector<file_content> files, const shard_ind
       const auto at = std::ranges::lower_bound(index.tensors, each.name, {}, &listed_tensor::first);
       if (at != index.tensors.end() && at->first == each.name && at->second == file) {
         found[static_cast<std::size_t>(at - index.tensors.begin())] = true;
-        all.tensors.push_back(info_of(std::move(each), file));
+        taken.add(file, std::move(each));
       } else if (unlisted++ == 0) {
-        first_unlisted = "'" + printable(each.name) + "' of " + printable_path(files[file].path);
+        first_unlisted =
+            "'" + printable(each.name) + "' of " + printable_path(files[file].info.path);
       }
     }
   }
-  if (auto bad = check_all_found(all, index, found)) return *bad;
   if (unlisted != 0) {
-    all.notes.push_back(
+    taken.add_note(
         "tensors that the index does not list for the shard they are in, and that "
         "are not loaded: " +
         grouped(unlisted) + ", the first is " + first_unlisted);
   }
-  const std::uint64_t held = all.bytes();
+  assembled all = taken.finish();
+  if (auto bad = check_all_found(all.catalog, index, found)) return *bad;
+  const std::uint64_t held = all.catalog.bytes();
   if (index.total_bytes && *index.total_bytes != held) {
-    all.notes.push_back(total_note(*index.total_bytes, held));
+    all.catalog.notes.push_back(total_note(*index.total_bytes, held));
   }
   return all;
 }

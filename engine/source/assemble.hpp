@@ -3,7 +3,7 @@
 
 // Merges what each file holds into one catalog. Pure: no I/O.
 
-#include <cstdint>
+#include <memory>
 #include <ringload/catalog.hpp>
 #include <string>
 #include <vector>
@@ -15,17 +15,24 @@
 namespace ringload::inline v0 {
 
 struct file_content {
-  std::string path;  // As the user wrote it, for messages.
-  std::uint64_t bytes = 0;
+  file_info info;
   file_entries entries;
+  std::vector<file_info> files_beside;  // One for each of entries.files_beside.
+};
+
+struct assembled {
+  ringload::catalog catalog;  // Its files: those given, then the files beside each of them.
+  // One for each tensor; null where it is the bytes [offset, offset + bytes) of its file. Streams
+  // name their file as the catalog does.
+  std::vector<std::shared_ptr<const stored_form>> stored;
 };
 
 // Every tensor of every file. A name in two files is duplicate_tensor.
-result<catalog> assemble_all(std::vector<file_content> files);
+result<assembled> assemble_all(std::vector<file_content> files);
 
 // The tensors that the index lists, each from the shard it is listed for; `files` are in the order
 // of `index.shards`. A tensor missing from its shard is missing_tensor. Tensors that are not listed
 // are not loaded; a note counts them.
-result<catalog> assemble_listed(std::vector<file_content> files, const shard_index& index);
+result<assembled> assemble_listed(std::vector<file_content> files, const shard_index& index);
 
 }  // namespace ringload::inline v0

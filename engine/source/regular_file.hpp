@@ -6,14 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <ringload/catalog.hpp>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/fault.hpp"
 #include "core/unique_fd.hpp"
-#include "formats/entries.hpp"
 
 namespace ringload::inline v0 {
 
@@ -32,14 +28,5 @@ result<regular_file> as_regular_file(unique_fd fd);
 // Reads exactly those bytes, or fails with truncated_file.
 result<std::vector<std::byte>> read_bytes(const regular_file& file, std::uint64_t offset,
                                           std::size_t bytes);
-
-// Reads and parses the header alone. A file that looks like another format is refused as such:
-// `name`, its name or path, helps to tell. Faults name the place in the file, the caller adds the
-// file.
-result<file_entries> read_entries(const regular_file& file, std::string_view name,
-                                  profile strictness);
-
-// Reads and parses a whole shard index.
-result<std::vector<std::byte>> read_index_text(const regular_file& file);
 
 }  // namespace ringload::inline v0

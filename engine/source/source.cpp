@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "source/assemble.hpp"
 #include "source/folder_choice.hpp"
 #include "source/model_folder.hpp"
+#include "source/read_entries.hpp"
 #include "source/regular_file.hpp"
 
 namespace ringload::inline v0 {
@@ -27,38 +29,82 @@ namespace fs = std::filesystem;
 // Files that are open, and what they hold: all that a catalog is made of.
 struct opened_files {
   std::vector<file_content> contents;
-  std::vector<unique_fd> files;
+  std::vector<unique_fd> files;   // One for each of the contents.
+  std::vector<unique_fd> beside;  // One for each file beside the first, the second...
 };
 
 result<void> add_file(opened_files& to, regular_file file, std::string path, profile strictness) {
-  auto entries = read_entries(file, path, strictness);
-  if (!entries) return entries.error().in(printable_path(path));
-  to.contents.push_back({std::move(path), file.bytes, std::move(*entries)});
+  auto parsed = read_entries(file, path, strictness);
+  if (!parsed) return parsed.error().in(printable_path(path));
+  file_info info = {std::move(path), file.bytes, std::string(parsed->format)};
+  to.contents.push_back({std::move(info), std::move(parsed->entries), {}});
   to.files.push_back(std::move(file.fd));
   return {};
 }
 
-result<opened_source> finished(opened_files opened, result<catalog> made) {
-  if (!made) return made.error();
-  return opened_source{std::move(*made), std::move(opened.files)};
+// Opens what the file added last keeps in other files. It is called `name` in the folder.
+result<void> add_files_beside(opened_files& to, const model_folder& folder,
+                              const std::string& name) {
+  file_content& of = to.contents.back();
+  for (const std::string& each : of.entries.files_beside) {
+    const std::string inside = (fs::path(name).parent_path() / each).native();
+    std::string path = folder.path_of(inside);
+    auto file = folder.open_file(inside);
+    if (!file) {
+      return file.error().in(printable_path(of.info.path) + ": " + printable_path(path));
+    }
+    of.files_beside.push_back({std::move(path), file->bytes, of.info.format});
+    to.beside.push_back(std::move(file->fd));
+  }
+  return {};
 }
 
-result<opened_source> from_file(regular_file file, std::string path, profile strictness) {
+result<opened_source> finished(opened_files opened, result<assembled> made) {
+  if (!made) return made.error();
+  std::ranges::move(opened.beside, std::back_inserter(opened.files));
+  return opened_source{std::move(made->catalog), std::move(made->stored), std::move(opened.files)};
+}
+
+// The folder that holds what the user named. Other files lie beside that name, not beside what a
+// symlink leads to.
+result<model_folder> folder_around(const std::string& path) {
+  const fs::path parent = fs::path(path).parent_path();
+  return model_folder::open(parent.empty() ? "." : parent.native());
+}
+
+// A file that the user named, alone or in a list.
+result<void> add_named_file(opened_files& to, regular_file file, const std::string& path,
+                            profile strictness) {
+  auto added = add_file(to, std::move(file), path, strictness);
+  if (!added || to.contents.back().entries.files_beside.empty()) return added;
+  auto folder = folder_around(path);
+  if (!folder) return folder.error().in(printable_path(path));
+  return add_files_beside(to, *folder, fs::path(path).filename().native());
+}
+
+result<opened_source> from_file(regular_file file, const std::string& path, profile strictness) {
   opened_files opened;
-  auto added = add_file(opened, std::move(file), std::move(path), strictness);
+  auto added = add_named_file(opened, std::move(file), path, strictness);
   if (!added) return added.error();
   auto made = assemble_all(std::move(opened.contents));
   return finished(std::move(opened), std::move(made));
+}
+
+// One of the files that make the checkpoint together.
+result<void> add_part(opened_files& to, const model_folder& folder, regular_file file,
+                      const std::string& name, profile strictness) {
+  auto added = add_file(to, std::move(file), folder.path_of(name), strictness);
+  if (added) added = add_files_beside(to, folder, name);
+  return added;
 }
 
 result<opened_source> from_files(const model_folder& folder, const std::vector<std::string>& names,
                                  profile strictness) {
   opened_files opened;
   for (const std::string& name : names) {
-    const std::string path = folder.path_of(name);
     auto file = folder.open_file(name);
-    if (!file) return file.error().in(printable_path(path));
-    auto added = add_file(opened, std::move(*file), path, strictness);
+    if (!file) return file.error().in(printable_path(folder.path_of(name)));
+    auto added = add_part(opened, folder, std::move(*file), name, strictness);
     if (!added) return added.error();
   }
   auto made = assemble_all(std::move(opened.contents));
@@ -86,13 +132,12 @@ result<opened_source> from_index(const model_folder& folder, const regular_file&
 
   opened_files opened;
   for (std::uint32_t shard = 0; shard < index->shards.size(); ++shard) {
-    const std::string path = folder.path_of(index->shards[shard]);
     auto file = folder.open_file(index->shards[shard]);
     if (!file && file.error().code == errc::source_not_found) {
       return missing_shard(file.error(), *index, shard, index_path);
     }
-    if (!file) return file.error().in(printable_path(path));
-    auto added = add_file(opened, std::move(*file), path, strictness);
+    if (!file) return file.error().in(printable_path(folder.path_of(index->shards[shard])));
+    auto added = add_part(opened, folder, std::move(*file), index->shards[shard], strictness);
     if (!added) return added.error();
   }
   auto made = assemble_listed(std::move(opened.contents), *index);
@@ -128,9 +173,7 @@ result<opened_source> from_path(unique_fd fd, const std::string& path, profile s
   if (!file) return file.error().in(printable_path(path));
   if (!path.ends_with(".index.json")) return from_file(std::move(*file), path, strictness);
 
-  // Shards lie beside the name that the user gave, not beside what a symlink leads to.
-  const fs::path parent = fs::path(path).parent_path();
-  auto folder = model_folder::open(parent.empty() ? "." : parent.native());
+  auto folder = folder_around(path);
   if (!folder) return folder.error().in(printable_path(path));
   return from_index(*folder, *file, path, strictness);
 }
@@ -239,7 +282,7 @@ result<opened_source> open_files(std::span<const std::string> paths, profile str
   for (const std::string& path : paths) {
     auto file = open_named_file(path);
     if (!file) return file.error();
-    auto added = add_file(opened, std::move(*file), path, strictness);
+    auto added = add_named_file(opened, std::move(*file), path, strictness);
     if (!added) return added.error();
   }
   auto made = assemble_all(std::move(opened.contents));

@@ -4,6 +4,7 @@
 // From the name of a checkpoint to open regular files and their catalog. The descriptor that was
 // checked is the one that will be read.
 
+#include <memory>
 #include <ringload/catalog.hpp>
 #include <span>
 #include <string>
@@ -12,12 +13,14 @@
 
 #include "core/fault.hpp"
 #include "core/unique_fd.hpp"
+#include "formats/entries.hpp"
 #include "source/hf_cache.hpp"
 
 namespace ringload::inline v0 {
 
 struct opened_source {
   ringload::catalog catalog;
+  std::vector<std::shared_ptr<const stored_form>> stored;  // As in `assembled`.
   std::vector<unique_fd> files;  // One for each of catalog.files: read-only, buffered.
 };
 

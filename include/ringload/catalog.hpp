@@ -27,22 +27,47 @@ struct tensor_info {
   ringload::dtype dtype = dtype::u8;
   std::vector<std::uint64_t> shape;  // Row-major, outermost first. Empty for a scalar.
   std::uint32_t file = 0;            // Index into catalog::files.
-  std::uint64_t offset = 0;          // Of the first byte, from the beginning of the file.
-  std::uint64_t bytes = 0;
+  std::uint64_t offset = 0;          // Of the first byte stored, from the beginning of the file.
+  std::uint64_t bytes = 0;           // Once it has landed: dense, row-major, little-endian.
+
+  /// How the stored bytes become the tensor's. Empty: they are the tensor's, at [offset, offset +
+  /// bytes) of the file. Otherwise words joined by '+', in the order in which they are undone: a
+  /// codec ("deflate", "zlib", "zstd", "varint"), "shuffle", "big_endian", "strided" (the elements
+  /// lie in another order, or apart), "chunked" (in several boxes); and "inline" where the bytes
+  /// stand in the header in a form of its own.
+  std::string encoding = {};
+  /// How many bytes of the checkpoint are read for it; several tensors may be made of the same.
+  std::uint64_t stored_bytes = 0;
+  /// What the elements mean where `dtype` does not say it: a logical or block type such as "q4_k".
+  std::string type = {};
+  std::vector<std::uint64_t> original_shape = {};  // Of what `type` means; empty: that is `shape`.
+};
+
+/// Something that is stored as several tensors: a sparse matrix, a quantised group. The tensors
+/// stand in the catalog under the names "name/part".
+struct composite_info {
+  std::string name;
+  std::string layout;  // "sparse_csr", "sparse_coo", "group", as its format calls it.
+  std::string type;    // Of the whole; empty: its values' dtype says it.
+  std::vector<std::uint64_t> shape;
+  std::vector<std::string> parts;  // Without the name before them.
+  std::uint32_t file = 0;          // Index into catalog::files.
 };
 
 /// One file of a checkpoint.
 struct file_info {
   std::string path;         // As opened: absolute or relative as the source was.
   std::uint64_t bytes = 0;  // Its size when it was opened.
+  std::string format = {};  // "safetensors", "npy", "npz", "pytorch", ...
 };
 
 /// The tensors stand in the order of (file, offset), which is the order they are read in.
 struct catalog {
   std::vector<file_info> files;
   std::vector<tensor_info> tensors;
-  /// `__metadata__` of the files, in the files' order. A key that several shards carry with the
-  /// same value stands once.
+  std::vector<composite_info> composites;
+  /// What the files say beside their tensors, such as `__metadata__`, in the files' order. A key
+  /// that several shards carry with the same value stands once.
   std::vector<std::pair<std::string, std::string>> metadata;
   /// What a careful person would want to know and no load fails for, one sentence each: tensors
   /// that the index does not list, a `total_size` that is wrong, a header of more than 25 MB.

@@ -11,7 +11,8 @@
 namespace ringload::inline v0 {
 
 /// The 22 types of safetensors, in the order of its reference implementation, which is also the
-/// order of the alignment that its writer gives them.
+/// order of the alignment that its writer gives them; and c128, which it lacks and NumPy, PyTorch,
+/// ONNX and HDF5 have.
 enum class dtype : std::uint8_t {
   boolean,  // One byte an element.
   f4,       // OCP MXFP4 element, E2M1. Two to a byte.
@@ -35,14 +36,15 @@ enum class dtype : std::uint8_t {
   f64,
   i64,
   u64,
+  c128,  // Two f64, the real part first. In no safetensors file.
 };
 
-inline constexpr unsigned dtype_count = 22;
+inline constexpr unsigned dtype_count = 23;
 
-/// Width of one element in bits: 4, 6, 8, 16, 32 or 64.
+/// Width of one element in bits: 4, 6, 8, 16, 32, 64 or 128.
 RINGLOAD_EXPORT unsigned bits(dtype type) noexcept;
 
-/// The name that safetensors uses: "BF16", "F8_E4M3".
+/// The name that safetensors uses: "BF16", "F8_E4M3"; and "C128".
 RINGLOAD_EXPORT std::string_view name(dtype type) noexcept;
 
 /// The type of that exact, case-sensitive name; empty for any other text.

@@ -24,7 +24,7 @@ enum class errc {
   path_outside_source,   // A name from inside a model would leave the model's own folder.
   not_a_regular_file,    // A FIFO, a device, a socket or a folder where a file must be.
 
-  // What a safetensors file says of itself. The names in brackets are those of the reference.
+  // What a file says of itself. The names in brackets are those of the safetensors reference.
   header_too_small,     // Fewer than 8 bytes. [HeaderTooSmall]
   header_too_large,     // More than 100,000,000 bytes of header. [HeaderTooLarge]
   header_outside_file,  // The header would end past the file's end. [InvalidHeaderLength]

@@ -42,11 +42,12 @@ constexpr std::array<expectation, dtype_count> table = {{
     {dtype::i64, "I64", 64, 8},
     {dtype::u64, "U64", 64, 8},
     {dtype::c64, "C64", 64, 4},  // A pair of f32, which need 4.
+    {dtype::c128, "C128", 128, 8},
 }};
 
 }  // namespace
 
-TEST_CASE("dtype: each of the 22 has its name, width and alignment") {
+TEST_CASE("dtype: each has its name, width and alignment") {
   std::set<dtype> seen;
   for (const expectation& e : table) {
     CAPTURE(e.text);
@@ -55,7 +56,7 @@ TEST_CASE("dtype: each of the 22 has its name, width and alignment") {
     CHECK(alignment(e.type) == e.alignment);
     seen.insert(e.type);
   }
-  CHECK(seen.size() == 22);
+  CHECK(seen.size() == dtype_count);
 }
 
 TEST_CASE("dtype: a name leads back to its type") {
@@ -69,7 +70,7 @@ TEST_CASE("dtype: a name leads back to its type") {
 TEST_CASE("dtype: every other text names nothing") {
   for (const std::string_view text :
        {"", " ", "F", "f32", "Bf16", "F32 ", " F32", "F128", "F8", "F6", "F8_E4M3FN", "float32",
-        "BOOLEAN", "C32", "C128", "U4", "I4"}) {
+        "BOOLEAN", "C32", "c128", "U4", "I4"}) {
     CAPTURE(text);
     CHECK_FALSE(dtype_named(text));
   }

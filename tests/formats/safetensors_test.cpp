@@ -220,6 +220,10 @@ TEST_CASE("safetensors: every dtype has its width") {
       return safetensors_text(header_text({tensor_text("t", name(type), "2,4", 0, end)}),
                               std::string(end, '\0'));
     };
+    if (type == dtype::c128) {  // Other formats have it.
+      CHECK(code_of(file(bytes)) == errc::malformed_header);
+      continue;
+    }
     const auto found = read_file(file(bytes));
     REQUIRE(found.has_value());
     CHECK(found->tensors[0].dtype == type);

@@ -16,7 +16,7 @@ namespace {
 
 file_content file_of(std::string path, std::initializer_list<std::string_view> tensors) {
   file_content out;
-  out.path = std::move(path);
+  out.info.path = std::move(path);
   std::uint64_t offset = 100;
   for (const std::string_view name : tensors) {
     entry& each = out.entries.tensors.emplace_back();
@@ -25,7 +25,7 @@ file_content file_of(std::string path, std::initializer_list<std::string_view> t
     each.bytes = 8;
     offset += 8;
   }
-  out.bytes = offset;
+  out.info.bytes = offset;
   return out;
 }
 
@@ -43,14 +43,14 @@ using names = std::vector<std::string>;
 TEST_CASE("assemble: tensors stand in the order of file and offset") {
   const auto all = assemble_all({file_of("1", {"z", "a"}), file_of("2", {"m"})});
   REQUIRE(all.has_value());
-  CHECK(names_of(*all) == names{"z", "a", "m"});
-  CHECK(all->tensors[1].file == 0);
-  CHECK(all->tensors[1].offset == 108);
-  CHECK(all->tensors[2].file == 1);
-  CHECK(all->files[0].path == "1");
-  CHECK(all->files[0].bytes == 116);
-  CHECK(all->bytes() == 24);
-  CHECK(all->notes.empty());
+  CHECK(names_of(all->catalog) == names{"z", "a", "m"});
+  CHECK(all->catalog.tensors[1].file == 0);
+  CHECK(all->catalog.tensors[1].offset == 108);
+  CHECK(all->catalog.tensors[2].file == 1);
+  CHECK(all->catalog.files[0].path == "1");
+  CHECK(all->catalog.files[0].bytes == 116);
+  CHECK(all->catalog.bytes() == 24);
+  CHECK(all->catalog.notes.empty());
 }
 
 TEST_CASE("assemble: without an index a name in two files is duplicate_tensor") {
@@ -67,10 +67,10 @@ TEST_CASE("assemble: an index takes each tensor only from its own shard") {
   index.tensors = {{"a", 1}, {"z", 0}};
   const auto all = assemble_listed({file_of("1", {"z", "a"}), file_of("2", {"b", "a"})}, index);
   REQUIRE(all.has_value());
-  CHECK(names_of(*all) == names{"z", "a"});
-  CHECK(all->tensors[1].file == 1);
-  REQUIRE(all->notes.size() == 1);
-  CHECK(all->notes[0] ==
+  CHECK(names_of(all->catalog) == names{"z", "a"});
+  CHECK(all->catalog.tensors[1].file == 1);
+  REQUIRE(all->catalog.notes.size() == 1);
+  CHECK(all->catalog.notes[0] ==
         "tensors that the index does not list for the shard they are in, and that are not loaded: "
         "2, the first is 'a' of 1");
 }
@@ -91,11 +91,11 @@ TEST_CASE("assemble: a total_size that is wrong is noted, and one that is right 
   index.shards = {"1"};
   index.tensors = {{"a", 0}, {"b", 0}};
   index.total_bytes = 16;
-  CHECK(assemble_listed({file_of("1", {"a", "b"})}, index)->notes.empty());
+  CHECK(assemble_listed({file_of("1", {"a", "b"})}, index)->catalog.notes.empty());
   index.total_bytes = 1'000'000;
   const auto all = assemble_listed({file_of("1", {"a", "b"})}, index);
-  REQUIRE(all->notes.size() == 1);
-  CHECK(all->notes[0] ==
+  REQUIRE(all->catalog.notes.size() == 1);
+  CHECK(all->catalog.notes[0] ==
         "the index gives a total_size of 1,000,000 bytes, but its tensors have 16");
 }
 
@@ -107,7 +107,73 @@ TEST_CASE("assemble: metadata that shards repeat stands once, and what differs s
   second.entries.metadata = {{"part", "2"}, {"format", "pt"}};
   const auto all = assemble_all({first, second});
   REQUIRE(all.has_value());
-  CHECK(all->metadata == std::vector<std::pair<std::string, std::string>>{
-                             {"format", "pt"}, {"part", "1"}, {"part", "2"}});
-  CHECK(all->notes == names{"1: something odd"});
+  CHECK(all->catalog.metadata == std::vector<std::pair<std::string, std::string>>{
+                                     {"format", "pt"}, {"part", "1"}, {"part", "2"}});
+  CHECK(all->catalog.notes == names{"1: something odd"});
+}
+
+TEST_CASE("assemble: files beside come after the files themselves, and streams name them there") {
+  file_content first = file_of("1", {"a"});
+  file_content second = file_of("2", {"b", "c", "d"});
+  second.entries.files_beside = {"weights.bin"};
+  second.files_beside = {{"weights.bin", 64, "onnx"}};
+  piece raw;
+  raw.stored.file = 1;
+  raw.stored.offset = 16;
+  raw.stored.bytes = raw.stored.decoded_bytes = 8;
+  raw.origin = {0, 0};
+  raw.extent = {2, 4};
+  raw.stride_bytes = {4, 1};
+  piece turned = raw;
+  turned.stride_bytes = {1, 2};
+  for (entry& each : second.entries.tensors) each.shape = {2, 4};
+  // 'b' is a run of the file beside, 'c' lies there in another order; 'd' is in the file itself.
+  second.entries.tensors[0].stored = std::make_shared<stored_form>(stored_form{{raw}, 0, {}});
+  second.entries.tensors[1].stored = std::make_shared<stored_form>(stored_form{{turned}, 0, {}});
+
+  const auto all = assemble_all({first, second});
+  REQUIRE(all.has_value());
+  CHECK(all->catalog.files.size() == 3);
+  CHECK(all->catalog.files[2].path == "weights.bin");
+  CHECK(names_of(all->catalog) == names{"a", "c", "d", "b"});
+  REQUIRE(all->stored.size() == 4);
+
+  const tensor_info& b = all->catalog.tensors[3];
+  CHECK(all->stored[3] == nullptr);
+  CHECK(b.file == 2);
+  CHECK(b.offset == 16);
+  CHECK(b.encoding.empty());
+  CHECK(b.stored_bytes == 8);
+
+  const tensor_info& c = all->catalog.tensors[1];
+  REQUIRE(all->stored[1] != nullptr);
+  CHECK(all->stored[1]->pieces[0].stored.file == 2);
+  CHECK(c.file == 1);
+  CHECK(c.encoding == "strided");
+  CHECK(c.stored_bytes == 8);
+}
+
+TEST_CASE("assemble: the encoding says what is undone, in that order") {
+  file_content file = file_of("1", {"a"});
+  entry& t = file.entries.tensors[0];
+  t.dtype = dtype::i16;
+  t.shape = {2, 2};
+  piece half;
+  half.stored.offset = 8;
+  half.stored.bytes = 5;
+  half.stored.decoded_bytes = 4;
+  half.stored.how = codec::zlib;
+  half.stored.shuffle_bytes = 2;
+  half.origin = {0, 0};
+  half.extent = {1, 2};
+  half.stride_bytes = {4, 2};
+  piece other = half;
+  other.stored.offset = 20;
+  other.origin = {1, 0};
+  t.stored = std::make_shared<stored_form>(stored_form{{half, other}, 2, {}});
+  const auto all = assemble_all({file});
+  REQUIRE(all.has_value());
+  CHECK(all->catalog.tensors[0].encoding == "zlib+shuffle+big_endian+chunked");
+  CHECK(all->catalog.tensors[0].stored_bytes == 10);
+  CHECK(all->catalog.tensors[0].bytes == 8);
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "source/read_entries.hpp"
 #include "support/safetensors_text.hpp"
 #include "support/temporary_folder.hpp"
 

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Which parser reads a file, and that it reads nothing but what the parser asks for.
+
+#include <cstddef>
+#include <ringload/catalog.hpp>
+#include <string_view>
+#include <vector>
+
+#include "core/fault.hpp"
+#include "formats/entries.hpp"
+#include "source/regular_file.hpp"
+
+namespace ringload::inline v0 {
+
+struct parsed_file {
+  std::string_view format;  // As in file_info.
+  file_entries entries;
+};
+
+// Reads and parses the header alone. What no parser reads is refused as what it looks like: `name`,
+// the file's name or path, helps to tell. Faults name the place in the file, the caller adds the
+// file.
+result<parsed_file> read_entries(const regular_file& file, std::string_view name,
+                                 profile strictness);
+
+// The whole of a shard index.
+result<std::vector<std::byte>> read_index_text(const regular_file& file);
+
+}  // namespace ringload::inline v0
