@@ -47,6 +47,16 @@ inline void add_engine(CLI::App& to, read_engine& engine) {
                           "cannot be had is an error. Default: auto");
 }
 
+inline void add_huge_pages(CLI::App& to, huge_pages& pages) {
+  add_choice<huge_pages>(to, "--huge-pages", pages,
+                         {{"transparent", huge_pages::transparent},
+                          {"reserved", huge_pages::reserved},
+                          {"none", huge_pages::none}},
+                         "Pages that host memory lies on: transparent huge ones where the kernel\n"
+                         "has some; slots on reserved ones (vm.nr_hugepages), if enough are free;\n"
+                         "or small ones only. Default: transparent");
+}
+
 inline void add_limits(CLI::App& to, limits& within) {
   constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
   add_number(to, "--slots", within.slots, most,
@@ -64,6 +74,7 @@ inline void add_limits(CLI::App& to, limits& within) {
   add_number(to, "--reader-threads", within.reader_threads, most,
              "Threads that read where there is no io_uring: 1 to 64. Default: " +
                  std::to_string(within.reader_threads));
+  add_huge_pages(to, within.huge_pages);
 }
 
 }  // namespace ringload::tool

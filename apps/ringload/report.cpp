@@ -29,6 +29,8 @@ std::string because(const std::string& reason) { return reason.empty() ? "" : ":
 std::string slots_text(const load_stats& stats) {
   std::string text = both_sizes(stats.pinned_bytes_peak);
   if (!stats.page_kind.empty()) text += " on " + stats.page_kind + " pages";
+  if (!stats.page_kind_reason.empty()) text += " (" + stats.page_kind_reason + ")";
+  if (stats.pinned_bytes_peak == 0) return text;
   if (stats.engine != read_engine::ring) return text;
   if (stats.slots_registered) return text + ", registered with the ring";
   return text + ", not registered with the ring" + because(stats.registration_reason);
@@ -89,6 +91,7 @@ void append_report(std::string& to, const load_report& report) {
       .field("pinned_bytes_peak", stats.pinned_bytes_peak)
       .field("bytes_in_flight", stats.bytes_in_flight)
       .field("page_kind", stats.page_kind)
+      .field("page_kind_reason", stats.page_kind_reason)
       .field("slots_registered", stats.slots_registered)
       .field("registration_reason", stats.registration_reason)
       .field("reads", stats.reads)

@@ -164,7 +164,8 @@ void probe_reserved_pages(findings& to) {
       tool::parse_number(first_line(folder + "free_hugepages")).value_or(0);
   const bool enough = free_pages >= needed;
   to.push_back({"memory", "hugetlb pages", enough ? verdict::good : verdict::note,
-                fmt::format("{} of {} reserved are free, and the loader's slots take {} or none",
+                fmt::format("{} of {} reserved are free; with --huge-pages reserved the loader's "
+                            "slots take {} or none",
                             free_pages, *reserved, needed),
                 enough ? ""
                        : fmt::format("not needed where transparent ones are to be had; as root: "
@@ -176,7 +177,8 @@ void probe_memory(findings& to) {
   probe_reserved_pages(to);
   const std::string mode = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
   auto memory = mapping::make(slots_bytes, page_kind::transparent);
-  const bool huge = memory && !populate(memory->span()) && memory->kind() == page_kind::transparent;
+  const bool huge =
+      memory && !populate(memory->span()) && kind_of(memory->span()) == page_kind::transparent;
   to.push_back({"memory", "transparent huge pages", huge ? verdict::good : verdict::bad,
                 fmt::format("{} {} them; mode {}", tool::binary_size(slots_bytes),
                             huge ? "got" : "did not get", mode),

@@ -219,7 +219,7 @@ measurement run(const target& of, const cell& what, room& memory) {
     m.request_bytes = static_cast<double>(drive_after->bytes - drive_before->bytes) /
                       static_cast<double>(drive_after->reads - drive_before->reads);
   }
-  m.pages = taken->kind();
+  m.pages = kind_of(taken->span());
   if (what.into == destination::fresh) memory.give_back();
   verify_afterwards(of, what, m);
   return m;

@@ -59,13 +59,14 @@ class run_of_stream {
       : of_(of), within_(within), which_(which), target_(to.maker()(to.index())) {}
 
   double run() {
-    auto made = slots::make(within_.slots, within_.slot_bytes);
+    auto made = slots::make(within_.slots, within_.slot_bytes, within_.huge_pages);
     if (!made) fail("memory", message_of(made.error()));
     staging_ = std::move(*made);
-    if (auto pinned = target_->attach(loop_, staging_.whole()); !pinned) {
-      fail("the device", message_of(pinned.error()));
-    }
+    target_->use_pages(within_.huge_pages);
+    auto opened = target_->attach(loop_, {staging_.whole(), staging_.slot_bytes()});
+    if (!opened) fail("the device", message_of(opened.error()));
     try {
+      for (std::uint32_t slot = 0; slot < within_.slots; ++slot) pin(slot);
       if (which_ == half::both) open_ring();
       const double seconds = timed();
       the_ring_.reset();
@@ -87,14 +88,23 @@ class run_of_stream {
     copy_op copy = {};
   };
 
+  void pin(std::uint32_t slot) {
+    if (auto there = staging_.populate(slot); !there) fail("memory", message_of(there.error()));
+    if (auto pinned = target_->pin(staging_.at(slot)); !pinned) {
+      fail("the device", message_of(pinned.error()));
+    }
+  }
+
   void open_ring() {
     auto made = ring::make(loop_, within_.slots);
     if (!made) fail("io_uring", message_of(made.error()));
     the_ring_ = std::move(*made);
-    const ::iovec all = {staging_.whole().data(), staging_.whole().size()};
     // As in the loader: refusal is no failure.
-    registered_ =
-        all.iov_len <= (std::uint64_t{1} << 30) && !the_ring_->register_buffers({&all, 1});
+    registered_ = !the_ring_->open_buffers(within_.slots);
+    for (std::uint32_t slot = 0; registered_ && slot < within_.slots; ++slot) {
+      const std::span<std::byte> memory = staging_.at(slot);
+      registered_ = !the_ring_->register_buffer(slot, {memory.data(), memory.size()});
+    }
     reader_.emplace(*the_ring_);
   }
 
@@ -177,7 +187,7 @@ class run_of_stream {
     read.what.bytes = bytes_asked(one);
     read.what.file_offset = one.now.file_offset;
     read.what.into = place(one).data();
-    read.what.registered_buffer = straight_ || !registered_ ? -1 : 0;
+    read.what.registered_buffer = straight_ || !registered_ ? -1 : static_cast<int>(one.slot);
     read.done = [](reader::operation& self, int res) {
       auto& mine = static_cast<lane&>(self);
       mine.in->arrived(mine, res);

@@ -16,6 +16,9 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MAP_HUGE_2MB
+#define MAP_HUGE_2MB (21 << 26)
+#endif
 
 namespace ringload::inline v0 {
 
@@ -24,15 +27,20 @@ namespace {
 constexpr std::uint64_t small_page_bytes = 4096;
 constexpr std::uint64_t bytes_max = std::uint64_t{1} << 62;
 
-std::byte* map(std::uint64_t bytes, int more_flags) {
-  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | more_flags, -1, 0);
+std::byte* map(std::byte* wanted, std::uint64_t bytes, int more_flags) noexcept {
+  void* at = ::mmap(wanted, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | more_flags,
+                    -1, 0);
   return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
 }
 
-fault no_memory(std::uint64_t bytes) {
-  return {system_code(errno), "",
-          "mapping " + grouped(bytes) + " bytes of memory: " + system_code(errno).message()};
+void advise(std::byte* at, std::uint64_t bytes, page_kind kind) noexcept {
+  if (kind == page_kind::transparent) ::madvise(at, bytes, MADV_HUGEPAGE);
+  if (kind == page_kind::small) ::madvise(at, bytes, MADV_NOHUGEPAGE);
+}
+
+fault no_memory(std::uint64_t bytes, const char* of) {
+  const auto failed = system_code(errno);
+  return {failed, "", "mapping " + grouped(bytes) + " bytes of " + of + ": " + failed.message()};
 }
 
 // Whole small pages.
@@ -58,7 +66,6 @@ std::string_view name(page_kind kind) noexcept {
 
 mapping& mapping::operator=(mapping&& other) noexcept {
   std::swap(memory_, other.memory_);
-  std::swap(asked_, other.asked_);
   return *this;
 }
 
@@ -70,38 +77,37 @@ result<mapping> mapping::make(std::uint64_t bytes, page_kind kind) {
   // No address space is this large, and below the size is rounded up.
   if (bytes > bytes_max) {
     errno = ENOMEM;
-    return no_memory(bytes);
+    return no_memory(bytes, "memory");
   }
   if (kind == page_kind::hugetlb) {
+    // Of 2 MiB, whatever size the kernel takes by default.
     const std::uint64_t whole = round_up(bytes, huge_page_bytes);
-    std::byte* at = map(whole, MAP_HUGETLB);
-    if (!at) return no_memory(whole);
-    return mapping({at, whole}, kind);
+    std::byte* at = map(nullptr, whole, MAP_HUGETLB | MAP_HUGE_2MB);
+    if (!at) return no_memory(whole, "reserved huge pages");
+    return mapping({at, whole});
   }
+  const std::uint64_t whole = round_up(bytes, small_page_bytes);
   if (bytes < huge_page_bytes) {
-    const std::uint64_t whole = round_up(bytes, small_page_bytes);
-    std::byte* at = map(whole, 0);
-    if (!at) return no_memory(whole);
-    return mapping({at, whole}, page_kind::small);
+    std::byte* at = map(nullptr, whole, 0);
+    if (!at) return no_memory(whole, "memory");
+    return mapping({at, whole});
   }
-  // Mapped with a huge page to spare, and cut to the aligned middle.
-  const std::uint64_t whole = round_up(bytes, huge_page_bytes);
-  std::byte* at = map(whole + huge_page_bytes, 0);
-  if (!at) return no_memory(whole);
+  // Mapped with a huge page to spare, and cut to the part that begins on one.
+  std::byte* at = map(nullptr, whole + huge_page_bytes, 0);
+  if (!at) return no_memory(whole, "memory");
   const auto address = reinterpret_cast<std::uintptr_t>(at);
   const std::uint64_t before = round_up<std::uint64_t>(address, huge_page_bytes) - address;
   if (before > 0) ::munmap(at, before);
   if (before < huge_page_bytes) ::munmap(at + before + whole, huge_page_bytes - before);
   at += before;
-  if (kind == page_kind::transparent) ::madvise(at, whole, MADV_HUGEPAGE);
-  if (kind == page_kind::small) ::madvise(at, whole, MADV_NOHUGEPAGE);
-  return mapping({at, whole}, kind);
+  advise(at, whole, kind);
+  return mapping({at, whole});
 }
 
-page_kind mapping::kind() const {
-  if (asked_ != page_kind::transparent) return asked_;
+page_kind kind_of(std::span<const std::byte> memory) {
   std::ifstream smaps("/proc/self/smaps");
-  const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data());
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
+  std::uint64_t present_kib = 0;
   std::uint64_t huge_kib = 0;
   bool inside = false;
   for (std::string line; std::getline(smaps, line);) {
@@ -109,12 +115,24 @@ page_kind mapping::kind() const {
     unsigned long to = 0;
     unsigned long kib = 0;
     if (std::sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) {
-      inside = from < begin + memory_.size() && to > begin;
-    } else if (inside && std::sscanf(line.c_str(), "AnonHugePages: %lu kB", &kib) == 1) {
+      inside = from < begin + memory.size() && to > begin;
+    } else if (!inside) {
+      continue;
+    } else if (std::sscanf(line.c_str(), "KernelPageSize: %lu kB", &kib) == 1) {
+      if (kib * 1024 == huge_page_bytes) return page_kind::hugetlb;
+    } else if (std::sscanf(line.c_str(), "Rss: %lu kB", &kib) == 1) {
+      present_kib += kib;
+    } else if (std::sscanf(line.c_str(), "AnonHugePages: %lu kB", &kib) == 1) {
       huge_kib += kib;
     }
   }
-  return huge_kib * 1024 >= memory_.size() / 2 ? page_kind::transparent : page_kind::small;
+  return huge_kib > 0 && huge_kib >= present_kib / 2 ? page_kind::transparent : page_kind::small;
+}
+
+boost::system::error_code map_again(std::span<std::byte> memory, page_kind kind) noexcept {
+  if (!map(memory.data(), memory.size(), MAP_FIXED)) return system_code(errno);
+  advise(memory.data(), memory.size(), kind);
+  return {};
 }
 
 // Each huge page by its last small page first: the kernel clears a huge page towards the place that

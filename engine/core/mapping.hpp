@@ -25,28 +25,31 @@ std::string_view name(page_kind kind) noexcept;
 class mapping {
  public:
   mapping() = default;
-  mapping(mapping&& other) noexcept
-      : memory_(std::exchange(other.memory_, {})), asked_(other.asked_) {}
+  mapping(mapping&& other) noexcept : memory_(std::exchange(other.memory_, {})) {}
   mapping& operator=(mapping&& other) noexcept;
   ~mapping();
 
-  // At least `bytes`, zeroed, not populated; 2 MiB aligned unless it is smaller than that. `kind`
-  // is what to ask for: `hugetlb` fails where no such pages are reserved, `transparent` is a wish.
+  // Zeroed memory, not populated, of `bytes` rounded up to small pages, or to huge ones where
+  // `kind` is `hugetlb`; 2 MiB aligned unless it is smaller than that. `kind` is what to ask for:
+  // `hugetlb` fails where too few such pages are reserved and free, `transparent` is a wish.
   static result<mapping> make(std::uint64_t bytes, page_kind kind);
 
   std::byte* data() const noexcept { return memory_.data(); }
   std::uint64_t bytes() const noexcept { return memory_.size(); }
   std::span<std::byte> span() const noexcept { return memory_; }
 
-  // What the pages of populated memory really are: `transparent` if most of it is.
-  page_kind kind() const;
-
  private:
-  mapping(std::span<std::byte> memory, page_kind asked) noexcept : memory_(memory), asked_(asked) {}
+  explicit mapping(std::span<std::byte> memory) noexcept : memory_(memory) {}
 
   std::span<std::byte> memory_;
-  page_kind asked_ = page_kind::small;
 };
+
+// What the pages of a mapping really are: `transparent` if most of those present are. The kernel
+// walks all pages of the process to answer.
+page_kind kind_of(std::span<const std::byte> memory);
+
+// Puts new, zeroed memory at the addresses of whole huge pages of a mapping.
+boost::system::error_code map_again(std::span<std::byte> memory, page_kind kind) noexcept;
 
 // Makes the pages under `memory` present and writable, so that neither the kernel nor the drive
 // waits for them later. Before Linux 5.14 it does nothing. Any thread, also side by side.

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <ringload/limits.hpp>
 #include <span>
 
 #include "core/fault.hpp"
@@ -55,6 +56,12 @@ struct copy_operation {
   }
 };
 
+// Where the slots lie, one after the other. A slot has memory from its pin() on.
+struct slot_region {
+  std::span<std::byte> memory;
+  std::uint64_t slot_bytes = 0;
+};
+
 class backend {
  public:
   virtual ~backend() = default;
@@ -83,11 +90,23 @@ class backend {
     return std::span<const std::byte>(from.data() + arena_offset, room.size());
   }
 
+  // Makes a slot, whose pages are present, memory that this device can copy from. Between attach
+  // and detach, before the first copy out of the slot; once, or again after it failed. Any thread,
+  // and several at a time for different slots.
+  virtual result<void> pin(std::span<std::byte> slot) {
+    (void)slot;
+    return {};
+  }
+
+  // How memory of the host is to be mapped, if any is. Called once, before the first allocate.
+  virtual void use_pages(huge_pages pages) { (void)pages; }
+
   // The rest is called in the engine thread, in this order: attach, start as often as needed,
   // detach when no copy is under way.
 
-  // Pins the slots. From here on `done` may be called by whatever runs in `loop`.
-  virtual result<void> attach(boost::asio::io_context& loop, std::span<std::byte> slots) = 0;
+  // Opens the device. From here on `done` may be called by whatever runs in `loop`. The region may
+  // be advised, but has no pages yet and must not be touched.
+  virtual result<void> attach(boost::asio::io_context& loop, slot_region slots) = 0;
   // Says in `done` what goes wrong: the coroutine that waits would be lost with an exception.
   virtual void start(copy_operation& op) noexcept = 0;
   virtual void detach() noexcept = 0;

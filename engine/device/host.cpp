@@ -69,12 +69,19 @@ class host_backend final : public backend {
       room = room_for(bytes, 0);
     }
     if (!room) return room.error();
-    auto memory = mapping::make(bytes, page_kind::transparent);
+    // On whole huge pages from one on, so that what is kept fits more than one load.
+    const std::uint64_t whole = bytes < huge_page_bytes ? bytes : round_up(bytes, huge_page_bytes);
+    auto memory = mapping::make(whole, pages_);
     if (!memory) return memory.error();
     return own(std::move(*memory), false);
   }
 
-  result<void> attach(boost::asio::io_context& loop, std::span<std::byte>) override {
+  // Reserved pages are for slots alone: a pool seldom has enough for tensors.
+  void use_pages(huge_pages pages) override {
+    pages_ = pages == huge_pages::none ? page_kind::small : page_kind::transparent;
+  }
+
+  result<void> attach(boost::asio::io_context& loop, slot_region) override {
     loop_ = &loop;
     return {};
   }
@@ -128,6 +135,7 @@ class host_backend final : public backend {
   std::mutex mutex_;
   std::vector<std::weak_ptr<host_arena>> allocated_;  // Guarded by the mutex.
   std::shared_ptr<free_list<mapping>> kept_;          // Null: nothing is kept.
+  page_kind pages_ = page_kind::transparent;
   boost::asio::io_context* loop_ = nullptr;
 };
 

@@ -19,9 +19,6 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// How much one registered buffer may hold; the kernel's own bound.
-constexpr std::uint64_t registered_bytes_max = std::uint64_t{1} << 30;
-
 // Loads that open their files at the same time; opening is mostly waiting.
 constexpr std::uint32_t open_threads_count = 2;
 
@@ -146,20 +143,13 @@ void engine::run(const reader_wrapper& wrap, std::promise<result<void>> ready) {
 result<void> engine::set_up(const reader_wrapper& wrap) {
   target = on.maker()(on.index());
   if (within.kept_bytes > 0) target->keep(within.kept_bytes);
-  auto made = slots::make(within.slots, within.slot_bytes);
-  if (!made) return made.error();
-  staging = std::move(*made);
-  // Pinned before the ring registers it, and before the first read.
-  if (auto pinned = target->attach(loop, staging.whole()); !pinned) return pinned.error();
+  target->use_pages(within.huge_pages);
+  if (auto opened = staging.open(within); !opened) return opened.error();
+  if (auto there = target->attach(loop, staging.region()); !there) return there.error();
   attached_ = true;
   open_threads.emplace(open_threads_count);
   closing_thread.emplace(1);
-  if (auto chosen = choose_reader(wrap); !chosen) return chosen.error();
-
-  const std::lock_guard lock(mutex_);
-  facts_.pinned_bytes_peak = staging.whole().size();
-  facts_.page_kind = name(staging.kind());
-  return {};
+  return choose_reader(wrap);
 }
 
 result<void> engine::choose_reader(const reader_wrapper& wrap) {
@@ -196,26 +186,19 @@ result<void> engine::choose_reader(const reader_wrapper& wrap) {
     facts_.engine = the_ring ? read_engine::ring : read_engine::threads;
     facts_.engine_reason = std::move(why);
   }
-  register_slots();
+  staging.open_registration(the_ring.get());
   return {};
 }
 
-void engine::register_slots() {
-  std::string refused = "threads read";
-  if (the_ring) {
-    std::vector<::iovec> buffers;
-    const std::span<std::byte> all = staging.whole();
-    for (std::uint64_t at = 0; at < all.size(); at += registered_bytes_max) {
-      const std::uint64_t bytes = std::min<std::uint64_t>(registered_bytes_max, all.size() - at);
-      buffers.push_back({all.data() + at, bytes});
-    }
-    const auto failed = the_ring->register_buffers(buffers);
-    refused = failed ? failed.message() : "";
-    if (failed.value() == ENOMEM) refused += ": RLIMIT_MEMLOCK is too low";
+void engine::prepare_slots() {
+  if (slots_begun_ || target->rules().straight) return;
+  slots_begun_ = true;
+  for (std::uint32_t slot = 0; slot < within.slots; ++slot) {
+    // A worker whose slot could not be made ready tries again, and says why it fails.
+    boost::asio::post(copy_threads->get_executor(), [this, slot] {
+      (void)attempt([this, slot] { return staging.make_ready(slot, *target); });
+    });
   }
-  const std::lock_guard lock(mutex_);
-  facts_.slots_registered = refused.empty();
-  facts_.registration_reason = std::move(refused);
 }
 
 result<void> engine::start_checking() {
@@ -227,11 +210,6 @@ result<void> engine::start_checking() {
     }
     return {};
   });
-}
-
-int engine::registered_buffer(std::uint32_t slot) const noexcept {
-  if (!facts_.slots_registered) return -1;
-  return static_cast<int>(slot * within.slot_bytes / registered_bytes_max);
 }
 
 void engine::tear_down() {
@@ -254,7 +232,7 @@ void engine::tear_down() {
   }
   // Whoever still holds a `loading` holds the engine, but neither slots nor kept memory.
   target.reset();
-  staging = {};
+  staging.close();
 }
 
 void engine::close(std::chrono::milliseconds most) {
@@ -295,14 +273,11 @@ void engine::close_when_idle() {
 }
 
 void engine::fill_stats(load_stats& stats) const {
+  staging.fill_stats(stats);
   const std::lock_guard lock(mutex_);
   stats.engine = facts_.engine;
   stats.engine_reason = facts_.engine_reason;
-  stats.pinned_bytes_peak = facts_.pinned_bytes_peak;
   stats.bytes_in_flight = admission.bytes_max();
-  stats.slots_registered = facts_.slots_registered;
-  stats.registration_reason = facts_.registration_reason;
-  stats.page_kind = facts_.page_kind;
   stats.longest_submit_seconds =
       the_ring ? static_cast<double>(the_ring->longest_submit_nanoseconds()) * 1e-9
                : facts_.longest_submit_seconds;

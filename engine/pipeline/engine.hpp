@@ -23,12 +23,12 @@
 #include "pipeline/admission_control.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/job.hpp"
+#include "pipeline/ready_slots.hpp"
 #include "pipeline/schedule.hpp"
 #include "readers/direct_file.hpp"
 #include "readers/reader.hpp"
 #include "readers/threads.hpp"
 #include "ring/ring.hpp"
-#include "staging/slots.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -73,8 +73,9 @@ class engine : public std::enable_shared_from_this<engine> {
 
   // ---- In the engine thread only ----
 
-  // The index of the registered buffer that a slot lies in, or -1.
-  int registered_buffer(std::uint32_t slot) const noexcept;
+  // Begins to make all slots ready where every read needs one, beside the opening of the first
+  // load.
+  void prepare_slots();
 
   // Each job once, from its beginning until everybody who waits for it is answered.
   void add_job(const std::shared_ptr<job>& one);
@@ -94,7 +95,7 @@ class engine : public std::enable_shared_from_this<engine> {
   std::optional<threads> copy_threads;
   std::optional<threads> check_threads;  // From start_checking() on.
   std::unique_ptr<backend> target;
-  slots staging;
+  ready_slots staging;
   std::unique_ptr<ring> the_ring;  // Null: threads read.
   std::unique_ptr<reader> direct_reader;
   std::unique_ptr<reader> buffered_reader;
@@ -105,7 +106,6 @@ class engine : public std::enable_shared_from_this<engine> {
   void run(const reader_wrapper& wrap, std::promise<result<void>> ready);
   result<void> set_up(const reader_wrapper& wrap);
   result<void> choose_reader(const reader_wrapper& wrap);
-  void register_slots();
   void tear_down();
   void begin_close();
   void close_when_idle();
@@ -123,6 +123,7 @@ class engine : public std::enable_shared_from_this<engine> {
   std::vector<std::shared_ptr<job>> jobs_;
   bool closing_ = false;
   bool attached_ = false;
+  bool slots_begun_ = false;
 };
 
 // The life of a slot: takes the next read, fills the slot or the arena, copies out, and again.

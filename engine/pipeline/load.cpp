@@ -58,6 +58,7 @@ namespace {
 
 boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, open_task& open) {
   engine& with = e;
+  with.prepare_slots();
   co_await on_thread(*with.open_threads, with.loop, open);
   if (!open.found) one->stop(open.found.error());
   if (one->stopped()) co_return;

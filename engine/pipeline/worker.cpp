@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "core/attempt.hpp"
 #include "core/mapping.hpp"
 #include "core/retry_allocation.hpp"
 #include "pipeline/engine.hpp"
@@ -69,6 +70,30 @@ boost::asio::awaitable<void> populate_target(engine& e, task& t) {
   if (work.failed) t.outcome = fault{work.failed, t.of.place(t.read, t.read.file_offset)};
 }
 
+struct prepare_slot_task {
+  engine& e;
+  std::uint32_t slot;
+  result<void> outcome;
+  void operator()() noexcept {
+    outcome = attempt([this] { return e.staging.make_ready(slot, *e.target); });
+  }
+};
+
+// The slot's memory, before the first read into it.
+boost::asio::awaitable<void> prepare_slot(engine& e, task& t) {
+  prepare_slot_task work = {e, t.slot, {}};
+  if (!e.staging.ready(t.slot)) {
+    const clock::time_point begin = clock::now();
+    co_await on_thread(*e.copy_threads, e.loop, work);
+    t.of.counters.memory_wait_nanoseconds += nanoseconds_since(begin);
+  }
+  if (work.outcome) {
+    e.staging.register_with_ring(t.slot);
+  } else {
+    t.outcome = work.outcome.error().in(t.of.place(t.read, t.read.file_offset));
+  }
+}
+
 // Makes the arena's memory ready from its beginning on, as fast as it goes. Each read makes its own
 // ready as well, and finds that done: a drive never waits for pages, and on a virtual machine what
 // was free a moment ago is taken before the host has it back.
@@ -118,7 +143,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     what.bytes = step->bytes;
     what.file_offset = step->file_offset;
     what.into = t.into.data() + step->into_offset;
-    what.registered_buffer = straight ? -1 : e.registered_buffer(t.slot);
+    what.registered_buffer = straight ? -1 : e.staging.registered_buffer(t.slot);
     what.fresh = needs_populating && first;
     const int res = co_await read(with, what);
 
@@ -188,6 +213,8 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
 
 boost::asio::awaitable<void> process_read(engine& e, task& t) {
   t.direct = use_direct_read(t.of, t.read);
+  if (!t.read.straight()) co_await prepare_slot(e, t);
+  if (!t.outcome) co_return;
   co_await read_into(e, t);
   if (t.direct_refused && t.of.options.route == read_route::direct) {
     t.outcome = fault{errc::direct_unavailable, t.outcome.error().where,

@@ -164,10 +164,15 @@ void ring::fail_prepared() {
   }
 }
 
-boost::system::error_code ring::register_buffers(std::span<const ::iovec> buffers) {
-  const int refused =
-      ::io_uring_register_buffers(&ring_, buffers.data(), static_cast<unsigned>(buffers.size()));
+boost::system::error_code ring::open_buffers(unsigned count) {
+  const int refused = ::io_uring_register_buffers_sparse(&ring_, count);
   return refused < 0 ? system_code(-refused) : boost::system::error_code();
+}
+
+boost::system::error_code ring::register_buffer(unsigned index, const ::iovec& memory) {
+  const __u64 no_tag = 0;
+  const int registered = ::io_uring_register_buffers_update_tag(&ring_, index, &memory, &no_tag, 1);
+  return registered < 0 ? system_code(-registered) : boost::system::error_code();
 }
 
 void ring::limit_workers(unsigned threads) {

@@ -14,7 +14,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "core/fault.hpp"
@@ -54,8 +53,11 @@ class ring {
   // nothing is in flight, `done` gets its error after refused_max.
   void start(const read& what, completion& op);
 
-  // At most 1 GiB each. On failure reads simply use no registered buffer.
-  boost::system::error_code register_buffers(std::span<const ::iovec> buffers);
+  // Makes a table of so many registered buffers, none of which has memory yet. From Linux 5.19 on.
+  // On failure, here and below, reads simply use no registered buffer.
+  boost::system::error_code open_buffers(unsigned count);
+  // Gives one of them its memory, at most 1 GiB. Other reads may be in flight.
+  boost::system::error_code register_buffer(unsigned index, const ::iovec& memory);
 
   // Bounds the kernel threads that carry out reads `by_kernel_worker`.
   void limit_workers(unsigned threads);

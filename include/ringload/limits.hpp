@@ -27,13 +27,24 @@ enum class read_route : std::uint8_t {
   buffered,   // Through the page cache.
 };
 
+/// The pages that memory of the host lies on. Those that an administrator has reserved
+/// (`vm.nr_hugepages`) were meant for somebody, a database or DPDK, so they are taken only if asked
+/// for.
+enum class huge_pages : std::uint8_t {
+  transparent,  // Huge ones where the kernel has some; never reserved ones.
+  reserved,     // Slots on reserved ones of 2 MiB, else as `transparent`; `load_stats` says why.
+                // Tensors as `transparent`.
+  none,         // Small ones only.
+};
+
 /// What a drive is given at once to begin with, where `limits::bytes_in_flight` is left to the
 /// loader.
 inline constexpr std::uint64_t bytes_in_flight_at_first = std::uint64_t{32} << 20;
 
 /// What a loader may hold at any one time, however large the checkpoints are.
 struct limits {
-  /// Pinned buffers, each read by one worker at a time: 1 to 1,024.
+  /// Pinned buffers, each read by one worker at a time: 1 to 1,024. A slot's memory is taken when
+  /// it is first needed, and kept until the loader goes.
   std::uint32_t slots = 16;
   /// The size of one slot, and so of the largest read: a power of two, 64 KiB to 64 MiB.
   /// `slots * slot_bytes` is all the memory that a loader ever pins.
@@ -57,6 +68,7 @@ struct limits {
   /// Threads that read in place of io_uring, where there is none: 1 to 64.
   std::uint32_t reader_threads = 8;
   read_engine engine = read_engine::automatic;
+  ringload::huge_pages huge_pages = ringload::huge_pages::transparent;
 };
 
 /// How one checkpoint is to be loaded.

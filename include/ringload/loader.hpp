@@ -67,11 +67,11 @@ struct initiate_start : initiation {
 /// their associated executor, or, having none, on `boost::asio::system_executor`.
 class RINGLOAD_EXPORT loader {
  public:
-  /// Starts the engine thread and takes `within.slots * within.slot_bytes` of memory, pinned for
-  /// `target`. Where io_uring is refused the loader reads with threads, and `stats()` says why. Its
-  /// threads have the scheduling of the one that calls this, its niceness too: where requests are
-  /// to go first, call it in a thread that has lowered its own.
-  /// Throws `ringload::error`.
+  /// Starts the engine thread and opens `target`. Buffers are populated and pinned when they are
+  /// first needed, so a loader that has nothing to stage has none. Where io_uring is refused the
+  /// loader reads with threads, and `stats()` says why. Its threads have the scheduling of the one
+  /// that calls this, its niceness too: where requests are to go first, call it in a thread that
+  /// has lowered its own. Throws `ringload::error`.
   explicit loader(ringload::device target = host(), const limits& within = {});
 
   loader(const loader&) = delete;

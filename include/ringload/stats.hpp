@@ -38,11 +38,12 @@ struct load_stats {
   read_engine engine = read_engine::automatic;  // `ring` or `threads`, never `automatic`.
   std::string engine_reason;                    // Why that one, in words.
   std::string route_reason;  // Why chunks went buffered although direct was wanted; else empty.
-  std::uint64_t pinned_bytes_peak = 0;
-  std::uint64_t bytes_in_flight = 0;  // As limits::bytes_in_flight, ordered or found so far.
-  bool slots_registered = false;      // With the ring: saves CPU, not time.
-  std::string registration_reason;    // Why not, if not.
-  std::string page_kind;              // Of the slots: "hugetlb", "thp", "4k".
+  std::uint64_t pinned_bytes_peak = 0;  // Of the slots that were needed; at most all of them.
+  std::uint64_t bytes_in_flight = 0;    // As limits::bytes_in_flight, ordered or found so far.
+  bool slots_registered = false;        // With the ring, all that were needed: saves CPU, not time.
+  std::string registration_reason;      // Why not, if not.
+  std::string page_kind;              // Of the first slot that was needed: "hugetlb", "thp", "4k".
+  std::string page_kind_reason;       // Why not "hugetlb" although wanted, if not; else empty.
   double longest_submit_seconds = 0;  // The longest that one submission to the ring took.
 
   /// What a progress bar shows of `bytes_total`: what has been read, although the tensor that it

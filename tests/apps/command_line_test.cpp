@@ -74,7 +74,9 @@ TEST_CASE("command line: every option of load arrives") {
                                                    "--copy-threads",
                                                    "5",
                                                    "--reader-threads",
-                                                   "7"});
+                                                   "7",
+                                                   "--huge-pages",
+                                                   "reserved"});
   CHECK(load.device == "auto");
   CHECK(load.json);
   CHECK(load.within.engine == ringload::read_engine::threads);
@@ -86,6 +88,18 @@ TEST_CASE("command line: every option of load arrives") {
   CHECK(load.within.bytes_in_flight == 1'048'576);
   CHECK(load.within.copy_threads == 5);
   CHECK(load.within.reader_threads == 7);
+  CHECK(load.within.huge_pages == ringload::huge_pages::reserved);
+}
+
+TEST_CASE("command line: huge pages are one of three kinds") {
+  using ringload::huge_pages;
+  const auto pages = [](const char* kind) {
+    return parsed_as<tool::load_request>({"load", "m", "--huge-pages", kind}).within.huge_pages;
+  };
+  CHECK(parsed_as<tool::load_request>({"load", "m"}).within.huge_pages == huge_pages::transparent);
+  CHECK(pages("transparent") == huge_pages::transparent);
+  CHECK(pages("none") == huge_pages::none);
+  CHECK_THROWS_AS(pages("hugetlb"), tool::usage_error);
 }
 
 TEST_CASE("command line: sum takes what load takes") {
@@ -113,7 +127,7 @@ TEST_CASE("command line: how to load is for verify with a manifest, and for noth
   const std::vector<std::vector<const char*>> loading = {
       {"--device", "auto"},    {"--engine", "threads"},   {"--route", "direct"},
       {"--slots", "3"},        {"--slot-bytes", "64K"},   {"--bytes-in-flight", "1M"},
-      {"--copy-threads", "5"}, {"--reader-threads", "7"},
+      {"--copy-threads", "5"}, {"--reader-threads", "7"}, {"--huge-pages", "none"},
   };
   for (const auto& option : loading) {
     CAPTURE(option.front());

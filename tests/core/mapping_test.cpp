@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <fstream>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -39,33 +40,29 @@ std::uint64_t free_huge_pages() {
 
 }  // namespace
 
-TEST_CASE("mapping: from 2 MiB on it begins on a huge page and ends on one") {
+TEST_CASE("mapping: takes whole small pages and no more, from 2 MiB on at a huge page") {
   for (const page_kind kind : {page_kind::small, page_kind::transparent}) {
     for (const std::uint64_t bytes :
-         {huge_page_bytes, huge_page_bytes + 1, 3 * huge_page_bytes - 1, 3 * huge_page_bytes}) {
+         {std::uint64_t{1}, std::uint64_t{4096}, std::uint64_t{4097}, huge_page_bytes - 1,
+          huge_page_bytes, huge_page_bytes + 1, 3 * huge_page_bytes - 1, 3 * huge_page_bytes}) {
       CAPTURE(bytes);
       const auto made = mapping::make(bytes, kind);
       REQUIRE(made.has_value());
-      CHECK(address_of(*made) % huge_page_bytes == 0);
-      CHECK(made->bytes() % huge_page_bytes == 0);
-      CHECK(made->bytes() >= bytes);
-      CHECK(made->bytes() < bytes + huge_page_bytes);
+      CHECK(address_of(*made) % (bytes < huge_page_bytes ? 4096 : huge_page_bytes) == 0);
+      CHECK(made->bytes() == (bytes + 4095) / 4096 * 4096);
       CHECK(made->span().data() == made->data());
       CHECK(made->span().size() == made->bytes());
     }
   }
 }
 
-TEST_CASE("mapping: what is smaller takes whole small pages and no more") {
-  for (const page_kind kind : {page_kind::small, page_kind::transparent}) {
-    CHECK(mapping::make(1, kind)->bytes() == 4096);
-    CHECK(mapping::make(4096, kind)->bytes() == 4096);
-    CHECK(mapping::make(4097, kind)->bytes() == 8192);
-    const auto largest = mapping::make(huge_page_bytes - 1, kind);
-    CHECK(largest->bytes() == huge_page_bytes);
-    CHECK(address_of(*largest) % 4096 == 0);
-    CHECK(mapping::make(1, kind)->kind() == page_kind::small);
-  }
+TEST_CASE("mapping: what does not fill a huge page has small ones, so nothing more is taken") {
+  if (!can_populate()) return skip("this kernel has no MADV_POPULATE_WRITE");
+  const auto made = mapping::make(2 * huge_page_bytes + 8192, page_kind::transparent);
+  REQUIRE(made.has_value());
+  const auto rest = made->span().subspan(2 * huge_page_bytes);
+  REQUIRE_FALSE(populate(rest.first(4096)));
+  CHECK(resident_pages(rest) == 1);
 }
 
 TEST_CASE("mapping: the memory is zero, has no pages yet, and can be written to its end") {
@@ -118,13 +115,17 @@ TEST_CASE("mapping: move assignment leaves nothing mapped twice and nothing behi
 }
 
 TEST_CASE("mapping: a size that cannot be had is a fault that names it") {
-  for (const page_kind kind : {page_kind::small, page_kind::transparent, page_kind::hugetlb}) {
+  const auto text = [](page_kind kind) {
     const auto made = mapping::make(std::uint64_t{1} << 60, kind);
     REQUIRE_FALSE(made.has_value());
     CHECK(made.error().code == system_code(ENOMEM));
-    CHECK(message_of(made.error()) ==
-          "mapping 1,152,921,504,606,846,976 bytes of memory: Cannot allocate memory");
-  }
+    return message_of(made.error());
+  };
+  const std::string begin = "mapping 1,152,921,504,606,846,976 bytes of ";
+  const std::string end = ": Cannot allocate memory";
+  CHECK(text(page_kind::small) == begin + "memory" + end);
+  CHECK(text(page_kind::transparent) == begin + "memory" + end);
+  CHECK(text(page_kind::hugetlb) == begin + "reserved huge pages" + end);
 }
 
 TEST_CASE("mapping: a size that cannot be rounded up within 64 bits is refused") {
@@ -142,16 +143,38 @@ TEST_CASE("mapping: hugetlb pages are refused where none are reserved") {
   CHECK(made.error().code == system_code(ENOMEM));
 }
 
-TEST_CASE("mapping: says of its pages what they are and not what was wished") {
+TEST_CASE("kind_of: says what the pages are and not what was wished") {
   const auto small = mapping::make(huge_page_bytes, page_kind::small);
   REQUIRE(small.has_value());
   CHECK_FALSE(populate(small->span()));
-  CHECK(small->kind() == page_kind::small);
+  CHECK(kind_of(small->span()) == page_kind::small);
 
   // A wish alone brings no huge page.
   const auto untouched = mapping::make(huge_page_bytes, page_kind::transparent);
   REQUIRE(untouched.has_value());
-  CHECK(untouched->kind() == page_kind::small);
+  CHECK(kind_of(untouched->span()) == page_kind::small);
+}
+
+TEST_CASE("kind_of: reserved pages are told from transparent ones") {
+  if (!can_populate()) return skip("this kernel has no MADV_POPULATE_WRITE");
+  if (free_huge_pages() == 0) return skip("this machine has no hugetlb pages to give");
+  const auto made = mapping::make(huge_page_bytes, page_kind::hugetlb);
+  if (!made) return skip(message_of(made.error()));
+  if (const auto failed = populate(made->span())) return skip(failed.message());
+  CHECK(kind_of(made->span()) == page_kind::hugetlb);
+}
+
+TEST_CASE("map_again: the addresses stay, what was written is gone, the rest is untouched") {
+  const auto made = mapping::make(3 * huge_page_bytes, page_kind::transparent);
+  REQUIRE(made.has_value());
+  const std::span<std::byte> all = made->span();
+  for (const std::uint64_t at : {std::uint64_t{0}, huge_page_bytes, 2 * huge_page_bytes}) {
+    all[at] = std::byte{7};
+  }
+  REQUIRE_FALSE(map_again(all.subspan(huge_page_bytes, huge_page_bytes), page_kind::small));
+  CHECK(all[0] == std::byte{7});
+  CHECK(all[huge_page_bytes] == std::byte{0});
+  CHECK(all[2 * huge_page_bytes] == std::byte{7});
 }
 
 TEST_CASE("page_kind: has the names that people know") {

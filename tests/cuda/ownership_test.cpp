@@ -48,12 +48,17 @@ limits keeping(std::uint64_t bytes) {
 
 }  // namespace
 
-TEST_CASE("cuda: a loader pins its slots and no more, and gives everything back") {
+TEST_CASE("cuda: a loader pins its slots with its first load, no more, and gives everything back") {
   const fresh_runtime around;
+  const made_file file(equal_tensors(5, 10'000));
   {
-    const loader with(cuda_device(1), small_limits());
+    loader with(cuda_device(1), small_limits());
     CHECK(with.device().name() == "cuda:1");
-    CHECK(fake_cudart::left_over() == "1 pinned ranges 8 streams ");
+    CHECK(fake_cudart::left_over() == "8 streams ");
+    get(with.load_async(file.name(), use_future));
+    CHECK(holds(fake_cudart::left_over(), "pinned ranges "));
+    CHECK(with.stats().pinned_bytes_peak >= small_slot);
+    CHECK(with.stats().pinned_bytes_peak <= 4 * small_slot);
   }
   CHECK(fake_cudart::left_over() == "");
 }

@@ -153,7 +153,7 @@ TEST_CASE("host: large copies are made by the threads, and small ones at once") 
   REQUIRE(made.has_value());
   const std::vector<std::byte> slot(1 << 20, std::byte{7});
   std::vector<std::byte> pinned(slot);
-  REQUIRE(target->attach(loop, pinned).has_value());
+  REQUIRE(target->attach(loop, {pinned, pinned.size()}).has_value());
   for (const std::uint32_t bytes : {65'536U, 65'537U}) {
     const std::array<copy_op, 1> copies = {{{0, 0, bytes}}};
     std::memset((*made)->data(), 0, bytes);
@@ -184,7 +184,7 @@ TEST_CASE("host: copies land where they should, and nowhere else") {
   std::fill_n(arena_begin, block_bytes, std::byte{0xEE});
   std::vector<std::byte> slot(1000);
   for (std::size_t i = 0; i < slot.size(); ++i) slot[i] = noise_at(i);
-  REQUIRE(target->attach(loop, slot).has_value());
+  REQUIRE(target->attach(loop, {slot, slot.size()}).has_value());
 
   // The last one ends with the slot and with the arena.
   const std::array<copy_op, 3> copies = {
@@ -216,7 +216,7 @@ TEST_CASE("host: each operation is done once, in the order of the starts, never 
   const auto made = target->allocate(block_bytes);
   REQUIRE(made.has_value());
   std::vector<std::byte> slot(64, std::byte{7});
-  REQUIRE(target->attach(loop, slot).has_value());
+  REQUIRE(target->attach(loop, {slot, slot.size()}).has_value());
   const std::array<copy_op, 1> copies = {{{0, 0, 64}}};
   std::array<remembered, 4> ops;
   for (remembered& op : ops) {

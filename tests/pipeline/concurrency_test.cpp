@@ -141,7 +141,7 @@ TEST_CASE("concurrency: with 64 loads there is still one read for each slot, and
     CHECK(script.held() == 3);
     script.release(static_cast<std::size_t>(turn) % 3);
   }
-  CHECK(with.stats().pinned_bytes_peak == 3 * small_slot);
+  CHECK(with.stats().pinned_bytes_peak <= 3 * small_slot);
   script.release_all();
   for (auto& one : loads) CHECK(first_difference(get(std::move(one))) == "");
   loads.clear();

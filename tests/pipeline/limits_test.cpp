@@ -4,10 +4,16 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <boost/asio/use_future.hpp>
+#include <cerrno>
 #include <functional>
+#include <memory>
 #include <ringload/ringload.hpp>
+#include <span>
 
+#include "core/mapping.hpp"
+#include "device/backend.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/scripted_loader.hpp"
 #include "support/skip.hpp"
@@ -30,6 +36,39 @@ std::string load_within(const limits& within, const made_file& file) {
   const model loaded = get(with.load_async(file.name(), asio::use_future));
   if (loaded.size() != 3) return "too few tensors";
   return first_difference(loaded);
+}
+
+std::atomic<int> slots_pinned = 0;
+std::atomic<int> refusals_left = 0;
+
+// The host's memory behind a device that must pin slots and cannot be read into.
+class staged_backend final : public backend {
+ public:
+  layout_rules rules() const noexcept override { return {}; }
+  void keep(std::uint64_t bytes_max) override { real_->keep(bytes_max); }
+  result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
+    return real_->allocate(bytes);
+  }
+  result<void> pin(std::span<std::byte>) override {
+    if (refusals_left.fetch_sub(1) > 0) return fault{system_code(ENOLCK), "pinning a slot"};
+    ++slots_pinned;
+    return {};
+  }
+  result<void> attach(asio::io_context& loop, slot_region slots) override {
+    return real_->attach(loop, slots);
+  }
+  void start(copy_operation& op) noexcept override { real_->start(op); }
+  void detach() noexcept override { real_->detach(); }
+
+ private:
+  const std::unique_ptr<backend> real_ = host().maker()(0);
+};
+
+device staged_device(int refusals = 0) {
+  slots_pinned = 0;
+  refusals_left = refusals;
+  return {device_kind::host, 0,
+          [](int) -> std::unique_ptr<backend> { return std::make_unique<staged_backend>(); }};
 }
 
 }  // namespace
@@ -147,13 +186,79 @@ TEST_CASE("limits: arena_bytes_max bounds what a load takes, and the error has b
   CHECK(first_difference(get(with.load_async(smaller.name(), asio::use_future))) == "");
 }
 
-TEST_CASE("limits: pinned memory is slots times slot_bytes, whatever is loaded") {
+TEST_CASE("limits: pinned memory is slots times slot_bytes at most, whatever is loaded") {
+  // One of the others lies misaligned in the file, and all of its reads need a slot.
+  const made_file file({f32("b", mib / 8), {"a", 2 * mib + 1}, f32("c", mib / 8)});
+  for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
+    loader with(host(), small_limits(2, engine));
+    CHECK(with.stats().pinned_bytes_peak == 0);
+    const model loaded = get(with.load_async(file.name(), asio::use_future));
+    CHECK(loaded.stats().pinned_bytes_peak == 2 * small_slot);
+    CHECK(loaded.stats().page_kind == "4k");  // 128 KiB are not even one huge page.
+    CHECK(first_difference(loaded) == "");
+  }
+}
+
+TEST_CASE("limits: no slot has memory before a read needs it") {
+  const made_file straight({{"a", mib}});
+  const made_file staged({{"a", 999}, f32("b", 5'000)}, 1);
+  loader with(host(), small_limits(4));
+  CHECK(get(with.load_async(straight.name(), asio::use_future)).stats().pinned_bytes_peak == 0);
+  CHECK(with.stats().page_kind == "");
+  CHECK_FALSE(with.stats().slots_registered);
+  CHECK(with.stats().registration_reason != "");
+  // One read.
+  const model loaded = get(with.load_async(staged.name(), asio::use_future));
+  CHECK(loaded.stats().pinned_bytes_peak == small_slot);
+  CHECK(first_difference(loaded) == "");
+}
+
+TEST_CASE("limits: where no read can land straight, all slots are made ready with the first load") {
   const made_file file({{"a", 2 * mib}, f32("b", mib / 2)}, 1);
-  limits within = small_limits(2);
+  {
+    loader with(staged_device(), small_limits(8));
+    CHECK(slots_pinned == 0);
+    CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
+    CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
+  }
+  CHECK(slots_pinned == 8);
+}
+
+TEST_CASE("limits: a slot that cannot be pinned fails the load, and is tried again by the next") {
+  const made_file file({{"a", mib}});
+  // As many tries as the preparation and one read have.
+  loader with(staged_device(2), small_limits(1));
+  const auto failed = failure_of(with.load_async(file.name(), asio::use_future));
+  REQUIRE(failed);
+  CHECK(failed->code() == system_code(ENOLCK));
+  CHECK(holds(failed->what(), "model.safetensors"));
+  CHECK(holds(failed->what(), "pinning a slot"));
+  CHECK(with.stats().pinned_bytes_peak == 0);
+  CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
+  CHECK(with.stats().pinned_bytes_peak == small_slot);
+}
+
+TEST_CASE("limits: with no huge pages a loader's memory lies on small ones") {
+  const made_file file({{"a", 4 * mib}, f32("b", mib)}, 1);
+  limits within;
+  within.huge_pages = huge_pages::none;
   loader with(host(), within);
   const model loaded = get(with.load_async(file.name(), asio::use_future));
-  CHECK(loaded.stats().pinned_bytes_peak == 2 * small_slot);
+  CHECK(loaded.stats().page_kind == "4k");
+  const tensor a = loaded.at("a");
+  CHECK(kind_of({static_cast<const std::byte*>(a.data()), a.bytes()}) == page_kind::small);
   CHECK(first_difference(loaded) == "");
+}
+
+TEST_CASE("limits: reserved pages are not for slots smaller than one, and the stats say so") {
+  const made_file file({f32("b", mib)}, 1);
+  limits within = small_limits();
+  within.huge_pages = huge_pages::reserved;
+  loader with(host(), within);
+  const load_stats s = get(with.load_async(file.name(), asio::use_future)).stats();
+  CHECK(s.pinned_bytes_peak == 4 * small_slot);
+  CHECK(s.page_kind == "4k");
+  CHECK(holds(s.page_kind_reason, "65,536 bytes"));
 }
 
 TEST_CASE("limits: by default a loader pins no more than 64 MiB") {

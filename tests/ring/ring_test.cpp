@@ -124,16 +124,22 @@ TEST_CASE("ring: reads into registered buffers, each within its own") {
   const mapping second = memory_of(16'384);
   REQUIRE_FALSE(populate(first.span()));
   REQUIRE_FALSE(populate(second.span()));
-  const std::array<::iovec, 2> buffers = {{{first.data(), 8192}, {second.data(), 16'384}}};
-  if (const auto refused = r->register_buffers(buffers)) return skip(refused.message());
+  if (const auto refused = r->open_buffers(2)) return skip(refused.message());
+  if (const auto refused = r->register_buffer(0, {first.data(), 8192})) {
+    return skip(refused.message());
+  }
 
   CHECK(r.read({fd.get(), first.data(), 8192, 4096, 0, false}) == 8192);
   CHECK(is_noise(first.span(), 4096));
+  // The second has no memory yet.
+  CHECK(r.read({fd.get(), second.data(), 8192, 20'000, 1, true}) == -EFAULT);
+  REQUIRE_FALSE(r->register_buffer(1, {second.data(), 16'384}));
   CHECK(r.read({fd.get(), second.data() + 4096, 8192, 20'000, 1, true}) == 8192);
   CHECK(is_noise(second.span().subspan(4096, 8192), 20'000));
   // Memory of the second is no part of the first.
   CHECK(r.read({fd.get(), second.data(), 4096, 0, 0, false}) == -EFAULT);
   CHECK(r.read({fd.get(), first.data(), 4096, 0, 2, false}) == -EFAULT);
+  CHECK(r->register_buffer(2, {second.data(), 16'384}));
   // Unregistered reads stay possible.
   CHECK(r.read(plain_read(fd.get(), second.data(), 4096, 0)) == 4096);
 }
@@ -143,8 +149,8 @@ TEST_CASE("ring: a refused registration leaves a ring that reads") {
   if (!r) return;
   // More than 1 GiB in one buffer is more than the kernel takes.
   const mapping large = memory_of((std::uint64_t{1} << 30) + huge_page_bytes);
-  const ::iovec buffer = {large.data(), large.bytes()};
-  CHECK(r->register_buffers({&buffer, 1}) == system_code(EFAULT));
+  if (const auto refused = r->open_buffers(1)) return skip(refused.message());
+  CHECK(r->register_buffer(0, {large.data(), large.bytes()}) == system_code(EFAULT));
 
   const file_on_disk file(4096);
   const unique_fd fd = open_file(file.path);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A CUDA device: slots are pinned where they are, and copied from into one allocation for each
-// load. How the engine thread learns that a copy has ended stands in copier.hpp.
+// A CUDA device: slots are pinned where they are, when they are first needed, and copied from into
+// one allocation for each load. How the engine thread learns that a copy has ended stands in
+// copier.hpp.
 
 #include <cuda_runtime_api.h>
 
@@ -111,7 +112,7 @@ class cuda_backend final : public backend {
     return std::span<const std::byte>(room);
   }
 
-  result<void> attach(boost::asio::io_context& loop, std::span<std::byte> slots) override {
+  result<void> attach(boost::asio::io_context& loop, slot_region slots) override {
     const auto count = cuda::count_devices();
     if (!count) {
       return fault{count.error().code, name_of(index_), "no CUDA device: " + count.error().cause};
@@ -125,15 +126,19 @@ class cuda_backend final : public backend {
     // The engine thread belongs to the loader, so its device is set once.
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
     slots_.emplace(slots);
-    if (auto failed = slots_->pin()) {
-      slots_.reset();
-      return fault{failed, name_of(index_) + ": pinning the slots"};
-    }
     copies_.emplace(loop, *slots_);
     if (auto failed = copies_->open()) {
       detach();
       return fault{failed, name_of(index_)};
     }
+    return {};
+  }
+
+  result<void> pin(std::span<std::byte> slot) override {
+    // One of the library's own threads, which has no device of its own.
+    auto failed = cuda::use_device(index_);
+    if (!failed) failed = slots_->pin(slot);
+    if (failed) return fault{failed, name_of(index_) + ": pinning a slot"};
     return {};
   }
 
@@ -200,8 +205,8 @@ class cuda_backend final : public backend {
 
   const int index_;
   std::shared_ptr<free_list<device_block>> kept_;  // Null: nothing is kept.
-  // In the engine thread only.
   std::optional<cuda::pinned> slots_;
+  // In the engine thread only.
   std::optional<cuda::copier> copies_;
 };
 

@@ -28,7 +28,7 @@ grep -q ' in turns, into \(host\|cuda:0\)$' "$work/out" || fail "into what"
 # With limits of one's own.
 expect 0 "$bench" legs "$work/model" --runs 1 --slots 4 --slot-bytes 1M --bytes-in-flight 2M \
   --copy-threads 2 --json
-[ "$(measured pinned_bytes_peak)" -eq 4194304 ] || fail "pinned $(measured pinned_bytes_peak)"
+[ "$(measured pinned_bytes_peak)" -le 4194304 ] || fail "pinned $(measured pinned_bytes_peak)"
 [ "$(measured limits.bytes_in_flight)" -eq 2097152 ] || fail "limits"
 expect 1 "$bench" legs "$work/model" --slots 0
 complains '^uring-bench: error: limits: slots must be 1 to 1,024$'

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The slots of a loader, each made ready when it is first needed: populated, pinned for the device,
+// and registered with the ring. Until then it has an address and no memory.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <ringload/limits.hpp>
+#include <ringload/stats.hpp>
+#include <span>
+#include <string>
+
+#include "device/backend.hpp"
+#include "ring/ring.hpp"
+#include "staging/slots.hpp"
+
+namespace ringload::inline v0::detail {
+
+class ready_slots {
+ public:
+  // Reserves the addresses. Called once, before all below.
+  result<void> open(const limits& within);
+
+  slot_region region() const noexcept { return {slots_.whole(), slots_.slot_bytes()}; }
+  std::span<std::byte> at(std::uint32_t slot) const noexcept { return slots_.at(slot); }
+
+  // ---- Any thread ----
+
+  bool ready(std::uint32_t slot) const noexcept { return entries_[slot].ready.load(); }
+
+  // Populates and pins a slot that is not ready yet; it may be called again after a failure. Blocks
+  // while another thread does the same for that slot.
+  result<void> make_ready(std::uint32_t slot, backend& target);
+
+  void fill_stats(load_stats& stats) const;
+
+  // ---- In the thread of the ring only ----
+
+  // Makes the ring's table of buffers, which is empty at first. Null: there is no ring.
+  void open_registration(ring* with);
+  // Registers a slot that is ready, unless that has been tried. Refusal is no failure.
+  void register_with_ring(std::uint32_t slot);
+  // The index of the registered buffer that a slot is, or -1.
+  int registered_buffer(std::uint32_t slot) const noexcept;
+
+  // Gives the memory back: no slot is in use any more, or will be.
+  void close() noexcept;
+
+ private:
+  enum class registration : std::uint8_t { untried, done, refused };
+
+  struct entry {
+    std::mutex in_the_making;
+    std::atomic<bool> ready = false;
+    registration with_ring = registration::untried;  // Touched by the ring's thread only.
+  };
+
+  void note_pages(std::uint32_t slot, std::string not_reserved);
+  void refused(std::string why);
+
+  // Set by open() and never changed.
+  slots slots_;
+  std::uint32_t count_ = 0;
+  std::unique_ptr<entry[]> entries_;
+
+  ring* ring_ = nullptr;  // Null: slots are not registered. Touched by the ring's thread only.
+
+  mutable std::mutex mutex_;
+  // Guarded by the mutex.
+  std::uint64_t pinned_bytes_ = 0;
+  bool one_registered_ = false;
+  std::string refusal_;  // The ring's last one.
+  std::string page_kind_;
+  std::string page_kind_reason_;
+};
+
+}  // namespace ringload::inline v0::detail
