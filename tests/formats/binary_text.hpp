@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "formats/input.hpp"
+#include "support/safetensors_text.hpp"
 
 namespace ringload::testing {
 
@@ -22,10 +23,6 @@ std::string number_text(T value, std::endian order = std::endian::little) {
     out[place] = static_cast<char>(value >> (8 * i) & 0xFF);
   }
   return out;
-}
-
-inline std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text));
 }
 
 // Counts what is read of a text, and hands out no more than was asked for.
