@@ -3,11 +3,16 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <utility>
 
 #include "formats/detect.hpp"
+#include "formats/gguf.hpp"
+#include "formats/npy.hpp"
 #include "formats/safetensors.hpp"
+#include "formats/zip.hpp"
+#include "source/file_input.hpp"
 
 namespace ringload::inline v0 {
 
@@ -25,7 +30,9 @@ result<format_guess> guess_format(const regular_file& file, std::string_view nam
 
 fault foreign(format_guess guess, std::string_view wanted) {
   std::string cause = sentence_of(guess);
-  if (guess.format != file_format::git_lfs_pointer) cause += "; " + std::string(wanted);
+  if (guess.format != file_format::git_lfs_pointer && !guess.by_name_only) {
+    cause += "; " + std::string(wanted);
+  }
   return {errc::not_a_checkpoint, "", std::move(cause)};
 }
 
@@ -49,17 +56,37 @@ result<parsed_file> as(std::string_view format, result<file_entries> found) {
   return parsed_file{format, std::move(*found)};
 }
 
+// What a lone tensor is called: as its file, without folder and extension.
+std::string stem_of(std::string_view name) { return std::filesystem::path(name).stem().native(); }
+
+// The members say what the archive is.
+result<parsed_file> read_zip(input& from, profile strictness) {
+  auto members = read_zip_directory(from);
+  if (!members) return members.error();
+  npy_options how;
+  how.strictness = strictness;
+  return as("npz", parse_npz(from, *members, how));
+}
+
 }  // namespace
 
 result<parsed_file> read_entries(const regular_file& file, std::string_view name,
                                  profile strictness) {
   auto guess = guess_format(file, name);
   if (!guess) return guess.error();
+  file_input from(file);
   switch (guess->format) {
     case file_format::unknown:  // Perhaps a damaged safetensors file: its parser says what is
                                 // wrong.
     case file_format::safetensors: return as("safetensors", read_safetensors(file, strictness));
-    default: return foreign(*guess, "only safetensors files can be loaded");
+    case file_format::gguf: return as("gguf", parse_gguf(from, strictness));
+    case file_format::npy: {
+      npy_options how;
+      how.strictness = strictness;
+      return as("npy", parse_npy(from, stem_of(name), how));
+    }
+    case file_format::zip: return read_zip(from, strictness);
+    default: return foreign(*guess, "such files cannot be loaded");
   }
 }
 

@@ -21,6 +21,15 @@ enum class profile : std::uint8_t {
   reference,  // Accepts exactly what the safetensors crate accepts.
 };
 
+/// What the types are that NumPy files leave without a name. Whoever writes bfloat16 or 8-bit
+/// floats of the package ml_dtypes gets "V2" and "V1" there: as many bytes an element, of whatever
+/// kind. Where it is not said what they are, such an array is `errc::unsupported_feature`. (And
+/// "f1", which is f8_e5m2, where either is said.)
+struct nameless_types {
+  std::optional<dtype> one_byte;   // One of 8 bits an element, such as f8_e4m3.
+  std::optional<dtype> two_bytes;  // One of 16 bits, such as bf16.
+};
+
 /// One tensor of a checkpoint.
 struct tensor_info {
   std::string name;  // UTF-8; may be empty, as the format allows.

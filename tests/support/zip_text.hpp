@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Zip archives made by hand, member by member, so that a test can lie in any field.
+
+#include <zlib.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/inflate.hpp"
+
+namespace ringload::testing {
+
+inline std::string number(std::uint64_t value, unsigned bytes) {
+  std::string out;
+  for (unsigned i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i));
+  return out;
+}
+
+inline std::span<const std::byte> bytes_of(std::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+inline std::string deflated(std::string_view text) {
+  z_stream z = {};
+  ::deflateInit2(&z, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+  std::string out(::deflateBound(&z, text.size()), '\0');
+  std::string in(text);
+  z.next_in = reinterpret_cast<Bytef*>(in.data());
+  z.avail_in = static_cast<uInt>(in.size());
+  z.next_out = reinterpret_cast<Bytef*>(out.data());
+  z.avail_out = static_cast<uInt>(out.size());
+  ::deflate(&z, Z_FINISH);
+  out.resize(z.total_out);
+  ::deflateEnd(&z);
+  return out;
+}
+
+// Each field as both headers say it; what only one of them says stands apart.
+struct zip_part {
+  std::string name;
+  std::string stored;  // As it lies in the archive.
+  std::uint64_t bytes = stored.size();
+  std::uint16_t method = 0;
+  std::uint16_t flags = 0;
+  std::uint32_t crc = crc32_of(bytes_of(stored));
+  std::string local_name = name;
+  std::uint16_t local_method = method;
+  std::uint16_t local_flags = flags;
+  std::uint64_t local_bytes = bytes;
+  std::string local_extra = {};
+  std::string central_extra = {};
+  std::int64_t moved = 0;  // How far from the truth the directory sets the local header.
+};
+
+struct zip_ending {
+  std::uint64_t members = 0;  // As they are, unless it says something else.
+  std::string comment = {};
+  std::string before = {};  // Stands between the directory and what describes it.
+  bool wide = false;        // With the records of zip64.
+};
+
+inline std::string zip_text(const std::vector<zip_part>& parts, zip_ending end = {}) {
+  std::string out;
+  std::string directory;
+  for (const zip_part& p : parts) {
+    const std::uint64_t at = out.size() + static_cast<std::uint64_t>(p.moved);
+    const std::string middle = number(0, 4) + number(p.crc, 4);
+    const std::string local = number(p.local_flags, 2) + number(p.local_method, 2);
+    out += number(0x04034b50, 4) + number(20, 2) + local + middle + number(p.stored.size(), 4) +
+           number(p.local_bytes, 4) + number(p.local_name.size(), 2) +
+           number(p.local_extra.size(), 2) + p.local_name + p.local_extra + p.stored;
+    directory += number(0x02014b50, 4) + number(20, 2) + number(20, 2) + number(p.flags, 2) +
+                 number(p.method, 2) + middle + number(p.stored.size(), 4) + number(p.bytes, 4) +
+                 number(p.name.size(), 2) + number(p.central_extra.size(), 2) +
+                 std::string(10, '\0') + number(at, 4) + p.name + p.central_extra;
+  }
+  const std::uint64_t count = end.members != 0 ? end.members : parts.size();
+  const std::uint64_t begin = out.size();
+  out += directory + end.before;
+  if (end.wide) {
+    const std::uint64_t record = out.size();
+    out += number(0x06064b50, 4) + number(44, 8) + number(45, 2) + number(45, 2) + number(0, 8) +
+           number(count, 8) + number(count, 8) + number(directory.size(), 8) + number(begin, 8);
+    out += number(0x07064b50, 4) + number(0, 4) + number(record, 8) + number(1, 4);
+  }
+  const std::uint64_t narrow = end.wide ? 0xFFFF : count;
+  return out + number(0x06054b50, 4) + number(0, 4) + number(narrow, 2) + number(narrow, 2) +
+         number(end.wide ? 0xFFFFFFFF : directory.size(), 4) +
+         number(end.wide ? 0xFFFFFFFF : begin, 4) + number(end.comment.size(), 2) + end.comment;
+}
+
+}  // namespace ringload::testing
