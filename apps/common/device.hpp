@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The one place of our programs that knows whether this build can load into a GPU.
+// Devices by name. The only part of the programs that depends on whether this build has CUDA.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace ringload::tool {
 
-/// Whether `name` is "host", "auto", "cuda" or "cuda:N", had here or not.
+/// Whether `name` is "host", "auto", "cuda" or "cuda:N", available here or not.
 bool is_device_name(std::string_view name);
 
 /// The device of that name; "auto" is the first CUDA device, or the host where there is none.
-/// Throws `ringload::error` where this build cannot have it.
+/// Throws `ringload::error` where this build does not support it.
 device device_named(std::string_view name);
 
-/// The bytes of a tensor from `from` on, `bytes` of them: where they lie, if that is the host, else
-/// copied into `room`.
+/// `bytes` bytes of a tensor from `from` on, readable by the host: in place, or copied into `room`
+/// from another device.
 const void* readable(const tensor& of, std::uint64_t from, std::uint64_t bytes,
                      std::vector<std::byte>& room);
 

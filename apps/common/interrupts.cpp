@@ -14,7 +14,7 @@ namespace ringload::tool {
 
 namespace {
 
-// Written by the handler, on whatever thread it runs.
+// Written by the signal handler, in any thread.
 std::atomic<int> first_signal = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
@@ -39,10 +39,10 @@ void watch_for_interrupts() {
   struct ::sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
-  // Handled even where they were ignored: a shell script starts its background jobs so.
+  // Handled even if ignored before: a shell script starts background jobs with SIGINT ignored.
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
-  // nohup means what it says.
+  // Under nohup SIGHUP stays ignored.
   struct ::sigaction before = {};
   ::sigaction(SIGHUP, nullptr, &before);
   if (before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);

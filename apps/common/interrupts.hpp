@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Ctrl-C. The first SIGINT, SIGTERM or SIGHUP asks for an orderly end, which a command may poll for
-// or wait for. The second ends the process at once, whatever any thread of it is doing; that is why
-// this is a signal handler of our own, and not one that waits for an event loop to come round.
+// Ctrl-C. The first SIGINT, SIGTERM or SIGHUP requests a clean shutdown, which commands poll for or
+// wait for. The second ends the process at once, whatever its threads do; so this is a plain signal
+// handler, not one that runs in an event loop.
 
 namespace ringload::tool {
 
-/// Thrown where the orderly end has begun.
+/// Thrown once a clean shutdown was requested.
 struct interrupted {
   int signal;
 };
@@ -15,7 +15,7 @@ struct interrupted {
 /// Call once, before any thread is started.
 void watch_for_interrupts();
 
-/// The signal that came first; 0 while none has.
+/// The first signal; 0: none yet.
 int interrupt_signal() noexcept;
 
 /// Becomes readable, and stays so, when the first signal comes. Owned by the process.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Writes JSON into a string, in the order that it is told. A checkpoint may have a hundred thousand
-// tensors, so nothing is built as a tree first.
+// Appends JSON to a string as it is written, without building a tree: a checkpoint may have a
+// hundred thousand tensors.
 
 #include <concepts>
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace ringload::tool {
 /// Appends `text` in quotes. Bytes that are not UTF-8, which file names may hold, become U+FFFD.
 void append_json(std::string& to, std::string_view text);
 void append_json(std::string& to, std::uint64_t number);
-/// In plain decimal, to nine places. What is no number in JSON, as infinity, becomes 0.
+/// In plain decimal, to nine places. Infinity and NaN become 0.
 void append_json(std::string& to, double number);
 void append_json(std::string& to, std::same_as<bool> auto truth) { to += truth ? "true" : "false"; }
 
-/// Any list of things that append_json takes.
+/// Any list of values that append_json takes.
 template <class List>
 void append_json_list(std::string& to, const List& list) {
   to += '[';

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a tensor is once it has landed, where `load_options::dtype` converts. The catalog says what
-// it is in the file.
+// The type and size of a tensor after the conversion by `load_options::dtype`; the catalog has the
+// file's.
 
 #include <cstdint>
 #include <optional>
@@ -19,7 +19,7 @@ struct loaded_form {
 /// `to` is `load_options::dtype`.
 inline loaded_form as_loaded(const tensor_info& in_file, std::optional<dtype> to) {
   if (!to || !convertible(in_file.dtype, *to)) return {in_file.dtype, in_file.bytes};
-  // Whole bytes each: nothing narrower can be converted.
+  // Only types of whole bytes are converted.
   return {*to, in_file.bytes / (bits(in_file.dtype) / 8) * (bits(*to) / 8)};
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The options of programs that load: where to, into what type, and with how much of the machine.
-// The defaults that help shows are what the targets hold when the options are added.
+// Command-line options of programs that load: device, dtype and limits. The defaults that help
+// shows are the values that the targets have when the options are added.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>

@@ -17,13 +17,13 @@ namespace ringload::tool {
 
 namespace {
 
-// Where a standard stream is closed, the first file that we open would take its number, and what is
-// meant for the stream would be written into that file.
+// If a standard stream is closed, the next file opened would get its descriptor, and output meant
+// for the stream would be written into that file. So /dev/null takes its place.
 void keep_standard_streams_apart() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) >= 0) continue;
-    // The wrong way round, so that using the stream fails, as it does on a closed one. It takes the
-    // number `fd`, the lowest that is free.
+    // Opened in the wrong direction, so that using the stream still fails. It gets the descriptor
+    // `fd`, the lowest free one.
     ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }
@@ -31,7 +31,7 @@ void keep_standard_streams_apart() {
 }  // namespace
 
 int run_program(std::string_view program, const std::function<void()>& command) {
-  // A write past a pipe's reader or a file's size limit fails then, and is reported.
+  // So that writes to a closed pipe or past a file's size limit fail with an error instead.
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
   keep_standard_streams_apart();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How our programs begin and end: what a command throws becomes an exit code, and one line on
-// standard error.
+// The frame of every program: an exception becomes an exit code and one line on standard error.
 
 #include <functional>
 #include <stdexcept>
@@ -10,7 +9,7 @@
 
 namespace ringload::tool {
 
-/// The person wrote something that we cannot take: exit code 2.
+/// An invalid command line: exit code 2.
 class usage_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

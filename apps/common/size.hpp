@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Numbers of bytes, as a person writes them.
+// Numbers of bytes as people write them.
 
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Names from a checkpoint are any text. Here they are made fit for a terminal, for a line of sums,
-// and for JSON.
+// Escapes untrusted names from a checkpoint: for a terminal, for a line of sums, and for JSON.
 
 #include <cstddef>
 #include <string>
@@ -13,9 +12,9 @@ namespace ringload::tool {
 /// The length of the UTF-8 character that `text` begins with; 0 where it begins with none.
 std::size_t utf8_length(std::string_view text) noexcept;
 
-/// `text` with control characters and bytes that are not UTF-8 shown as "\n", "\x1b": one line, and
-/// nothing that a terminal would obey. A backslash stays as it is: this is for eyes, not for
-/// programs.
+/// `text` with control characters and bytes that are not UTF-8 shown as "\n", "\x1b": one line,
+/// without terminal escapes. A backslash stays as it is, so this cannot be decoded: for people
+/// only.
 std::string printable(std::string_view text);
 
 /// One line of `ringload sum`: the digest, two spaces, the name. As with sha256sum, a name with a

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which checkpoints a client may name. A client says what to read on this machine, so a name is
-// turned into the real path first, with every symlink followed, and that path must lie beneath a
-// root. Who can write beneath a root can still swap a file between this check and the load: roots
-// are for those who are trusted to say what is served.
+// Which checkpoints a client may load: the name is resolved to the real path, following every
+// symlink, and that path must be beneath a root. Someone who can write beneath a root can still
+// replace a file between this check and the load, so whoever can write there must be trusted.
 
 #include <filesystem>
 #include <optional>
@@ -16,11 +15,11 @@ namespace ringload::server {
 
 class allowed_sources {
  public:
-  /// Throws std::filesystem::filesystem_error for a root that is not there.
+  /// Throws std::filesystem::filesystem_error for a root that does not exist.
   allowed_sources(const std::vector<std::string>& roots, bool hub_cache);
 
-  /// What to hand to the loader; empty if the name may not be loaded, or names nothing. Both are
-  /// one answer, so that nobody can ask which files there are outside the roots.
+  /// The source for the loader; empty if the name is not allowed or does not exist. The two are not
+  /// told apart, so that a client cannot probe for files outside the roots.
   std::optional<std::string> resolve(std::string_view name) const;
 
  private:

@@ -58,7 +58,7 @@ response list_models(const services& with) {
   return in_json(http::status::ok, out);
 }
 
-// What POST /models asks for, or why it cannot be done.
+// The body of POST /models, parsed; or why it is invalid.
 struct load_wish {
   std::string id;  // May be empty.
   std::string source;
@@ -80,7 +80,7 @@ std::variant<load_wish, response> parse_wish(const request& asked) {
   }
   load_wish out;
   out.source = source->get_string().c_str();
-  // A NUL inside: the rest would be lost on the way.
+  // A NUL inside would cut off the rest.
   if (out.source.size() != source->get_string().size()) {
     return problem(http::status::bad_request, "the source holds a NUL");
   }
@@ -154,7 +154,7 @@ response list_tensors(const services& with, const entry& of, const target& where
                  describe(*known, {*offset, std::min(*limit, listed_tensors_max)}, with.how.dtype));
 }
 
-// The tensor, as soon as its bytes have landed. Empty: they have not in time, or the load ended.
+// The tensor once it is loaded; empty on timeout, or if the load ended.
 asio::awaitable<tensor> landed_tensor(std::shared_ptr<entry> of, std::string name,
                                       std::chrono::seconds wait) {
   using namespace asio::experimental::awaitable_operators;
@@ -168,14 +168,14 @@ asio::awaitable<tensor> landed_tensor(std::shared_ptr<entry> of, std::string nam
   auto executor = co_await asio::this_coro::executor;
   asio::steady_timer timer(executor, wait);
   try {
-    // Awaiting it moves its reads to the front. The loser of the two is cancelled: for the tensor
-    // that ends our wait, and not the load.
+    // Awaiting the tensor prioritizes its reads. The loser of the two is cancelled; for the tensor
+    // that cancels the wait, not the load.
     auto race =
         from->load.tensor_async(name, asio::use_awaitable) || timer.async_wait(asio::use_awaitable);
     auto first = co_await std::move(race);
     if (first.index() == 0) out = std::get<0>(std::move(first));
   } catch (const boost::system::system_error&) {
-    // What became of the load is told by the model itself.
+    // A failure of the load is reported by the model's state.
   }
   co_return out;
 }
@@ -298,8 +298,8 @@ asio::awaitable<reply> answer(const services& with, const request& asked) {
     out.head = problem(http::status::bad_request, "the path is malformed");
     co_return out;
   }
-  // On loopback the clients are programs of this machine, a browser among them: a page that made
-  // its own name point here shall not become one of them.
+  // Against DNS rebinding: a web page whose own host name resolves to 127.0.0.1 must not reach us
+  // through the user's browser.
   const std::string_view host = view(asked[http::field::host]);
   if (is_loopback_host(with.how.address) && !host.empty() && !is_loopback_host(host)) {
     out.head = problem(http::status::misdirected_request, "this server is called localhost");

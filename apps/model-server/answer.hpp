@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// From a request to what is to be sent. Nothing here touches a socket.
+// Turns a request into a reply. No socket I/O.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/beast/http/message.hpp>
@@ -23,7 +23,7 @@ namespace ringload::server {
 using request = boost::beast::http::request<boost::beast::http::string_body>;
 using response = boost::beast::http::response<boost::beast::http::string_body>;
 
-/// What the answers are made from. Outlives all connections.
+/// What replies are made from. Outlives all connections.
 struct services {
   const settings& how;
   const allowed_sources& allowed;
@@ -43,8 +43,8 @@ struct reply {
 /// An answer in JSON with an "error".
 response problem(boost::beast::http::status status, std::string_view words);
 
-/// The answer to any request. May wait for a tensor that has not landed, `how.timeout` at most.
-/// `asked` must live as long as it is awaited.
+/// The reply to any request. May wait for a tensor to be loaded, at most `how.timeout`. `asked`
+/// must outlive the wait.
 boost::asio::awaitable<reply> answer(const services& with, const request& asked);
 
 }  // namespace ringload::server

@@ -77,15 +77,15 @@ asio::awaitable<beast::error_code> read_request(const services& with, connection
   co_return failed;
 }
 
-// Bytes of a tensor where they can be sent from; those of a GPU are copied into `room` first. The
-// other clients wait for that copy, which is a short one.
+// Bytes of a tensor in host memory; those of a GPU are copied into `room` first, which blocks the
+// event loop, but not for long.
 asio::const_buffer piece_of(const tensor& of, byte_range range, std::vector<std::byte>& room,
                             beast::error_code& failed) {
   const std::uint64_t size = range.end - range.begin;
   try {
     return asio::buffer(tool::readable(of, range.begin, size, room), size);
   } catch (const error& problem) {
-    // The client has its head already, and can only be told by the connection's end.
+    // The head is sent already: only closing the connection can report the error.
     tool::complain("model-server", std::string("error: ") + problem.what());
     failed = problem.code();
     return {};
@@ -96,7 +96,7 @@ asio::awaitable<beast::error_code> send_bytes(const services& with, connection& 
                                               byte_range range) {
   beast::error_code failed;
   std::vector<std::byte> room;
-  // Piece by piece, so that each has its own time limit, and a large tensor is not cut off.
+  // In pieces, each with its own timeout, so that a large tensor is not cut off.
   for (std::uint64_t at = range.begin; at < range.end;) {
     const std::uint64_t end = std::min<std::uint64_t>(at + piece_bytes, range.end);
     const asio::const_buffer piece = piece_of(of, {at, end}, room, failed);
@@ -160,9 +160,8 @@ asio::awaitable<bool> send(const services& with, connection& client, reply what,
   co_return !failed && what.head.keep_alive();
 }
 
-// Says that this was all, and waits a moment for the client to say the same. If we closed while
-// its bytes come, as those of a body that was too large, the kernel would reset the connection, and
-// our answer would be lost.
+// Shuts down the sending side and waits briefly for the client's end. Closing while the client
+// still sends, as with too large a body, would reset the connection and lose the reply.
 asio::awaitable<void> take_leave(connection& client) {
   beast::error_code failed;
   client.stream.socket().shutdown(asio::ip::tcp::socket::shutdown_send, failed);

@@ -17,11 +17,12 @@ struct connection {
   explicit connection(boost::asio::ip::tcp::socket socket) : stream(std::move(socket)) {}
 
   boost::beast::tcp_stream stream;
-  bool between_requests = true;  // Nothing would be lost if it ended now.
-  bool last_answer = false;      // Ends after the answer that is under way.
+  bool between_requests = true;  // Idle: may be closed now.
+  bool last_answer = false;      // Close after the current reply.
 };
 
-/// Returns when the client has gone, was too slow, or shall go. Throws nothing of the network.
+/// Returns when the client disconnects or times out, or the server stops. Network errors are not
+/// thrown.
 boost::asio::awaitable<void> serve(const services& with, std::shared_ptr<connection> client);
 
 }  // namespace ringload::server

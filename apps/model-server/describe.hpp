@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The models in words: JSON for programs and the page, and Prometheus' text for those who watch.
+// Describes the models: as JSON for clients and the page, and as Prometheus metrics.
 
 #include <boost/json/object.hpp>
 #include <cstddef>
@@ -19,8 +19,7 @@ namespace ringload::server {
 /// State and progress of one model.
 boost::json::object describe(const entry& of);
 
-/// Name, shape, and the type and size that it is served with: those that it lands with where
-/// tensors are converted.
+/// Name, shape, and the type and size that it is served with: those after conversion.
 boost::json::object describe(const tensor_info& of, std::optional<dtype> converted_to);
 
 struct list_window {
@@ -32,7 +31,7 @@ struct list_window {
 boost::json::object describe(const catalog& of, const list_window& window,
                              std::optional<dtype> converted_to);
 
-/// What the server itself counts.
+/// Counters of the server.
 struct counters {
   std::map<unsigned, std::uint64_t> answers;  // By status code.
   std::size_t connections = 0;

@@ -20,11 +20,11 @@ namespace asio = boost::asio;
 
 namespace {
 
-// A thread is born with the niceness of the one that starts it. So the loader is made by a thread
-// that has what the loader's own are to have.
+// A new thread inherits the niceness of its creator. So the loader is made by a thread that has the
+// niceness wanted for the loader's threads.
 std::unique_ptr<loader> make_loader(const settings& from) {
   auto made = std::async(std::launch::async, [&from] {
-    // In Linux a thread's own. It is granted to anybody.
+    // Per thread on Linux. Raising it needs no privilege.
     (void)::nice(from.load_nice);
     return std::make_unique<loader>(tool::device_named(from.device), from.within);
   });
@@ -103,7 +103,7 @@ start_result models::start(const std::string& id, std::string source) {
   if (closing_) return start_result::closing;
   const auto found = entries_.find(id);
   if (found != entries_.end() && found->second->latest->under_way()) {
-    // It has its place among the loads already; its successor takes that over.
+    // Its successor takes over its count in loads_.
     found->second->next_source = std::move(source);
     found->second->removed = false;
     stop(*found->second);
@@ -170,7 +170,7 @@ void models::run(const std::shared_ptr<entry>& of, std::string source) {
 
 void models::ended(const std::shared_ptr<entry>& of, const std::exception_ptr& failure) {
   attempt& last = *of->latest;
-  // A cancellation may come when the load is done already: the client's last word counts.
+  // A cancellation may come after the load is done; it still counts.
   const bool cancelled = last.state == load_state::cancelling;
   --loads_;
   if (cancelled) {
@@ -181,12 +181,12 @@ void models::ended(const std::shared_ptr<entry>& of, const std::exception_ptr& f
     last.state = load_state::failed;
     last.problem = words_of(failure);
     ++counts_.failed;
-    // For whoever started the server. A client is told by the model's state.
+    // For the server's operator. Clients see the model's state.
     tool::complain("model-server", "error: " + of->id + ": " + last.problem);
   } else {
     last.state = load_state::ready;
     last.end = last.loaded.stats();
-    // What was served until now goes when the last answer that uses it has gone out.
+    // The model served until now is freed with the last reply that uses it.
     of->served = of->latest;
     ++counts_.ready;
     counts_.bytes += last.end.bytes;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The models of the server: what is served, what is being loaded, and what follows.
+// The models of the server: what is served, what is being loaded, and what is loaded next.
 //
-// Everything here runs on the thread of the one io_context, so nothing is locked. Loads run on the
-// loader's own thread; their coroutines only wait for them.
+// Everything here runs on the io_context's only thread, so there are no locks. Loads run on the
+// loader's own thread; the coroutines here only await them.
 //
 //   POST a        ----loading a---- a is served ------------------------------- b is served
 //   POST b, same id                              ----loading b (a is served)----
 //
-// A load that is superseded is cancelled, and its successor begins when it has ended: each id has
-// at most one load under way, so one id never needs more than two models' memory.
+// A superseded load is cancelled, and its successor begins when it has ended: each id has at most
+// one load in progress, so it never needs the memory of more than two models.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -30,8 +30,8 @@ namespace ringload::server {
 
 enum class load_state : std::uint8_t {
   opening,     // Its catalog is not known yet.
-  loading,     // Bytes are on their way.
-  cancelling,  // The kernel still has buffers of it.
+  loading,     // Bytes are being read.
+  cancelling,  // Reads of it are still in flight.
   ready,
   failed,
   cancelled,
@@ -39,7 +39,7 @@ enum class load_state : std::uint8_t {
 
 std::string_view name(load_state state) noexcept;
 
-/// One try at loading one checkpoint.
+/// One load of one checkpoint.
 struct attempt {
   explicit attempt(std::string from) : source(std::move(from)) {}
 
@@ -49,7 +49,7 @@ struct attempt {
   boost::asio::cancellation_signal cancel;
   loading load;    // While it is loading, and when it is cancelled after that.
   model loaded;    // When it is ready.
-  load_stats end;  // How far it came, when it has ended.
+  load_stats end;  // The final statistics.
 
   bool under_way() const noexcept;
   load_stats progress() const;
@@ -62,9 +62,9 @@ struct entry {
   std::shared_ptr<attempt> latest;
   std::shared_ptr<attempt> served;  // The last that became ready. May be `latest`.
   std::string next_source;          // Loaded when `latest`, which it supersedes, has ended.
-  bool removed = false;             // Goes when `latest` has ended.
+  bool removed = false;             // Erased when `latest` has ended.
 
-  /// What is known of the tensors of the model that is served, else of the one that comes; or null.
+  /// The catalog of the served model, else of the one being loaded; or null.
   const ringload::catalog* catalog() const noexcept;
 };
 
@@ -88,7 +88,8 @@ class models {
 
   /// Begins to load. If a model has the id already, it is served until the new one is ready.
   start_result start(const std::string& id, std::string source);
-  /// Cancels what is under way, and drops the model. Bytes that are being sent stay till then.
+  /// Cancels the load in progress and drops the model. Memory that is being sent is freed after
+  /// that.
   remove_result remove(const std::string& id);
   std::shared_ptr<entry> find(const std::string& id) const;
   const std::map<std::string, std::shared_ptr<entry>>& all() const noexcept { return entries_; }
@@ -119,7 +120,7 @@ class models {
   load_counts counts_;
   bool closing_ = false;
   std::function<void()> when_idle_;
-  // Destroyed first: its destructor waits until no load needs anything.
+  // Destroyed first: its destructor waits until no read is in flight.
   const std::unique_ptr<loader> loader_;
 };
 

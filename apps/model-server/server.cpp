@@ -73,7 +73,7 @@ class server {
       co_await acceptor_.async_accept(socket, asio::redirect_error(asio::use_awaitable, failed));
       if (closing_) break;
       if (failed) {
-        // No descriptors left, mostly: trying again at once would spin.
+        // Mostly EMFILE: retrying at once would spin.
         retry_.expires_after(pause_after_failed_accept);
         co_await retry_.async_wait(asio::redirect_error(asio::use_awaitable, failed));
       } else if (clients_.size() < how_.connections_max) {
@@ -96,7 +96,7 @@ class server {
     });
   }
 
-  // So few bytes always fit into the socket's buffer; nobody is waited for.
+  // So few bytes always fit into the socket's buffer: the write does not block.
   void refuse(tcp::socket& socket) {
     boost::system::error_code ignored;
     socket.non_blocking(true, ignored);
@@ -134,7 +134,7 @@ class server {
     end_if_idle();
   }
 
-  // What is still waited for then is given up, and run() returns.
+  // Then pending work is abandoned, and run() returns.
   void end_if_idle() {
     if (!closing_ || !clients_.empty() || !models_.idle()) return;
     signals_.cancel();

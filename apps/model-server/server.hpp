@@ -5,8 +5,8 @@
 
 namespace ringload::server {
 
-/// Serves until SIGINT or SIGTERM, and then until what is under way has ended. Prints where it
-/// listens, one line, when it does. Throws what keeps it from beginning.
+/// Serves until SIGINT or SIGTERM, then shuts down gracefully. Prints one line with the address
+/// once it listens. Throws if it cannot start.
 void run_server(const settings& how);
 
 }  // namespace ringload::server

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the command line asks the server to be, and the limits that no client can pass.
+// The server's settings from the command line, and the limits for clients.
 
 #include <chrono>
 #include <cstddef>
@@ -16,7 +16,7 @@
 namespace ringload::server {
 
 struct settings {
-  // Loopback, because whoever can reach the port can make this process read files and take memory.
+  // Loopback: anyone who can reach the port can make this process read files and allocate memory.
   std::string address = "127.0.0.1";
   std::uint16_t port = 8080;  // 0: any that is free, which is then printed.
 
@@ -36,7 +36,7 @@ struct settings {
   // The niceness of the threads that load, 0 to 19: a request gets a processor before they do.
   int load_nice = 10;
 
-  // For a whole request to come, for a piece of an answer to go, and for a tensor to land.
+  // For receiving a whole request, for sending a piece of a reply, and for a tensor to be loaded.
   std::chrono::seconds timeout{15};
 };
 
@@ -44,10 +44,10 @@ inline constexpr std::uint32_t header_bytes_max = 8192;
 inline constexpr std::uint64_t body_bytes_max = 65536;
 inline constexpr std::uint64_t listed_tensors_max = 10'000;  // In one answer.
 inline constexpr std::uint64_t listed_tensors = 1000;        // If the client does not say.
-// A piece of a tensor's bytes. Between two pieces other clients get their turn.
+// A piece of a tensor's bytes. Other clients are served between two pieces.
 inline constexpr std::size_t piece_bytes = std::size_t{1} << 20;
 inline constexpr auto event_every = std::chrono::milliseconds(200);
-// How long a shutdown waits for answers that are under way.
+// How long a shutdown waits for replies in progress.
 inline constexpr auto grace = std::chrono::seconds(5);
 
 }  // namespace ringload::server

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a request line and its headers say, as plain data. All of it is written by strangers.
+// Parses a request's target and headers, which are untrusted, into plain data.
 
 #include <cstdint>
 #include <map>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The commands. Each writes to `out` what it has to say and flushes it, or throws.
+// The commands. Each writes its output to `out` and flushes it, or throws.
 
 #include "output.hpp"
 #include "requests.hpp"

@@ -22,7 +22,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-// Hashed between two looks at whether we should stop: a few milliseconds.
+// Hashed between two checks for cancellation: a few milliseconds.
 constexpr std::uint64_t step_bytes = std::uint64_t{4} << 20;
 
 hasher begin_crc32c() {

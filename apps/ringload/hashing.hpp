@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Digests of tensors as they land, on as many threads as the machine has.
+// Hashes tensors as they are loaded, on as many threads as the machine has.
 
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
@@ -21,7 +21,7 @@ namespace ringload::tool {
 /// Lower-case digits.
 std::string hex(std::span<const std::byte> bytes);
 
-/// Used on the thread of `context`. Going away, it gives up what is not hashed yet.
+/// Used on the thread of `context`. Its destructor abandons what is not hashed yet.
 class hashing {
  public:
   explicit hashing(boost::asio::io_context& context);
@@ -33,7 +33,7 @@ class hashing {
   /// at most; their bytes are in memory anyway, and those of a GPU are copied piece by piece.
   void add(tensor landed, digest_algorithm algorithm);
 
-  /// Completes when all that were added are hashed. Throws what hashing threw.
+  /// Completes when all added tensors are hashed. Rethrows what hashing threw.
   boost::asio::awaitable<void> finish_async();
 
   std::uint64_t bytes_hashed() const noexcept { return bytes_hashed_.load(); }
@@ -57,7 +57,7 @@ class hashing {
   std::atomic<std::uint64_t> bytes_hashed_ = 0;
   std::atomic<bool> stop_ = false;
 
-  boost::asio::thread_pool pool_;  // Last, for its threads use all of the above.
+  boost::asio::thread_pool pool_;  // Last: its threads use all of the above.
 };
 
 }  // namespace ringload::tool

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What `ringload make` will write: which tensors, in which files, under which headers. Fixed before
-// a byte is written, and without looking at the file system.
+// Plans what `ringload make` writes: tensors, files and headers. Pure: no I/O.
 
 #include <cstdint>
 #include <ringload/dtype.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ringload load: loads a checkpoint, and says how it went.
+// ringload load: loads a checkpoint and reports statistics.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ringload ls: what a checkpoint holds.
+// ringload ls: lists the tensors of a checkpoint.
 
 #include <fmt/format.h>
 
@@ -37,7 +37,7 @@ struct row {
   std::string_view file;
 };
 
-// The part of the paths, up to a slash, that all files share: it says nothing in a table.
+// The common folder prefix of all paths, which the table leaves out.
 std::size_t shared_folder(const std::vector<file_info>& files) {
   if (files.empty()) return 0;
   std::string_view shared = files.front().path;

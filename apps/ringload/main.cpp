@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ringload, the command-line tool: what was asked for is parsed, and done.
+// ringload, the command-line tool: parses the command line and runs the command.
 
 #include <variant>
 

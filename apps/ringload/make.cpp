@@ -61,7 +61,7 @@ class written_file {
   written_file& operator=(const written_file&) = delete;
   ~written_file() { ::close(fd_); }
 
-  // A disk that is too small says so now, and not after an hour. Few file systems cannot.
+  // Allocates the space, so that a full disk is reported now and not after an hour.
   void reserve(std::uint64_t bytes) {
     if (bytes == 0 || ::fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, static_cast<::off_t>(bytes)) == 0) {
       return;
@@ -90,8 +90,8 @@ class written_file {
     throw error({code, boost::system::system_category()}, place_, {});
   }
 
-  // Starts the disk on what was written last, and waits for what was started before that. So little
-  // is left for the end, and Ctrl-C never waits for gigabytes.
+  // Starts writeback of what was written last, and waits for the writeback started before. So
+  // little is left for the end, and Ctrl-C never waits for gigabytes.
   void push_out() {
     if (end_ - started_ < window_bytes) return;
     const auto range = [this](std::uint64_t begin, std::uint64_t end, unsigned what) {
@@ -111,8 +111,8 @@ class written_file {
     started_ = end_;
   }
 
-  // What we wrote need not push out of memory what others read, and a load that follows finds the
-  // file as it would find it tomorrow.
+  // Drops the file from the page cache: it must not evict other data, and a load that follows
+  // should start cold.
   void drop(std::uint64_t begin, std::uint64_t end) noexcept {
     ::posix_fadvise(fd_, static_cast<::off_t>(begin), static_cast<::off_t>(end - begin),
                     POSIX_FADV_DONTNEED);
@@ -121,8 +121,8 @@ class written_file {
   std::string place_;
   int fd_;
   std::uint64_t end_ = 0;
-  std::uint64_t started_ = 0;  // Up to here the disk was told to begin.
-  std::uint64_t settled_ = 0;  // Up to here it has ended.
+  std::uint64_t started_ = 0;  // Writeback has been started up to here.
+  std::uint64_t settled_ = 0;  // Writeback has completed up to here.
 };
 
 // Writes the files of one checkpoint one after the other, with one buffer.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Pseudo-random words by number: the n-th can be had without those before it, so any part of a file
-// can be made, or checked, alone. The mixer is splitmix64's, at several GB/s.
+// A random-access pseudo-random sequence: word n is computed without those before it, so any part
+// of a file can be made or checked alone. The mixer is splitmix64's, at several GB/s.
 
 #include <bit>
 #include <cstddef>

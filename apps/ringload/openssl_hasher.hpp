@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// ringload::hasher by OpenSSL: for `manifest::sha256`, which the library leaves to whoever has a
-// libcrypto anyway. Header-only and of nothing but <ringload/verify.hpp> and <openssl/evp.h>, to be
-// copied.
+// A ringload::hasher by OpenSSL, for `manifest::sha256`: the library itself links no cryptography.
+// Header-only, with <ringload/verify.hpp> and <openssl/evp.h> alone, so that it can be copied.
 
 #include <openssl/evp.h>
 
@@ -16,8 +15,8 @@
 
 namespace ringload::tool {
 
-/// Begins a digest: `EVP_sha256()`, `EVP_sha1()`. Throws std::runtime_error where libcrypto has it
-/// not, or has it forbidden. Any thread.
+/// Begins a digest: `EVP_sha256()`, `EVP_sha1()`. Throws std::runtime_error if libcrypto lacks or
+/// forbids it. Any thread.
 inline hasher openssl_hasher(const EVP_MD* kind) {
   const auto require = [](int done) {
     if (done != 1) throw std::runtime_error("this digest cannot be had from libcrypto");

@@ -31,7 +31,7 @@ std::size_t terminal_columns() noexcept {
 }
 
 void draw(std::string_view text) noexcept {
-  // A bar that cannot be drawn is not worth a word.
+  // Write errors of the bar are ignored.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
@@ -46,7 +46,7 @@ std::string progress_text(std::string_view what, const progress& now, double sec
   std::string text = fmt::format("{:3.0f}%  {} of {}  {:.2f} GB/s", share * 100,
                                  binary_size(now.bytes), binary_size(now.bytes_total), rate);
 
-  // The words are of more use than the bar, so the bar is what gives way.
+  // Where columns are short, the bar shrinks, not the text.
   const std::size_t taken = what.size() + text.size() + 5;  // " [" "]  "
   if (taken + bar_columns_min <= columns) {
     const std::size_t width = std::min(bar_columns_max, columns - taken);

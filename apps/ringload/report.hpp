@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a load took, for eyes and for programs.
+// Reports the statistics of a load, as text and as JSON.
 
 #include <ringload/catalog.hpp>
 #include <ringload/stats.hpp>

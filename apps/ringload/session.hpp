@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The event loop of a command that loads: this thread's own io_context, which carries one coroutine
-// to its end. Meanwhile it draws the progress bar, and Ctrl-C cancels the coroutine.
+// The event loop of a command that loads: runs one coroutine in this thread, draws the progress bar
+// meanwhile, and cancels the coroutine on Ctrl-C.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -12,8 +12,8 @@
 
 namespace ringload::tool {
 
-/// Returns when `work` has ended and nothing is left to do in `context`. Throws what `work` threw,
-/// or `interrupted` if a signal came, in time or not.
+/// Returns when `work` has ended and `context` has no work left. Rethrows what `work` threw, or
+/// throws `interrupted` if a signal came, even too late.
 ///
 /// `so_far` is called on this thread, between the steps of `work`.
 void run_to_end(boost::asio::io_context& context, boost::asio::awaitable<void> work,

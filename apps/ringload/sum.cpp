@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ringload sum: the digest of the bytes that landed, which is the proof of a load; for a person,
-// for a program, or as a manifest that later loads are checked against.
+// ringload sum: prints the digest of each loaded tensor, as text, as JSON, or as a manifest that
+// later loads are checked against.
 
 #include <cerrno>
 #include <fstream>
@@ -67,7 +67,7 @@ void write_manifest(const summed& all, const std::string& path, unpublished& fil
 
 void sum_tensors(const sum_request& request, output& out) {
   watch_for_interrupts();
-  // Made before the load: where no file can be, nothing need be hashed.
+  // Created before the load: if that fails, nothing need be hashed.
   std::optional<unpublished> manifest;
   if (!request.manifest.empty()) manifest.emplace(request.manifest, entry_kind::file, true);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Loads a checkpoint and hashes each tensor as it lands: what sum prints and verify compares.
+// Loads a checkpoint and hashes each tensor: for sum to print and verify to compare.
 
 #include <functional>
 #include <ringload/model.hpp>

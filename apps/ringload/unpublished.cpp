@@ -48,7 +48,7 @@ bool is_checkpoint_file(const fs::directory_entry& entry) {
          (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"));
 }
 
-// `--force` on the wrong folder must not cost somebody's home.
+// So that `--force` on the wrong folder cannot delete a home directory.
 void check_holds_only_a_checkpoint(const fs::path& folder) {
   std::error_code problem;
   fs::directory_iterator entries(folder, problem);
@@ -124,7 +124,7 @@ void unpublished::rename_to_target() {
     if (::rename(from, to) != 0) fail(errno, target_);
     return;
   }
-  // Somebody else may have made the target while we wrote.
+  // Another process may have made the target meanwhile.
   if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return;
   int problem = errno;
   if (problem == EEXIST && may_replace_) {

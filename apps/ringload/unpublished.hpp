@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file or a folder that appears under its name only when it is complete. Until then it has
-// another name beside it, ".ringload-make-<process>-<n>", under which a crash may leave it.
+// Writes a file or a folder atomically: it is made under a temporary name in the same folder,
+// ".ringload-make-<process>-<n>", and renamed once it is complete. A crash leaves the temporary
+// one.
 
 #include <filesystem>
 
@@ -13,19 +14,18 @@ enum class entry_kind { file, folder };
 /// Throws `ringload::error`, in which the place is the target.
 class unpublished {
  public:
-  /// Makes the empty file or folder. What is at `target` already is an error, unless it may be
-  /// replaced: a file by a file, and by a folder an empty one, or one with nothing in it but the
-  /// files of a checkpoint.
+  /// Makes the empty file or folder. An existing `target` is an error, unless it may be replaced: a
+  /// file by a file; by a folder, an empty folder or one that holds only the files of a checkpoint.
   unpublished(std::filesystem::path target, entry_kind kind, bool may_replace);
   unpublished(const unpublished&) = delete;
   unpublished& operator=(const unpublished&) = delete;
   /// Removes it, if it was not published.
   ~unpublished();
 
-  /// Where to write for now.
+  /// The temporary path, to write to.
   const std::filesystem::path& path() const noexcept { return temporary_; }
 
-  /// Gives it its name, and waits until that is on the disk.
+  /// Renames it to the target and syncs that to disk.
   void publish();
 
  private:

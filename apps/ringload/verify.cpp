@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ringload verify: says of each tensor, or of each file of a Hugging Face cache, whether its bytes
-// are what they should be. One line for each, also after one that is not.
+// ringload verify: compares the digest of each tensor, or of each file of a Hugging Face cache. One
+// line for each, also after a mismatch.
 
 #include <algorithm>
 #include <cstdint>
@@ -38,7 +38,7 @@ std::string line_of(const verdict& one) {
   return "FAILED  " + printable(one.what) + ": " + printable(one.why_wrong) + "\n";
 }
 
-// What was found so far: a line for each as it comes, or at the end one object with them all.
+// The results: printed line by line as they come, or as one JSON object at the end.
 class verdicts {
  public:
   verdicts(const verify_request& request, output& out)
@@ -157,7 +157,7 @@ void verify_files(const verify_request& request, verdicts& results, output& out)
                 "nothing says what its bytes should be: it is in no Hugging Face cache, and no "
                 "--manifest was given ('ringload sum --manifest FILE' writes one)");
   }
-  // A file may take a minute, so nobody is left to wait for the last one.
+  // Printed as they are done: a file may take a minute.
   hash_files(files, [&](const whole_file& file) {
     results.add({file.path.native(), why_wrong(file)});
     out.flush();

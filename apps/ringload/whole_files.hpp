@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Whole files whose names say what they hash to: those of a Hugging Face cache. A file of a
-// snapshot is a link to blobs/<name>; the name is the SHA-256 of a large file, and of a small one
-// what git calls it: the SHA-1 of "blob <size>", a zero byte and the bytes.
+// Checks whole files of a Hugging Face cache, whose blob names are their digests. A file of a
+// snapshot is a link to blobs/<name>; the name is the SHA-256 of a large file, and the git blob
+// hash of a small one: the SHA-1 of "blob <size>", a zero byte and the bytes.
 
 #include <cstdint>
 #include <filesystem>
@@ -20,7 +20,7 @@ struct whole_file {
   std::string problem;   // Why it could not be.
 };
 
-/// `path` as it is, with the digest that its blob's name is. Looks at links, not at bytes.
+/// `path` with the digest that its blob's name is. Reads links, not bytes.
 whole_file described(const std::filesystem::path& path);
 
 /// Hashes those that have an expected digest, on as many threads as the machine has. `tell` is

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a run cost, and what else went on: processor time of ours, of the kernel and of others, and
-// what the drive was asked for. Read before and after, and subtracted.
+// Resource usage of a run: CPU time of this process, of the kernel and of other processes, and the
+// drive's requests. Read before and after, and subtracted.
 
 #include <sys/types.h>
 
@@ -15,14 +15,13 @@
 namespace ringload::bench {
 
 struct cpu_times {
-  double own = 0;     // Of this process, with the kernel's workers for its rings.
-  double kernel = 0;  // Of kernel threads and of interrupts, of the whole machine.
-  double busy = 0;    // Of everybody.
+  double own = 0;     // This process, with its rings' kernel workers.
+  double kernel = 0;  // Kernel threads and interrupts of the whole machine.
+  double busy = 0;    // All processes.
 };
 
-/// Processor time from its construction on, in seconds. The kernel counts the last two in steps of
-/// a clock tick, mostly 10 ms. Looking through /proc takes as long as reading some hundred MB, so
-/// that is not counted as ours.
+/// CPU time since construction, in seconds. The kernel counts the last two in clock ticks, mostly
+/// of 10 ms. The scan of /proc itself takes as long as reading some hundred MB, and is left out.
 class cpu_account {
  public:
   cpu_account();
@@ -37,10 +36,10 @@ struct drive_counts {
   std::uint64_t bytes = 0;
 };
 
-/// Of everybody; empty where `drive` is no block device, as for tmpfs and overlay.
+/// Of all processes; empty if `drive` is no block device, as for tmpfs and overlay.
 std::optional<drive_counts> drive_now(::dev_t drive);
 
-/// Threads of this process whose name begins so, as "iou-wrk" for the kernel's workers.
+/// The number of threads of this process whose name begins so: "iou-wrk" for kernel workers.
 std::uint32_t threads_named(std::string_view beginning);
 
 /// Counts the reads that this thread, and threads that it starts from now on, hand to kernel
@@ -48,7 +47,7 @@ std::uint32_t threads_named(std::string_view beginning);
 class punt_counter {
  public:
   punt_counter();
-  /// Empty where tracepoints may not be used.
+  /// Empty if tracepoints are not permitted.
   std::optional<std::uint64_t> count() const;
 
  private:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One cell: everything that decides how fast bytes can be read, and what came of reading them so.
+// A cell is one configuration of a benchmark: everything that affects the rate of reads. And the
+// measurement of one.
 
 #include <cstdint>
 #include <optional>
@@ -18,18 +19,18 @@ enum class pattern : std::uint8_t { sequential, random };
 enum class route : std::uint8_t { direct, buffered };
 enum class method : std::uint8_t { ring, threads, mmap };
 
-// Where the bytes go. The same reads differ by a factor of up to 4 between these.
+// The memory that is read into. It changes the rate by a factor of up to 4.
 enum class destination : std::uint8_t {
-  slots,      // A few small buffers, used again and again, as fio does.
-  fresh,      // Memory of the file's size, taken and made present while the clock runs.
-  populated,  // Memory of the file's size, present before the clock starts.
+  slots,      // A few small buffers that are reused, as fio does.
+  fresh,      // Memory of the file's size, allocated and populated while the clock runs.
+  populated,  // Memory of the file's size, populated before the clock starts.
 };
 
-// What the page cache holds of the target before a run. Established, and then verified.
+// The state of the page cache before a run. Set up, then verified.
 enum class cache_state : std::uint8_t {
   cold,
   warm,
-  as_is,  // Nothing is done, and nothing claimed.
+  as_is,  // Left alone and not verified.
 };
 
 struct cell {
@@ -41,7 +42,7 @@ struct cell {
   cache_state state = cache_state::cold;
 
   std::uint64_t block_bytes = std::uint64_t{2} << 20;
-  /// Reads at once: of each ring; or, where threads read, the threads.
+  /// The queue depth of each ring; without rings, the number of threads.
   std::uint32_t depth = 8;
   std::uint32_t rings = 1;    // Of each thread.
   std::uint32_t threads = 1;  // That have rings.
@@ -52,7 +53,7 @@ struct cell {
   bool iopoll = false;
 
   double seconds = 5;
-  /// Reading before the clock starts, which then does so with all reads under way.
+  /// Warm-up before the clock starts, so that it starts with the queue full.
   double ramp_seconds = 0;
   /// Ends earlier after so many bytes; 0: no bound.
   std::uint64_t bytes_max = 0;
@@ -75,16 +76,16 @@ struct measurement {
   double seconds = 0;
   latencies latency;
 
-  double cpu_seconds = 0;         // Ours, with the kernel's workers for our rings.
-  double cpu_kernel_seconds = 0;  // Of kernel threads and interrupts meanwhile, of the machine.
-  double foreign_processors = 0;  // That others kept busy meanwhile.
+  double cpu_seconds = 0;         // This process, with its rings' kernel workers.
+  double cpu_kernel_seconds = 0;  // Kernel threads and interrupts of the machine.
+  double foreign_processors = 0;  // CPUs kept busy by other processes.
   double longest_submit_seconds = 0;
-  std::optional<std::uint64_t> punts;  // Reads that the kernel handed to a worker; empty: not told.
-  std::uint32_t kernel_workers = 0;    // Of ours that were there at the end.
+  std::optional<std::uint64_t> punts;  // Reads punted to kernel workers; empty: unknown.
+  std::uint32_t kernel_workers = 0;    // Of this process, at the end.
   std::uint64_t short_reads = 0;
-  std::uint64_t resubmits = 0;  // Of what was missing, and after EAGAIN and EINTR.
+  std::uint64_t resubmits = 0;  // Of short reads, and after EAGAIN and EINTR.
 
-  /// The mean size of the requests that the drive saw, of everybody; empty: not told.
+  /// The mean request size at the drive, of all processes; empty: unknown.
   std::optional<double> request_bytes;
   std::optional<double> cached_share_before;
   std::optional<double> cached_share_after;

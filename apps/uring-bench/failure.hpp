@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Ends a command with one line: where, what, and why.
+// Throws errors that end a command with one line: place, message, cause.
 
 #include <cerrno>
 #include <ringload/error.hpp>
@@ -17,7 +17,7 @@ namespace ringload::bench {
   throw error(code, place, what.empty() ? code.message() : what + ": " + code.message());
 }
 
-/// For what is no error of the system: the sentence says it all.
+/// For failures without an errno.
 [[noreturn]] inline void fail(const std::string& place, const std::string& what) {
   throw error(system_code(EINVAL), place, what);
 }

@@ -54,7 +54,7 @@ child_output run_child(const std::vector<std::string>& arguments, page_kind page
   if (::pipe2(out.data(), O_CLOEXEC) != 0) fail(errno, "fio");
   const unique_fd reading(out[0]);
   unique_fd writing(out[1]);
-  // fio's own words go to a file without a name, so that neither side waits for the other.
+  // fio's stderr goes to an unnamed file: with a pipe, each side could block on the other.
   const unique_fd err(::open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   std::vector<char*> argv;
   for (const std::string& one : arguments) argv.push_back(const_cast<char*>(one.c_str()));

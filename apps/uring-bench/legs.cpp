@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// uring-bench legs: the drive alone, the device's copies alone, both without a format, and the real
-// loader, in turns. The slower of the first two is the wall; what the loader has less than both
-// together is its own.
+// uring-bench legs: measures in turn the drive alone, the device's copies alone, both as a pipeline
+// without a format, and the loader. The slower of the first two is the upper bound; the difference
+// between the pipeline and the loader is the loader's overhead.
 //
-// The loader has two rows. A load takes new memory, which the kernel zeroes, and the drive alone
-// reads into slots that are used again and again; a second load into the memory of the first is
-// the loader without that.
+// The loader has two rows: into new memory, which the kernel zeroes, and into the reused memory of
+// an earlier load. The drive alone reads into reused slots.
 
 #include <fmt/format.h>
 
@@ -222,7 +221,7 @@ void measure_legs(const legs_request& asked, tool::output& out) {
   const std::uint64_t bytes = read_catalog(request.source).bytes();
   if (bytes == 0) fail(request.source, "there is not one byte in its tensors to load");
   if (request.with_fio && fio_version().empty()) fail("--with-fio", "there is no fio here");
-  // Limits that no loader has are refused before anything is measured.
+  // Invalid limits are refused before anything is measured.
   static_cast<void>(loader(to, request.within));
   const found_legs found = legs_run(request, to).run();
   std::string text;

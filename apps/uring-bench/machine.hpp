@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The machine that a figure belongs to.
+// A description of the machine, for reports.
 
 #include <sys/types.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// uring-bench: what was asked for is parsed, and done.
+// uring-bench: parses the command line and runs the command.
 
 #include <variant>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The file that a page goes to. It is opened before anything is measured, so that what cannot be
-// had is said at once; and what it holds stays as it is until there is a page to write.
+// The output file of an HTML page. Opened before anything is measured, so that an error is reported
+// at once; its old content stays until the page is written.
 
 #include <string>
 #include <string_view>
@@ -19,10 +19,10 @@ class page_file {
   page_file(std::string path, const target& of);
   page_file(const page_file&) = delete;
   page_file& operator=(const page_file&) = delete;
-  /// Removes a file that was not there before, if it has no whole page.
+  /// Removes a file that it created, if no page was written.
   ~page_file();
 
-  /// In place of what it held. Throws `ringload::error`.
+  /// Replaces the content. Throws `ringload::error`.
   void write(std::string_view page);
 
  private:

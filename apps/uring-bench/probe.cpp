@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// uring-bench probe: what can be had on this machine, found out by trying; and what a person can do
-// about the rest.
+// uring-bench probe: tries what this machine supports, and advises how to enable the rest.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -50,7 +49,7 @@ struct finding {
 
 using findings = std::vector<finding>;
 
-// What a loader's slots take where nothing else is said: all at once, or not at all.
+// The bytes of a loader's slots by default, which are registered all at once.
 constexpr std::uint64_t slots_bytes = limits().slots * limits().slot_bytes;
 
 std::string_view name(verdict how) noexcept {
@@ -116,7 +115,7 @@ std::string limit_text(::rlim_t value) {
   return value == RLIM_INFINITY ? "unlimited" : tool::both_sizes(value);
 }
 
-// Registers ever larger regions until it is refused.
+// Registers larger and larger regions until one is refused.
 void probe_registration(findings& to) {
   ::io_uring ring = {};
   if (!set_up(ring, 8)) return;
@@ -195,8 +194,8 @@ struct probed_file {
   std::uint64_t bytes = 0;
 };
 
-// `path` itself, or for a folder a file in it that never has a name: it goes away with its
-// descriptor, however the probe ends.
+// `path` itself, or for a folder an unnamed file in it (O_TMPFILE), which disappears with its
+// descriptor however the probe ends.
 probed_file file_to_probe(const std::string& path, findings& to) {
   constexpr std::uint64_t sample_bytes = std::uint64_t{8} << 20;
   struct ::stat status = {};
@@ -366,7 +365,7 @@ void probe_gpu(findings& to) {
     to.push_back({"gpu", at->path().filename().string(), verdict::good, model});
     ++cards;
   }
-  // What the runtime would load; a container may lack it although the driver is there.
+  // The library that the runtime would load: a container may lack it though the driver is loaded.
   void* library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   const bool usable = library != nullptr;
   if (usable) ::dlclose(library);

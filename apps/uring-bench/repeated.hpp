@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A cell measured several times: figures are noisy, so what is said of it is the median, with how
-// far the others lie from it.
+// A cell measured several times, reported as the median with minimum and maximum.
 
 #include <cstdint>
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A cell and what came of it, for people and as JSON.
+// Reports a cell's measurement, as text and as JSON.
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A thread that reads through rings of its own. As plain as can be, and none of ringload's reading
-// code: this is what the loader is measured against.
+// A thread that reads through rings of its own, with none of ringload's code: the reference that
+// the loader is measured against.
 
 #include <liburing.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// Of one registered buffer, the kernel's own bound.
+// The kernel's limit for one registered buffer.
 constexpr std::uint64_t registered_bytes_max = std::uint64_t{1} << 30;
 constexpr unsigned tries_max = 1000;
 constexpr unsigned sqpoll_idle_ms = 1000;
@@ -94,12 +94,12 @@ class one_ring {
 
   void wait() {
     ::io_uring_cqe* cqe = nullptr;
-    // Interrupted or not, the caller looks for what has come and waits again: the memory may go
-    // only when the drive has let go of it.
+    // Even if interrupted, the caller reaps and waits again: the memory may be freed only when no
+    // read is in flight.
     static_cast<void>(::io_uring_wait_cqe(&ring_, &cqe));
   }
 
-  // Looks for what has completed, without waiting.
+  // Reaps completions without waiting.
   void poll() { ::io_uring_get_events(&ring_); }
 
   // Returns whether anything had completed.
@@ -117,7 +117,7 @@ class one_ring {
     return seen > 0;
   }
 
-  // What went wrong, if anything did; thrown when nothing is in flight any more.
+  // The first error, thrown once nothing is in flight.
   std::exception_ptr failure;
 
  private:

@@ -24,7 +24,7 @@ std::uint64_t meminfo_bytes(const std::string& wanted) {
   return 0;
 }
 
-// Beyond this the machine would begin to swap, or the kernel to kill.
+// Beyond this the machine would swap, or the OOM killer run.
 void check_memory(std::uint64_t bytes, page_kind pages) {
   if (pages == page_kind::hugetlb) {
     const std::uint64_t free_pages = meminfo_bytes("HugePages_Free");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The memory that a run reads into. Populating some GiB takes longer than many a run, so what the
-// next run can use is kept.
+// The memory that a run reads into, kept for the next run: populating some GiB takes longer than
+// many a run.
 
 #include <cstdint>
 
@@ -13,8 +13,8 @@ namespace ringload::bench {
 
 class room {
  public:
-  /// At least `bytes` on such pages, present if the destination is not `fresh`. Throws
-  /// `ringload::error` where there is less memory, or no such pages.
+  /// At least `bytes` on such pages, populated unless the destination is `fresh`. Throws
+  /// `ringload::error` if there is too little memory, or no such pages.
   mapping& take(std::uint64_t bytes, page_kind pages, destination into);
 
   void give_back() { kept_ = {}; }

@@ -46,7 +46,7 @@ std::unique_ptr<team_member> make_member(const course& on, std::uint32_t index) 
   return nullptr;
 }
 
-// The threads of one run: made ready, started together, waited for.
+// The threads of one run: prepared, started together, joined.
 class team {
  public:
   team(const course& on, std::uint32_t size) : on_(on), ready_(size), start_(1) {
@@ -76,7 +76,7 @@ class team {
     }
   }
 
-  // What went wrong in one of them. While they wait for the start, or when they have ended.
+  // The first error of a thread. Valid while they wait for the start, or after they have ended.
   void rethrow() const {
     for (const std::exception_ptr& one : failures_) {
       if (one) std::rethrow_exception(one);

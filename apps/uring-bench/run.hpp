@@ -9,11 +9,11 @@
 
 namespace ringload::bench {
 
-/// Throws `usage_error` where the cell contradicts itself, as SQPOLL without a ring.
+/// Throws `usage_error` if the cell is inconsistent, such as SQPOLL without a ring.
 void check(const cell& what);
 
-/// Establishes the page cache's state, verifies it, reads, and verifies what can be seen of it
-/// afterwards. Throws `ringload::error`; `interrupted` after Ctrl-C, when nothing is in flight.
+/// Sets up the page cache, verifies it, reads, and verifies it again as far as possible. Throws
+/// `ringload::error`; `interrupted` after Ctrl-C, when nothing is in flight.
 measurement run(const target& of, const cell& what, room& memory);
 
 }  // namespace ringload::bench

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which block is read next: in order, or each once in an order that looks like none, until the
-// bytes, the passes or the time run out.
+// Hands out the blocks to read: in order, or each once in a pseudo-random order, until the limit of
+// bytes, passes or time.
 
 #include <atomic>
 #include <chrono>
@@ -39,19 +39,19 @@ class supply {
   /// At least one file, none of them empty. `passes_max` 0: no bound.
   supply(std::vector<std::uint64_t> file_bytes, const cell& what, std::uint64_t passes_max);
 
-  /// Of a pass: of all files, or as many as `bytes_max` allows.
+  /// The blocks of one pass: of all files, or as many as `bytes_max` allows.
   std::uint64_t blocks() const noexcept { return in_a_pass_; }
 
-  /// From here the ramp runs, and then the time. Before the first next(), by one thread.
+  /// Starts the clock of the warm-up, then of the run. Before the first next(), by one thread.
   void begin(clock::time_point now);
 
-  /// What arrives before is not counted. After begin().
+  /// Reads that complete earlier are not counted. After begin().
   clock::time_point counted_from() const noexcept { return counted_from_; }
 
-  /// Any thread. False: there is nothing more to read.
+  /// Any thread. False: no block is left.
   bool next(clock::time_point now, block& out) noexcept;
 
-  /// No further block; any thread.
+  /// Ends the supply. Any thread.
   void stop() noexcept { stopped_ = true; }
 
  private:

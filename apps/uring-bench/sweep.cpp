@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// uring-bench sweep: every cell several times, in another random order each time, so that what
-// drifts, as a drive's temperature does, spreads over all of them.
+// uring-bench sweep: measures every cell several times, in a new random order each time, so that
+// drift (a drive's temperature, say) spreads over all cells.
 
 #include "sweep.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a sweep finds: a cell for each block, number of bytes in flight and page kind.
+// The result of a sweep: a cell for each block size, number of bytes in flight and page kind.
 
 #include <cstdint>
 #include <string>
@@ -17,14 +17,14 @@ namespace ringload::bench {
 struct swept_cell {
   cell what;
   compared found;
-  std::uint32_t disturbed = 0;  // Runs kept although others kept the processors busy.
+  std::uint32_t disturbed = 0;  // Runs kept although other processes used the CPUs.
 };
 
 struct swept {
   std::string path;
   facts about;
   std::vector<swept_cell> cells;
-  std::uint32_t repeated = 0;  // Runs thrown away because others kept the processors busy.
+  std::uint32_t repeated = 0;  // Runs discarded because other processes used the CPUs.
 
   /// The cell of the highest median rate. There is one at least.
   const swept_cell& best() const;

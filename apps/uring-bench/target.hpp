@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What is read: a file, the files of a folder, or a block device. Opened for reading, never for
-// anything else.
+// The files to read: a file, the files of a folder, or a block device. Opened read-only.
 
 #include <sys/types.h>
 
@@ -39,8 +38,8 @@ class target {
   /// The share of all bytes that the page cache has, 0 to 1; empty where the kernel does not say.
   std::optional<double> cached_share() const;
 
-  /// Brings the page cache into that state, and returns what it verified. Throws `ringload::error`
-  /// where it cannot be had, or cannot be known.
+  /// Brings the page cache into that state, and returns the verified share. Throws
+  /// `ringload::error` if it cannot be reached, or not be verified.
   std::optional<double> establish(cache_state state) const;
 
  private:

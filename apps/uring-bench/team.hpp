@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One thread of a run: it gets ready, waits for the start, and reads until the supply ends.
+// The threads of a run: each prepares, waits for the start, and reads until the supply ends.
 
 #include <atomic>
 #include <cstddef>

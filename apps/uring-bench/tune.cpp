@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// uring-bench tune: a quick look at many settings, a closer one at the best, and then the word of
-// the loader itself where the target is a checkpoint and there is time. What is within the noise is
-// no gain.
+// uring-bench tune: measures many settings briefly, the best ones longer, and then the loader
+// itself if the target is a checkpoint and time is left. A difference within the noise is no gain.
 
 #include <fmt/format.h>
 
@@ -27,7 +26,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t pinned_bytes_max = std::uint64_t{128} << 20;
-// What a better setting must gain to be one; and to be worth more memory.
+// The gain that a setting needs to be chosen, and to be chosen though it takes more memory.
 constexpr double gain_min = 1.03;
 constexpr double quick_seconds = 0.2;
 constexpr double close_seconds = 0.5;
@@ -44,7 +43,7 @@ limits limits_of(std::uint64_t slot_bytes, std::uint64_t bytes_in_flight) {
   limits one;
   one.slot_bytes = slot_bytes;
   one.bytes_in_flight = bytes_in_flight;
-  // As many again as the drive works on are copied, or made ready.
+  // As many reads again are being copied, or their memory populated.
   const std::uint64_t slots = std::max<std::uint64_t>(4, 2 * bytes_in_flight / slot_bytes);
   one.slots = static_cast<std::uint32_t>(std::min(slots, pinned_bytes_max / slot_bytes));
   return one;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Anonymous memory on the largest pages that can be had. How contiguous the pages are is the one
-// thing that moved the bandwidth of direct reads when it was measured: 2.6 times.
+// Anonymous memory on the largest pages available: huge pages made direct reads 2.6 times as fast
+// when measured, and no other property of the memory mattered.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -51,12 +51,12 @@ page_kind kind_of(std::span<const std::byte> memory);
 // Puts new, zeroed memory at the addresses of whole huge pages of a mapping.
 boost::system::error_code map_again(std::span<std::byte> memory, page_kind kind) noexcept;
 
-// Makes the pages under `memory` present and writable, so that neither the kernel nor the drive
-// waits for them later. Before Linux 5.14 it does nothing. Any thread, also side by side.
+// Makes the pages of `memory` present and writable (MADV_POPULATE_WRITE), so that there are no page
+// faults later. Does nothing before Linux 5.14. Any thread, concurrently too.
 boost::system::error_code populate(std::span<std::byte> memory) noexcept;
 
-// How much of anonymous memory is not present: what was never written to, and what was swapped out.
-// From a look at each huge page, at one of its small ones.
+// How much of anonymous memory is not present: never written, or swapped out. Samples one small
+// page of each huge page.
 std::uint64_t absent_bytes(std::span<const std::byte> memory) noexcept;
 
 }  // namespace ringload::inline v0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the pipeline needs of a device: memory for the tensors, slots that it can copy from, copies.
+// The interface to a device: memory for tensors, and copies from slots into it.
 
 #include <algorithm>
 #include <boost/asio/any_io_executor.hpp>
@@ -19,29 +19,28 @@
 
 namespace ringload::inline v0 {
 
-// The memory that the tensors of one load lie in, from beginning to end. Given back when the last
-// owner lets go of it, in whatever thread that is.
+// The memory of all tensors of one load. Freed with its last owner, in any thread.
 class arena {
  public:
   virtual ~arena() = default;
 
-  // In the device's own addresses; aligned as layout_rules asks for tensors. Where reads land
-  // straight, it is aligned to a block, and memory of the host.
+  // A device address, aligned for tensors by layout_rules. For straight reads it is host memory,
+  // aligned to a block.
   virtual std::byte* data() const noexcept = 0;
 
-  // Whether a load that is over had the memory before.
+  // Whether the memory was reused from an earlier load.
   virtual bool was_kept() const noexcept = 0;
 
-  // Whether all its pages are there. If not, who reads into it populates it first.
+  // Whether all its pages are present. If not, populate a range before reading into it.
   virtual bool populated() const noexcept = 0;
 };
 
-// One slot's copies. It stays where it is, and the slot untouched, until `done` is called.
+// One slot's copies. It must stay at its address, and the slot unchanged, until `done` is called.
 struct copy_operation {
   const std::byte* slot = nullptr;
   std::span<const copy_op> copies;
   arena* into = nullptr;
-  boost::asio::any_io_executor threads;  // For what would stall the engine thread.
+  boost::asio::any_io_executor threads;  // For work that would block the engine thread.
   // In the engine thread, once, and never from inside backend::start.
   void (*done)(copy_operation& self, boost::system::error_code failed) = nullptr;
 
@@ -68,22 +67,22 @@ class backend {
 
   virtual layout_rules rules() const noexcept = 0;
 
-  // How much memory that tensors no longer use is kept for the next loads. Called once, before the
-  // first of them; without it nothing is.
+  // Keeps up to `bytes_max` of freed arenas in a free list. Called once, before the first load;
+  // without it nothing is kept.
   virtual void keep(std::uint64_t bytes_max) = 0;
 
-  // Whether there is room for so many bytes at present: asked before a plan is made for them, which
-  // for a sparse file of many TiB would itself take gigabytes. Any thread.
+  // Whether `bytes` could be allocated now. Checked before a plan is made, which for a sparse file
+  // of many TiB would itself take gigabytes. Any thread.
   virtual result<void> check_room(std::uint64_t bytes) {
     (void)bytes;
     return {};
   }
 
-  // Takes memory for one load, or says how much there is and how much is needed. Any thread.
+  // Allocates the memory of one load; a fault says how much is needed and available. Any thread.
   virtual result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) = 0;
 
-  // Bytes that have landed, where the host can read them: in place, as here, or copied into `room`,
-  // which is so many bytes long. Any thread.
+  // Loaded bytes for the host to read: in place, as here, or copied into `room`, whose size is the
+  // number of bytes. Any thread.
   virtual result<std::span<const std::byte>> read_back(const arena& from,
                                                        std::uint64_t arena_offset,
                                                        std::span<std::byte> room) {
@@ -101,13 +100,13 @@ class backend {
   // How memory of the host is to be mapped, if any is. Called once, before the first allocate.
   virtual void use_pages(huge_pages pages) { (void)pages; }
 
-  // The rest is called in the engine thread, in this order: attach, start as often as needed,
-  // detach when no copy is under way.
+  // Called in the engine thread, in this order: attach, any number of starts, detach once no copy
+  // is in flight.
 
   // Opens the device. From here on `done` may be called by whatever runs in `loop`. The region may
   // be advised, but has no pages yet and must not be touched.
   virtual result<void> attach(boost::asio::io_context& loop, slot_region slots) = 0;
-  // Says in `done` what goes wrong: the coroutine that waits would be lost with an exception.
+  // Reports errors through `done`: an exception would lose the waiting coroutine.
   virtual void start(copy_operation& op) noexcept = 0;
   virtual void detach() noexcept = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The host as a device: most reads land straight in its arena, and the others are copied by memcpy,
-// or converted.
+// The host as a device: most reads go straight into its arena, the others are copied from slots by
+// memcpy, or converted.
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -24,7 +24,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// What is copied in the engine thread takes no longer than handing it over.
+// Up to here a copy in the engine thread costs no more than posting it to another.
 constexpr std::uint64_t copied_at_once_max = 64 * 1024;
 
 void run_copies(const copy_operation& op) {
@@ -59,7 +59,7 @@ class host_backend final : public backend {
   result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
     const std::lock_guard lock(mutex_);
     if (kept_) {
-      // In whole huge pages, as it is taken.
+      // Rounded to whole huge pages, as allocations are.
       auto memory = kept_->take(round_up(bytes, huge_page_bytes));
       if (memory) return own(std::move(*memory), true);
     }
@@ -87,7 +87,7 @@ class host_backend final : public backend {
   }
 
   void start(copy_operation& op) noexcept override {
-    // A load that is converted comes all this way, and one whose tensors lie misaligned.
+    // Loads with conversions or misaligned tensors copy everything here.
     if (op.converts() || op.bytes() > copied_at_once_max) {
       retry_allocation([&] {
         boost::asio::post(op.threads, [&op, loop = loop_] {
@@ -106,8 +106,8 @@ class host_backend final : public backend {
  private:
   using host_arena = block_arena<mapping>;
 
-  // Memory is taken page by page as it is written to, so what other loads were given and have not
-  // filled is not there any more, whatever the system says.
+  // Pages are allocated when first written, so memory that other loads have allocated and not yet
+  // filled is still counted as available. It is subtracted here.
   result<void> room_for(std::uint64_t bytes, std::uint64_t kept_bytes) {
     const auto available = available_bytes();
     if (!available) return {};
@@ -125,7 +125,7 @@ class host_backend final : public backend {
   }
 
   std::shared_ptr<arena> own(mapping memory, bool was_kept) {
-    // One that was cancelled has filled a part only.
+    // A cancelled load may have populated only a part.
     const bool populated = was_kept && absent_bytes(memory.span()) == 0;
     auto made = std::make_shared<host_arena>(std::move(memory), was_kept, populated, kept_);
     allocated_.push_back(made);

@@ -15,8 +15,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Hashed between two looks at whether the load has been stopped; and, of a device's memory, copied
-// back at once.
+// Hashed between two checks for cancellation; for a device's memory also the size of one copy back.
 constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
 
 fault differ(const manifest& listed, std::string_view tensor, const char* why) {
@@ -38,7 +37,7 @@ hasher begin_crc32c() {
   return one;
 }
 
-// Runs in a thread of its own. The job keeps the memory until it is told of the outcome.
+// Runs in a check thread. The job keeps the memory until checked().
 struct hashing {
   job& of;
   backend& target;
@@ -133,7 +132,7 @@ boost::asio::awaitable<void> checker(engine& e) {
     try {
       co_await on_thread(*mine.check_threads, mine.loop, work);
     } catch (const std::bad_alloc&) {
-      work.outcome = fault{errc::memory_exceeded, {}};  // A place would take memory.
+      work.outcome = fault{errc::memory_exceeded, {}};  // Without a place, which would allocate.
     }
     turn.of->checked(turn.what, work.outcome);
   }

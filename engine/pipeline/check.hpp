@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Integrity on request: between the last byte of a tensor and the news of it, its hash is compared
-// with what the manifest says.
+// Integrity checks: once a tensor has all its bytes, and before it is handed out, its digest is
+// compared with the manifest's.
 //
-// As many coroutines take tensors in turn as there are threads to hash with; both are made for the
-// first load that asks.
+// There is one checker coroutine for each check thread; both are made for the first load that asks.
 
 #include <boost/asio/awaitable.hpp>
 #include <ringload/catalog.hpp>
@@ -18,12 +17,12 @@ namespace ringload::inline v0::detail {
 
 class engine;
 
-// By tensor of the catalog, what it must hash to; the manifest owns them. Fails where one of the
-// two has a tensor that the other lacks, or where a digest cannot be computed.
+// The digest of each tensor of the catalog; the manifest owns them. Fails if either has a tensor
+// that the other lacks, or if a digest cannot be computed.
 result<std::vector<const tensor_digest*>> expected_digests(const manifest& listed,
                                                            const ringload::catalog& what);
 
-// Takes the next tensor, has it hashed, tells its job, and again.
+// Loops: takes the next tensor, hashes it in a check thread, passes the result to its job.
 boost::asio::awaitable<void> checker(engine& e);
 
 }  // namespace ringload::inline v0::detail

@@ -19,7 +19,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Loads that open their files at the same time; opening is mostly waiting.
+// Loads that may open their files at the same time; opening mostly waits for I/O.
 constexpr std::uint32_t open_threads_count = 2;
 
 result<void> check(const limits& l) {
@@ -34,7 +34,7 @@ result<void> check(const limits& l) {
   return {};
 }
 
-// The signals of a program belong to its own threads: ours, and those that they start, take none.
+// RAII guard: blocks all signals, so that threads started meanwhile never run a program's handlers.
 class signals_blocked {
  public:
   signals_blocked() {
@@ -50,9 +50,8 @@ class signals_blocked {
   ::sigset_t before_;
 };
 
-// Begins the coroutine that `life` makes. Where memory is missing co_spawn throws, or ends it with
-// an exception, or drops it without a word. Unless it has come to its own end it is begun once
-// more, for nobody else would.
+// Spawns the coroutine that `life` makes, and respawns it unless it returned normally: out of
+// memory, co_spawn may throw, end it with an exception, or destroy it silently.
 template <class Life>
 void spawn_until_done(boost::asio::io_context& loop, const Life& life) {
   struct ending {
@@ -72,7 +71,7 @@ void spawn_until_done(boost::asio::io_context& loop, const Life& life) {
       end->its_own = !failed;
     });
   } catch (const std::bad_alloc&) {
-    // It has been begun again.
+    // ~ending() has respawned it.
   }
 }
 
@@ -87,7 +86,7 @@ std::shared_ptr<engine> engine::make(device on, const limits& within, reader_wra
   const auto make_it = [&]() -> result<std::shared_ptr<engine>> {
     return std::make_shared<engine>(on, within);
   };
-  auto found = attempt(make_it);  // Its loop needs descriptors.
+  auto found = attempt(make_it);  // io_context needs descriptors.
   if (!found) throw to_error(found.error());
   const std::shared_ptr<engine> made = std::move(*found);
   std::promise<result<void>> ready;
@@ -97,7 +96,7 @@ std::shared_ptr<engine> engine::make(device on, const limits& within, reader_wra
   {
     const signals_blocked now;
     try {
-      // The thread owns the engine as well: should a drive never answer, it stays with the thread.
+      // The thread shares ownership: it keeps the engine if close() stops waiting for a drive.
       made->thread_ = std::thread([self = made, wrap = std::move(wrap), ready = std::move(ready),
                                    done = std::move(done)]() mutable {
         self->run(wrap, std::move(ready));
@@ -131,7 +130,7 @@ void engine::run(const reader_wrapper& wrap, std::promise<result<void>> ready) {
   const bool begun = good.has_value();
   ready.set_value(std::move(good));
   while (begun && !loop.stopped()) {
-    // A command that finds no memory is lost, and its handlers with it; the others go on.
+    // A command that throws bad_alloc is lost with its handlers; the others go on.
     try {
       loop.run();
     } catch (const std::exception&) {
@@ -213,7 +212,7 @@ result<void> engine::start_checking() {
 }
 
 void engine::tear_down() {
-  // Nothing is in flight: every job has left, and none leaves before its reads and copies are done.
+  // Nothing is in flight: all jobs are removed, which happens after their reads and copies.
   if (open_threads) open_threads->join();
   if (closing_thread) closing_thread->join();
   if (copy_threads) copy_threads->join();
@@ -230,7 +229,7 @@ void engine::tear_down() {
     }
     the_ring.reset();
   }
-  // Whoever still holds a `loading` holds the engine, but neither slots nor kept memory.
+  // A `loading` keeps the engine alive, but neither slots nor the free list.
   target.reset();
   staging.close();
 }

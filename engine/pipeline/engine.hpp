@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What all loads of one loader share: the engine thread with its loop and its ring, the slots and
-// the workers that own them, and the threads for what would stall the loop.
+// What all loads of a loader share: the engine thread with its loop and ring, the slots and their
+// workers, and the thread pools for what would block the loop.
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -34,13 +34,13 @@ namespace ringload::inline v0::detail {
 
 class engine : public std::enable_shared_from_this<engine> {
  public:
-  // Tests put their own reader in front of the real one with this.
+  // Lets tests wrap the real reader in one of their own.
   using reader_wrapper = std::function<std::unique_ptr<reader>(std::unique_ptr<reader>)>;
 
   // Throws ringload::error.
   static std::shared_ptr<engine> make(device on, const limits& within, reader_wrapper wrap = {});
 
-  // For make(), which alone starts it.
+  // Use make(), which also starts the engine thread.
   engine(device on, const limits& within);
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
@@ -48,7 +48,7 @@ class engine : public std::enable_shared_from_this<engine> {
 
   // ---- From any thread ----
 
-  // False when the engine is closed: the command will then never run.
+  // False once the engine is closed: the command will not run.
   template <class Command>
   bool post(Command&& command) {
     const std::lock_guard lock(mutex_);
@@ -57,9 +57,8 @@ class engine : public std::enable_shared_from_this<engine> {
     return true;
   }
 
-  // Cancels all loads and waits until nothing is in flight. Where a drive never answers it stops
-  // waiting after `most`, and leaves thread and memory to themselves: freeing memory that a drive
-  // may still write to is worse than losing it.
+  // Cancels all loads and waits until nothing is in flight. If a drive never completes a read, it
+  // stops waiting after `most` and leaks thread and memory: a leak is better than a use after free.
   void close(std::chrono::milliseconds most = drain_max);
   static constexpr std::chrono::seconds drain_max{30};
 
@@ -77,26 +76,26 @@ class engine : public std::enable_shared_from_this<engine> {
   // load.
   void prepare_slots();
 
-  // Each job once, from its beginning until everybody who waits for it is answered.
+  // Keeps a job alive from its beginning until its waiters are completed.
   void add_job(const std::shared_ptr<job>& one);
   void remove_job(const std::shared_ptr<job>& one);
 
-  // Makes the threads and the coroutines that check tensors, where no load has asked for them yet.
+  // Makes the threads and coroutines that check tensors, on the first call.
   result<void> start_checking();
 
   schedule read_schedule{loop, &job::take_awaited, &job::take_next};
-  // Tensors of which all bytes are there, for those who hash.
+  // Tensors that have all their bytes, to be hashed.
   schedule check_schedule{loop, &job::take_awaited_check, &job::take_next_check};
   admission_control admission{loop, within};
   direct_files direct;
   std::optional<threads> open_threads;
-  // Apart from those: a load that ends waits for none that begins, which may take long.
+  // Separate: a load that ends must not queue behind loads that open, which may take long.
   std::optional<threads> closing_thread;
   std::optional<threads> copy_threads;
   std::optional<threads> check_threads;  // From start_checking() on.
   std::unique_ptr<backend> target;
   ready_slots staging;
-  std::unique_ptr<ring> the_ring;  // Null: threads read.
+  std::unique_ptr<ring> the_ring;  // Null: reads go to a thread pool.
   std::unique_ptr<reader> direct_reader;
   std::unique_ptr<reader> buffered_reader;
 
@@ -116,7 +115,7 @@ class engine : public std::enable_shared_from_this<engine> {
   mutable std::mutex mutex_;
   // Guarded by the mutex.
   bool closed_ = false;
-  load_stats facts_;  // Whole once make() has returned; then only the longest submit changes.
+  load_stats facts_;  // After make() only the longest submit changes.
 
   // Touched by the engine thread only.
   std::optional<work_guard> stay_;
@@ -126,10 +125,10 @@ class engine : public std::enable_shared_from_this<engine> {
   bool slots_begun_ = false;
 };
 
-// The life of a slot: takes the next read, fills the slot or the arena, copies out, and again.
+// The loop of the worker that owns `slot`: see worker.cpp.
 boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot);
 
-// The life of a load.
+// A load from beginning to end: see load.cpp.
 boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> one);
 
 }  // namespace ringload::inline v0::detail

@@ -14,8 +14,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Each of these blocks, on the file system or on giving memory back, so it runs in a thread of its
-// own.
+// Each of these blocks, on the file system or on freeing memory, so it runs in a thread pool.
 struct open_task {
   engine& e;
   const job& of;
@@ -67,8 +66,7 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, o
     if (one->stopped()) co_return;
   }
   one->begin(std::move(*open.found));
-  // Files, catalog, plan and memory are fixed: nothing below parses, or chooses an offset or a
-  // size.
+  // Files, catalog, plan and memory are fixed: nothing below parses, or chooses an offset or size.
 
   one->complete_start();
   with.read_schedule.add(one);
@@ -88,7 +86,7 @@ boost::asio::awaitable<void> end(engine& e, job& one, open_task& open) {
 
 boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> one) {
   open_task open = {e, *one};
-  // Memory for a few bytes may be missing anywhere below. The load then fails, and is answered.
+  // Any small allocation below may fail. The load then fails, and its waiters are still completed.
   try {
     co_await begin(e, one, open);
   } catch (const std::bad_alloc&) {
@@ -101,8 +99,8 @@ boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> one) {
       one->stop({errc::memory_exceeded, {}});
     }
   }
-  // All bytes are where they belong, or the load has failed; neither the kernel nor the device
-  // works for it any more.
+  // All bytes are in the arena, or the load has failed. Neither the kernel nor the device uses its
+  // memory any more.
 
   try {
     co_await end(e, *one, open);
@@ -110,7 +108,7 @@ boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> one) {
     one->stop({errc::memory_exceeded, {}});
   }
   one->release_storage_if_stopped();
-  // Nothing is held for the load but what its tensors share.
+  // Only the storage that tensors share is still held.
 
   one->finish();
   e.remove_job(one);

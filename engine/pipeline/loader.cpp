@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The public face: each call becomes a command to the engine thread.
+// The public API: each call becomes a command that is posted to the engine thread.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -17,7 +17,8 @@ namespace detail {
 
 namespace {
 
-// Runs `command(waiting)` in the engine thread; if there is none any more, answers for it.
+// Runs `command(waiting)` in the engine thread; once that is closed, completes `waiting` as
+// aborted.
 template <class T, class Command>
 void post_or_abort(engine& e, const std::string& source, std::unique_ptr<operation<T>> waiting,
                    Command command) {
@@ -36,8 +37,8 @@ void post_or_abort(engine& e, const std::string& source, std::unique_ptr<operati
 void run(const std::shared_ptr<job>& one) {
   engine& e = *one->the_engine;
   e.add_job(one);
-  // Where memory is missing co_spawn may throw, or drop the coroutine without a word. Whichever it
-  // is, the coroutine's own handle goes away, and then the load is answered all the same.
+  // Out of memory, co_spawn may throw or destroy the coroutine silently. Either way its handle is
+  // destroyed, whose deleter then completes the load's waiters.
   const auto answer = [one](job*) {
     if (one->finished()) return;
     one->stop({errc::memory_exceeded, {}});
@@ -48,7 +49,7 @@ void run(const std::shared_ptr<job>& one) {
     const std::shared_ptr<job> handle(one.get(), answer);
     boost::asio::co_spawn(e.loop, load(e, handle), boost::asio::detached);
   } catch (const std::bad_alloc&) {
-    // The handle has gone.
+    // The handle's deleter has run.
   }
 }
 

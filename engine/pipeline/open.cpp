@@ -49,7 +49,7 @@ result<open_file> open_for_reading(unique_fd buffered, const file_info& info, re
   return file;
 }
 
-// What the options ask to be done with the tensor as it lands.
+// The conversion that the options ask for.
 conversion conversion_of(const tensor_info& t, const load_options& how) {
   if (!how.dtype || !convertible(t.dtype, *how.dtype)) return {};
   if (how.converts && !how.converts(t, how.converts_with)) return {};
@@ -67,7 +67,7 @@ std::vector<extent> extents_of(const ringload::catalog& what, const load_options
   return wanted;
 }
 
-// At least so much is taken on the device; what does not fit in 64 bits, make_plan refuses.
+// A lower bound of the arena's size. Overflow is refused later, by make_plan.
 std::uint64_t loaded_bytes(const std::vector<extent>& wanted) {
   std::uint64_t sum = 0;
   for (const extent& e : wanted) {
@@ -76,14 +76,14 @@ std::uint64_t loaded_bytes(const std::vector<extent>& wanted) {
   return sum;
 }
 
-// A manifest is of the bytes in the files, and of what is converted those land nowhere.
+// A manifest's digests are of the bytes in the files, which a converted tensor no longer has.
 result<void> check_verifiable(const ringload::catalog& what, const std::vector<extent>& wanted) {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (!wanted[i].as.needed()) continue;
     const tensor_info& t = what.tensors[i];
     return fault{errc::digest_unavailable,
                  printable_path(what.files[t.file].path) + ": " + tensor_place(t.name),
-                 "it is converted as it lands, so it cannot be checked against the manifest"};
+                 "it is converted, so it cannot be checked against the manifest"};
   }
   return {};
 }

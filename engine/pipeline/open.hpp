@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The first half of a load, up to where nothing is left to be decided: files open, catalog read,
-// plan made, memory taken. It blocks on the file system, so it runs beside the engine thread.
+// The preparation of a load: opens the files, reads the catalog, makes the plan, allocates the
+// memory. Blocks on the file system, so it runs in a thread pool.
 
 #include <sys/types.h>
 #include <time.h>
@@ -25,7 +25,7 @@ namespace ringload::inline v0 {
 
 struct open_file {
   unique_fd buffered;
-  unique_fd direct;  // Empty where the file is read through the page cache only.
+  unique_fd direct;  // Empty: read through the page cache only.
   std::string path;
   std::uint64_t bytes = 0;
   ::timespec modified = {};  // When the file was opened.
@@ -37,14 +37,13 @@ struct opened_load {
   ringload::plan plan;
   std::shared_ptr<arena> memory;
   std::vector<const tensor_digest*> expected;  // By tensor; empty: nothing is checked.
-  std::string route_reason;  // Why a file cannot be read directly, where one cannot.
+  std::string route_reason;                    // Why a file cannot be read directly, if so.
 };
 
 result<opened_load> open_load(std::string_view source, const load_options& options,
                               const limits& within, backend& target, direct_files& direct);
 
-// Whether the file is as it was when it was opened; else errc::truncated_file or
-// errc::changed_file.
+// Fails with errc::truncated_file or errc::changed_file if the file changed since it was opened.
 result<void> check_unchanged(const open_file& file);
 
 }  // namespace ringload::inline v0

@@ -29,7 +29,7 @@ pending_operation::pending_operation(std::shared_ptr<pending_list> in,
                                      std::unique_ptr<handler_body> body,
                                      std::shared_ptr<cancel_request> cancelled)
     : cancel(std::move(cancelled)), in_(std::move(in)), body_(std::move(body)) {
-  std::unique_ptr<handler_body> unwanted;  // Destroyed after the lock is gone.
+  std::unique_ptr<handler_body> unwanted;  // Destroyed after the lock is released.
   const std::lock_guard lock(in_->mutex);
   if (in_->closed) {
     unwanted = std::move(body_);
@@ -62,7 +62,7 @@ void pending_operation::unlink() noexcept {
   back_ = nullptr;
 }
 
-// Asio tells the services of an execution context that it goes away.
+// An Asio service: shut down when its execution context is destroyed.
 class pending_service final : public boost::asio::execution_context::service {
  public:
   static boost::asio::execution_context::id id;
@@ -78,8 +78,8 @@ class pending_service final : public boost::asio::execution_context::service {
     std::shared_ptr<cancel_request> cancel;
   };
 
-  // Nobody can be answered any more: the handlers are destroyed, as Asio destroys its own, and what
-  // they waited for is cancelled.
+  // No handler can run any more: they are destroyed, as Asio destroys its own, and their operations
+  // are cancelled.
   void shutdown() override {
     std::vector<orphan> orphans;
     {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The slots of a loader, each made ready when it is first needed: populated, pinned for the device,
-// and registered with the ring. Until then it has an address and no memory.
+// The slots of a loader. Each is populated, pinned for the device and registered with the ring when
+// it is first needed; until then it has an address but no memory.
 
 #include <atomic>
 #include <cstdint>
@@ -31,22 +31,22 @@ class ready_slots {
 
   bool ready(std::uint32_t slot) const noexcept { return entries_[slot].ready.load(); }
 
-  // Populates and pins a slot that is not ready yet; it may be called again after a failure. Blocks
-  // while another thread does the same for that slot.
+  // Populates and pins a slot that is not ready yet. May be retried after a failure. Blocks while
+  // another thread prepares the same slot.
   result<void> make_ready(std::uint32_t slot, backend& target);
 
   void fill_stats(load_stats& stats) const;
 
   // ---- In the thread of the ring only ----
 
-  // Makes the ring's table of buffers, which is empty at first. Null: there is no ring.
+  // Makes the ring's table of registered buffers, empty at first. Null: there is no ring.
   void open_registration(ring* with);
-  // Registers a slot that is ready, unless that has been tried. Refusal is no failure.
+  // Registers a slot that is ready, unless that was tried already. Failure is ignored.
   void register_with_ring(std::uint32_t slot);
   // The index of the registered buffer that a slot is, or -1.
   int registered_buffer(std::uint32_t slot) const noexcept;
 
-  // Gives the memory back: no slot is in use any more, or will be.
+  // Frees the memory. No slot may be in use any more.
   void close() noexcept;
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Whose turn it is: what somebody awaits first, then each load in turn. So reads are handed to the
-// workers, and tensors to those who hash them. Lives in the engine thread.
+// Decides what is done next, of all loads: what is awaited first, then round-robin over the loads.
+// One schedule hands reads to the workers, another tensors to the checkers. Engine thread only.
 
 #include <cstdint>
 #include <deque>
@@ -18,28 +18,28 @@ class job;
 class schedule {
  public:
   struct turn {
-    std::shared_ptr<job> of;  // Null: there will be no more turns.
-    std::uint32_t what = 0;   // The read, or the tensor.
+    std::shared_ptr<job> of;  // Null: the schedule is closed.
+    std::uint32_t what = 0;   // Index of the read or tensor.
     bool awaited = false;
   };
 
-  // What a load has to be done next; empty where it has nothing now.
+  // Takes a load's next read or tensor; empty where it has none now.
   using take_function = std::optional<std::uint32_t> (job::*)();
 
   schedule(boost::asio::io_context& loop, take_function awaited, take_function in_turn) noexcept
       : take_awaited_(awaited), take_in_turn_(in_turn), waiting_(loop) {}
 
-  // The load has something to be done; or something that somebody awaits.
+  // The load has something to take; something that is awaited.
   void add(const std::shared_ptr<job>& one);
   void prioritize(const std::shared_ptr<job>& one);
-  // Those who wait for a turn, and those who come, are sent home.
+  // take() returns null turns from now on.
   void close();
 
-  // Waits for something to do.
+  // Waits until there is something to take.
   boost::asio::awaitable<turn> take();
 
  private:
-  using job_queue = std::deque<std::shared_ptr<job>>;  // Each once, until it has nothing.
+  using job_queue = std::deque<std::shared_ptr<job>>;  // Each load once, until it has nothing left.
 
   bool next(job_queue& of, take_function how, turn& out);
   bool next(turn& out);

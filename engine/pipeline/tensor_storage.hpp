@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What tensors and models share: the catalog, where each tensor lies, and the memory they lie in.
+// What the tensors and the model of one load share: catalog, placements, and the memory.
 
 #include <cstdint>
 #include <memory>
@@ -18,14 +18,14 @@
 
 namespace ringload::inline v0::detail {
 
-// A catalog that is never changed, and can be searched by name. Any thread.
+// An immutable catalog with a lookup by name. Any thread.
 class named_catalog {
  public:
   explicit named_catalog(ringload::catalog what)
       : catalog_(std::move(what)), by_name_(catalog_.tensors.size()) {}
 
   const ringload::catalog& catalog() const noexcept { return catalog_; }
-  // The tensor of that name. The first call sorts the names.
+  // The first call sorts the names.
   std::optional<std::uint32_t> find(std::string_view name) const noexcept;
 
  private:
@@ -42,7 +42,7 @@ class tensor_storage {
 
   const named_catalog& named() const noexcept { return *named_; }
   const tensor_info& info(std::uint32_t t) const noexcept { return named_->catalog().tensors[t]; }
-  // What it has become; info() says what it is in the file.
+  // After conversion; info() has the file's.
   ringload::dtype dtype(std::uint32_t t) const noexcept;
   std::uint64_t bytes(std::uint32_t t) const noexcept;
   const placement& where(std::uint32_t t) const noexcept { return where_[t]; }
@@ -52,7 +52,7 @@ class tensor_storage {
   arena& memory() const noexcept { return *memory_; }
   device on() const noexcept { return on_; }
 
-  // Written once, before the first model is given out.
+  // Written once, before the first model is handed out.
   load_stats stats;
 
  private:

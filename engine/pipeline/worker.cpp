@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One worker, one slot: takes the next read, fills the slot or the arena, copies out, and again.
+// A worker owns one slot and loops: takes the next read, reads into the slot or straight into the
+// arena, copies the slot out.
 //
-// The frames below own the slot, and each co_await returns only when the kernel, or the device, has
-// let go of it, cancelled or not. So the slot needs no count and no lock, and the number of workers
-// is the only bound on what is in flight.
+// Each co_await below returns only when neither the kernel nor the device uses the slot any more,
+// cancelled or not. So a slot needs no reference count and no lock, and the number of workers
+// bounds the reads in flight.
 
-#include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <cerrno>
 #include <chrono>
 
 #include "core/attempt.hpp"
-#include "core/mapping.hpp"
 #include "core/retry_allocation.hpp"
+#include "pipeline/copy.hpp"
 #include "pipeline/engine.hpp"
 #include "pipeline/job.hpp"
 #include "pipeline/on_thread.hpp"
+#include "pipeline/prefault.hpp"
 #include "plan/read_cursor.hpp"
 #include "readers/residency.hpp"
 
@@ -31,15 +30,15 @@ std::uint64_t nanoseconds_since(clock::time_point begin) {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(clock::now() - begin).count());
 }
 
-// What one turn works on, and what comes of it. Lives in worker().
+// One read in progress. Lives in worker().
 struct task {
   job& of;
   const read_op& read;
   std::uint32_t slot;
   bool awaited;
-  std::span<std::byte> into;  // The slot, or the read's place in the arena.
+  std::span<std::byte> into;  // The slot, or the arena.
   bool direct = false;
-  bool direct_refused = false;  // By the file system, at the first byte.
+  bool direct_refused = false;  // EINVAL at the first byte.
   result<void> outcome;
 };
 
@@ -55,12 +54,6 @@ bool use_direct_read(const job& of, const read_op& read) {
   }
   return true;
 }
-
-struct populate_task {
-  std::span<std::byte> memory;
-  boost::system::error_code failed;
-  void operator()() noexcept { failed = populate(memory); }
-};
 
 boost::asio::awaitable<void> populate_target(engine& e, task& t) {
   populate_task work = {t.into, {}};
@@ -79,7 +72,7 @@ struct prepare_slot_task {
   }
 };
 
-// The slot's memory, before the first read into it.
+// Populates and pins the slot, before its first use.
 boost::asio::awaitable<void> prepare_slot(engine& e, task& t) {
   prepare_slot_task work = {e, t.slot, {}};
   if (!e.staging.ready(t.slot)) {
@@ -94,33 +87,7 @@ boost::asio::awaitable<void> prepare_slot(engine& e, task& t) {
   }
 }
 
-// Makes the arena's memory ready from its beginning on, as fast as it goes. Each read makes its own
-// ready as well, and finds that done: a drive never waits for pages, and on a virtual machine what
-// was free a moment ago is taken before the host has it back.
-boost::asio::awaitable<void> prefault_arena(engine& e, std::shared_ptr<job> of) {
-  constexpr std::uint64_t step_bytes = std::uint64_t{8} << 20;
-  const std::uint64_t bytes = of->arena_bytes();
-  for (std::uint64_t at = 0; at < bytes && of->needs_prefault(); at += step_bytes) {
-    // Where there is none, the read that needs it says so.
-    populate_task work = {{of->memory().data() + at, std::min(step_bytes, bytes - at)}, {}};
-    co_await on_thread(*e.copy_threads, e.loop, work);
-  }
-}
-
-void begin_prefault(engine& e, job& of) {
-  if (!of.begin_prefault()) return;
-  // Where memory is missing co_spawn may throw, or drop the coroutine without a word. Whichever it
-  // is, the coroutine's own handle goes away, as it does at the end.
-  const auto mine = of.shared_from_this();
-  try {
-    std::shared_ptr<job> handle(&of, [mine](job*) { mine->end_prefault(); });
-    boost::asio::co_spawn(e.loop, prefault_arena(e, std::move(handle)), boost::asio::detached);
-  } catch (const std::bad_alloc&) {
-    // The handle has gone.
-  }
-}
-
-// Steps of the read until all that is needed has arrived.
+// Reads until all needed bytes have arrived, resuming short reads.
 boost::asio::awaitable<void> read_into(engine& e, task& t) {
   reader& with = t.direct ? *e.direct_reader : *e.buffered_reader;
   const bool straight = t.read.straight();
@@ -158,45 +125,11 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
       break;
     }
     step = *next;
-    first = first && res < 0;  // A retry begins again.
+    first = first && res < 0;  // A retry is still the first.
   }
   t.of.counters.reads += 1;
   t.of.counters.short_reads += cursor.short_reads();
   t.of.counters.retries += cursor.retries();
-}
-
-// A value that says how copying went: an awaited error_code would be thrown.
-struct copied {
-  boost::system::error_code failed;
-};
-
-// The copies of a slot, and the coroutine that waits for them.
-template <class Handler>
-struct waiting_copy final : copy_operation {
-  explicit waiting_copy(Handler&& h) : handler(std::move(h)) {}
-  Handler handler;
-};
-
-struct start_copy {
-  template <class Handler>
-  void operator()(Handler&& handler, backend* target, const copy_operation* what) const {
-    using op_type = waiting_copy<std::decay_t<Handler>>;
-    auto op =
-        retry_allocation([&] { return std::make_unique<op_type>(std::forward<Handler>(handler)); });
-    static_cast<copy_operation&>(*op) = *what;
-    op->done = [](copy_operation& self, boost::system::error_code failed) {
-      std::unique_ptr<op_type> mine(static_cast<op_type*>(&self));
-      auto resume = std::move(mine->handler);
-      mine.reset();
-      std::move(resume)(copied{failed});
-    };
-    target->start(*op.release());
-  }
-};
-
-boost::asio::awaitable<copied> copy(backend& target, const copy_operation& what) {
-  return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(copied)>(
-      start_copy(), boost::asio::use_awaitable, &target, &what);
 }
 
 boost::asio::awaitable<void> copy_out(engine& e, task& t) {
@@ -248,7 +181,7 @@ boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot) {
     try {
       co_await process_read(e, t);
     } catch (const std::bad_alloc&) {
-      t.outcome = fault{errc::memory_exceeded, {}};  // A place would take memory.
+      t.outcome = fault{errc::memory_exceeded, {}};  // Without a place, which would allocate.
     }
     if (t.outcome) {
       of.completed(turn.what);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One region of addresses cut into equal slots, each of which gets its memory when it is populated.
-// A worker owns a slot for as long as it runs, so nobody waits for one and nothing counts them.
+// One address range cut into equal slots, each without memory until it is populated. A worker owns
+// one slot as long as it runs, so there is no pool to wait for and no reference count.
 
 #include <cstdint>
 #include <ringload/limits.hpp>
@@ -17,9 +17,9 @@ class slots {
  public:
   slots() = default;
 
-  // Maps `count * slot_bytes` and not a byte more; no page of it is there yet. With
-  // huge_pages::reserved the kernel sets as many reserved pages aside, if enough are free and a
-  // slot is made of whole ones; else the slots lie on transparent ones.
+  // Maps exactly `count * slot_bytes`, without populating any page. With huge_pages::reserved it
+  // uses hugetlb pages, if enough are free and a slot is a whole number of them; else transparent
+  // ones.
   static result<slots> make(std::uint32_t count, std::uint64_t slot_bytes, huge_pages pages);
 
   std::span<std::byte> at(std::uint32_t slot) const noexcept {
@@ -28,13 +28,12 @@ class slots {
   std::span<std::byte> whole() const noexcept { return region_.span(); }
   std::uint64_t slot_bytes() const noexcept { return slot_bytes_; }
 
-  // Makes the pages of one slot present. Where the kernel refuses reserved pages that it has set
-  // aside, as a control group without a right to them makes it, the slot goes on transparent ones,
-  // and the result says why. It is empty where the slot is on the pages that were asked for, or
-  // make() has said why not. Any thread, but only one for each slot.
+  // Populates one slot. Where hugetlb pages are refused, as by a control group, the slot is put on
+  // transparent pages, and the result says why. It is empty if the slot has the pages that were
+  // asked for, or not_reserved() says why not. Any thread, but one at a time for each slot.
   result<std::string> populate(std::uint32_t slot) const;
 
-  // Why the slots cannot be on reserved pages, which were asked for; else empty.
+  // Why the slots are not on reserved pages though that was asked for; else empty.
   const std::string& not_reserved() const noexcept { return not_reserved_; }
 
  private:

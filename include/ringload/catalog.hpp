@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a checkpoint holds, readable without loading it and without a device: names, types, shapes,
-// and which bytes of which file each tensor is.
+// What a checkpoint holds: the tensors' names, types and shapes, and where their bytes are. Needs
+// neither a load nor a device.
 
 #include <cstdint>
 #include <optional>
@@ -15,9 +15,9 @@
 
 namespace ringload::inline v0 {
 
-/// How much a file may deviate from the letter of its format.
+/// How strictly files are validated.
 enum class profile : std::uint8_t {
-  strict,     // Also refuses what the format's text forbids but its reference lets through.
+  strict,     // Also refuses what the format's text forbids but its reference accepts.
   reference,  // Accepts exactly what the safetensors crate accepts.
 };
 
@@ -70,16 +70,16 @@ struct file_info {
   std::string format = {};  // "safetensors", "npy", "npz", "pytorch", ...
 };
 
-/// The tensors stand in the order of (file, offset), which is the order they are read in.
+/// Tensors are sorted by (file, offset), which is the order they are read in.
 struct catalog {
   std::vector<file_info> files;
   std::vector<tensor_info> tensors;
   std::vector<composite_info> composites;
-  /// What the files say beside their tensors, such as `__metadata__`, in the files' order. A key
-  /// that several shards carry with the same value stands once.
+  /// Metadata of the files, such as `__metadata__`, in the files' order. A key that several shards
+  /// have with the same value is here once.
   std::vector<std::pair<std::string, std::string>> metadata;
-  /// What a careful person would want to know and no load fails for, one sentence each: tensors
-  /// that the index does not list, a `total_size` that is wrong, a header of more than 25 MB.
+  /// Warnings that fail no load, one sentence each: tensors that the index does not list, a wrong
+  /// `total_size`, a header of more than 25 MB.
   std::vector<std::string> notes;
 
   /// The sum of all tensors' bytes.

@@ -14,8 +14,7 @@ class backend;
 
 enum class device_kind : std::uint8_t { host, cuda };
 
-/// Names a device; a small value, free to copy. Nothing is taken from the device before a loader is
-/// made for it.
+/// Names a device: a small value. The device is not touched before a loader is made for it.
 class device {
  public:
   using backend_maker = std::unique_ptr<backend> (*)(int index);
@@ -26,7 +25,7 @@ class device {
 
   device_kind kind() const noexcept { return kind_; }
 
-  /// Which of several devices of a kind; 0 for the host.
+  /// The index among devices of that kind; 0 for the host.
   int index() const noexcept { return index_; }
 
   /// "host", "cuda:0".
@@ -44,8 +43,8 @@ class device {
   backend_maker make_;
 };
 
-/// The memory of this machine. Tensors are aligned for their element type, and mostly at the same
-/// distance from a page's beginning as in the file.
+/// The memory of this machine. Tensors are aligned for their element type; most have the same
+/// offset within a page as in the file.
 RINGLOAD_EXPORT device host() noexcept;
 
 }  // namespace ringload::inline v0

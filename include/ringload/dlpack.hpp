@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A tensor for other libraries, without a copy: DLPack, in its form with a version and in the one
-// before that.
+// Exports a tensor to other libraries without a copy, by DLPack: in its versioned form and in the
+// older unversioned one.
 //
-// The types below have the layout that DLPack fixes, under names of our own, so that this header
-// needs no other and stands beside any version of <dlpack/dlpack.h>. Who has that header casts:
+// The types below have DLPack's layout under names of our own, so that this header does not need
+// <dlpack/dlpack.h> and works beside any version of it. With that header, cast:
 // reinterpret_cast<DLManagedTensorVersioned*>(to_dlpack(t)).
 //
-// All that a tensor holds has landed, so a consumer has no stream to wait for. A GPU's memory is
+// The tensor is loaded completely, so a consumer has no stream to wait for. A GPU's memory is
 // given back by cudaFree, which waits for the work that the device still has: a consumer may let
 // go of a tensor that its kernels are still reading.
 
@@ -83,7 +83,7 @@ static_assert(sizeof(data_type) == 4 && sizeof(device) == 8);
 static_assert(sizeof(void*) != 8 || (sizeof(tensor) == 48 && sizeof(managed_tensor) == 64 &&
                                      sizeof(managed_tensor_versioned) == 80));
 
-/// How DLPack names one element of a type. Those of less than a byte are packed.
+/// DLPack's name for an element type. Types of less than a byte are packed.
 RINGLOAD_EXPORT data_type type_of(dtype type) noexcept;
 
 }  // namespace dlpack

@@ -10,9 +10,8 @@
 
 namespace ringload::inline v0 {
 
-/// The 22 types of safetensors, in the order of its reference implementation, which is also the
-/// order of the alignment that its writer gives them; and c128, which it lacks and NumPy, PyTorch,
-/// ONNX and HDF5 have.
+/// The 22 types of safetensors, in the order of its reference implementation, which is also that of
+/// ascending alignment; and c128, which it lacks and NumPy, PyTorch, ONNX and HDF5 have.
 enum class dtype : std::uint8_t {
   boolean,  // One byte an element.
   f4,       // OCP MXFP4 element, E2M1. Two to a byte.
@@ -50,12 +49,11 @@ RINGLOAD_EXPORT std::string_view name(dtype type) noexcept;
 /// The type of that exact, case-sensitive name; empty for any other text.
 RINGLOAD_EXPORT std::optional<dtype> dtype_named(std::string_view name) noexcept;
 
-/// The address, in bytes, that an element must be a multiple of to be read in place: 1, 2, 4 or 8.
+/// The alignment in bytes that an element needs in memory: 1, 2, 4 or 8.
 RINGLOAD_EXPORT unsigned alignment(dtype type) noexcept;
 
 /// Whether `load_options::dtype` converts elements of the one type to the other: f32, f16, bf16,
-/// f8_e4m3 and f8_e5m2 to f32, f16 and bf16, if that is another type. What that does to a number
-/// stands there.
+/// f8_e4m3 and f8_e5m2 to f32, f16 and bf16, if that is another type. See there for the rounding.
 RINGLOAD_EXPORT bool convertible(dtype from, dtype to) noexcept;
 
 }  // namespace ringload::inline v0

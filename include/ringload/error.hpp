@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What can go wrong with a load, as a code that a program can test and a sentence that a person can
-// act on. errno values keep the system category, and a device's codes keep the device's.
+// Error codes, and the exception that carries one with a message for people. errno values keep the
+// system category, and a device's codes keep the device's.
 
 #include <boost/system/error_code.hpp>
 #include <boost/system/system_error.hpp>
@@ -17,14 +17,14 @@ enum class errc {
 
   // Finding the files.
   source_not_found = 1,  // No such file, folder, or model in the local cache.
-  not_a_checkpoint,      // It exists, but it is nothing that we can load.
-  ambiguous_source,      // A folder holds two checkpoints, and nothing says which one is meant.
+  not_a_checkpoint,      // It exists, but is not a format that can be loaded.
+  ambiguous_source,      // A folder holds two checkpoints.
   incomplete_series,     // A shard of the series, or of the index, is missing.
   invalid_source_name,   // Not a path, and not a legal `owner/model[@revision]` either.
   path_outside_source,   // A name from inside a model would leave the model's own folder.
   not_a_regular_file,    // A FIFO, a device, a socket or a folder where a file must be.
 
-  // What a file says of itself. The names in brackets are those of the safetensors reference.
+  // Invalid files. In brackets: the name in the safetensors reference.
   header_too_small,     // Fewer than 8 bytes. [HeaderTooSmall]
   header_too_large,     // More than 100,000,000 bytes of header. [HeaderTooLarge]
   header_outside_file,  // The header would end past the file's end. [InvalidHeaderLength]
@@ -40,7 +40,7 @@ enum class errc {
   // What a file of another format says of itself, beyond the above.
   unsupported_feature,  // A version, a type or a form that is known by name and not read.
 
-  // What a shard index says, against what the shards hold.
+  // The shard index, and shards that do not match it.
   malformed_index,
   duplicate_tensor,  // One name in two places.
   missing_tensor,    // The index lists a tensor that its shard lacks.
@@ -48,13 +48,13 @@ enum class errc {
   // While loading.
   truncated_file,       // The file became shorter after it was opened.
   changed_file,         // The file was written or replaced while it was loaded.
-  no_such_tensor,       // Asked for by a name that the checkpoint does not hold.
+  no_such_tensor,       // The checkpoint has no tensor of that name.
   memory_exceeded,      // The tensors need more memory than there is, or than the limits allow.
-  engine_unavailable,   // The read engine that was ordered cannot be had here.
-  direct_unavailable,   // Direct reads were ordered, and this file cannot give them.
+  engine_unavailable,   // The requested read engine does not work here.
+  direct_unavailable,   // Direct reads were requested, and do not work for this file.
   invalid_limits,       // The limits contradict themselves.
-  device_unavailable,   // The device that was asked for is not there.
-  unsupported_dtype,    // `load_options::dtype` is none that tensors can be converted to.
+  device_unavailable,   // The requested device does not exist or cannot be used.
+  unsupported_dtype,    // Tensors cannot be converted to `load_options::dtype`.
   invalid_destination,  // Memory of the caller's that overlaps, or is not what it says.
   unexpected_tensor,    // A fill found a tensor that no destination is for.
   wrong_dtype,          // A tensor and its destination differ in their element type,
@@ -64,8 +64,8 @@ enum class errc {
   // Integrity, when it is asked for.
   malformed_manifest,   // A line that is no digest of a tensor, or a tensor that is listed twice.
   incomplete_manifest,  // Manifest and checkpoint do not have the same tensors.
-  digest_unavailable,   // The manifest holds digests that nobody here can compute.
-  wrong_digest,         // A tensor's bytes are not those that the manifest was made of.
+  digest_unavailable,   // The manifest holds digests for which there is no hasher.
+  wrong_digest,         // A tensor's bytes do not match the manifest.
 };
 
 RINGLOAD_EXPORT const boost::system::error_category& category() noexcept;
@@ -74,9 +74,9 @@ inline boost::system::error_code make_error_code(errc code) noexcept {
   return {static_cast<int>(code), category()};
 }
 
-/// What every operation of the library throws, or completes with. `what()` is the place, a colon
-/// and the cause, in one line:
-/// "model-00002.safetensors: tensor 'wte.weight': its bytes end at 4,096 but the file at 4,000".
+/// The exception of the library, thrown or passed to completion handlers. `what()` is the place, a
+/// colon and the cause, in one line: "model-00002.safetensors: tensor 'wte.weight': its bytes end
+/// at 4,096 but the file at 4,000".
 class RINGLOAD_EXPORT error : public boost::system::system_error {
  public:
   /// `place` names the file, and the tensor or byte in it; `cause` may be empty, and then it is the

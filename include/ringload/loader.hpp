@@ -3,9 +3,8 @@
 
 // A loader reads checkpoints into the memory of one device.
 //
-// It is the only class most programs need. All that it may use is in `limits`: however large the
-// checkpoint, a loader never holds more pinned memory or more reads in flight than it was made
-// with.
+// It is the only class most programs need. `limits` bounds what it uses: however large the
+// checkpoint, never more pinned memory or reads in flight than that.
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -59,12 +58,12 @@ struct initiate_start : initiation {
 /// One engine thread, one ring, `limits::slots` pinned buffers, shared by all loads that run on it.
 /// Its functions may be called from any thread.
 ///
-/// Loads take turns read by read, so one from a slow drive holds up the others: for checkpoints on
-/// several drives, take a loader for each.
+/// Loads share the reads in flight in turn, so a load from a slow drive slows down the others: make
+/// one loader for each drive.
 ///
 /// The `_async` functions are Asio initiating functions. They take any completion token, never
-/// complete inline, and keep the handler's executor busy until they have completed. Handlers run on
-/// their associated executor, or, having none, on `boost::asio::system_executor`.
+/// complete inline, and hold outstanding work on the handler's executor until they complete.
+/// Handlers run on their associated executor, by default `boost::asio::system_executor`.
 class RINGLOAD_EXPORT loader {
  public:
   /// Starts the engine thread and opens `target`. Buffers are populated and pinned when they are
@@ -83,8 +82,8 @@ class RINGLOAD_EXPORT loader {
 
   /// Loads every tensor of the checkpoint that `source` names: a file, a folder, a shard index, or
   /// `owner/model[@revision]` in the local Hugging Face cache. All or nothing: on failure, or when
-  /// cancelled, no memory of the device stays taken, but for what `limits::kept_bytes` allows.
-  /// Completes with `ringload::error`, which names the place.
+  /// cancelled, its memory of the device is freed, but for what `limits::kept_bytes` keeps.
+  /// Fails with `ringload::error`, which names the place.
   template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto load_async(std::string_view source, CompletionToken&& token = {}) {
@@ -97,8 +96,8 @@ class RINGLOAD_EXPORT loader {
         detail::initiate_load(engine_), token, std::string(source), options);
   }
 
-  /// Completes as soon as catalog and plan are fixed and the memory is taken; the bytes are then on
-  /// their way, and the `loading` gives the tensors as they land.
+  /// Completes once the catalog is known and the memory is allocated. The bytes are then being
+  /// read, and the `loading` gives each tensor as soon as it is loaded.
   template <boost::asio::completion_token_for<detail::loading_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto start_async(std::string_view source, CompletionToken&& token = {}) {
@@ -113,8 +112,8 @@ class RINGLOAD_EXPORT loader {
 
   ringload::device device() const noexcept;
 
-  /// The loader's own part of the statistics: engine and why, memory, longest submit. The fields of
-  /// a single load are 0.
+  /// The loader's own statistics: engine and why, memory, longest submit. The fields of a single
+  /// load are 0.
   load_stats stats() const;
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A load in flight: its catalog is known, its bytes are on their way, and each tensor can be used
-// as soon as its own bytes have landed.
+// A load in progress: its catalog is known, its bytes are being read, and each tensor can be used
+// as soon as its own bytes are loaded.
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -35,7 +35,8 @@ RINGLOAD_EXPORT void await_next(const std::shared_ptr<job>& of,
 RINGLOAD_EXPORT void await_finish(const std::shared_ptr<job>& of,
                                   std::unique_ptr<operation<model>> waiting);
 
-// Initiations hold their state by value: a token may start the operation later, or never.
+// Initiations hold their state by value: a completion token may start the operation later, or
+// never.
 struct initiation {
   using executor_type = default_executor;
   executor_type get_executor() const noexcept { return {}; }
@@ -70,13 +71,13 @@ struct initiate_finish : initiation {
 
 }  // namespace detail
 
-/// What `loader::start_async` gives. Destroying it cancels the load, unless all has landed.
+/// The result of `loader::start_async`. Destroying it cancels the load, unless all is loaded.
 ///
-/// Its functions may be called from any thread, but not while it is moved or destroyed. Operations
-/// that wait when the load fails complete with its error; those that wait when it is cancelled,
-/// with `boost::asio::error::operation_aborted`. Both come only when the kernel and the device have
-/// let go of every buffer of the load. What is asked for when the loader is gone completes with
-/// `operation_aborted` as well, at once.
+/// Its functions may be called from any thread, but not while it is moved or destroyed. If the load
+/// fails, pending operations complete with its error; if it is cancelled, with
+/// `boost::asio::error::operation_aborted`. They complete only when neither the kernel nor the
+/// device uses a buffer of the load any more. After the loader is destroyed, operations complete
+/// with `operation_aborted` at once.
 class RINGLOAD_EXPORT loading {
  public:
   /// Not a load; only assignment and destruction are allowed.
@@ -86,9 +87,9 @@ class RINGLOAD_EXPORT loading {
   loading& operator=(loading&& other) noexcept;
   ~loading();
 
-  /// Completes when that tensor's bytes are on the device, and moves its reads to the front. May be
-  /// asked for again. A name that the checkpoint lacks: `errc::no_such_tensor`. Cancelling this
-  /// operation ends the wait and not the load.
+  /// Completes when that tensor is loaded, and prioritizes its reads. May be called again for the
+  /// same tensor. Fails with `errc::no_such_tensor`. Cancelling this operation does not cancel the
+  /// load.
   template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto tensor_async(std::string_view name, CompletionToken&& token = {}) {
@@ -96,8 +97,8 @@ class RINGLOAD_EXPORT loading {
         detail::initiate_tensor(job_), token, std::string(name));
   }
 
-  /// Completes with the tensor that landed next, each once, in the order of landing; empty when all
-  /// have been handed out. Cancelling this operation ends the wait and not the load.
+  /// Completes with the next loaded tensor: each once, in the order in which they are loaded, then
+  /// empty. Cancelling this operation does not cancel the load.
   template <boost::asio::completion_token_for<detail::next_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto next_async(CompletionToken&& token = {}) {
@@ -105,7 +106,7 @@ class RINGLOAD_EXPORT loading {
         detail::initiate_next(job_), token);
   }
 
-  /// Completes when every tensor has landed. Cancelling this operation cancels the load.
+  /// Completes when every tensor is loaded. Cancelling this operation cancels the load.
   template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto finish_async(CompletionToken&& token = {}) {
@@ -116,7 +117,7 @@ class RINGLOAD_EXPORT loading {
   /// Cheap: a few atomic loads and two short strings.
   load_stats progress() const;
 
-  /// Issues no new read. Returns at once; the waiting operations complete when all is quiet.
+  /// Starts no new read and returns at once. Pending operations complete when no read is in flight.
   void cancel() noexcept;
 
   /// What is being loaded. Valid as long as this object.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A checkpoint whose tensors have all landed.
+// A checkpoint whose tensors are all loaded.
 
 #include <cstddef>
 #include <iterator>
@@ -14,7 +14,7 @@
 
 namespace ringload::inline v0 {
 
-/// A handle, free to copy. Its functions may be called from any thread.
+/// A handle, cheap to copy. Its functions may be called from any thread.
 class RINGLOAD_EXPORT model {
  public:
   class iterator;
@@ -35,16 +35,16 @@ class RINGLOAD_EXPORT model {
   iterator begin() const noexcept;
   iterator end() const noexcept;
 
-  /// What the checkpoint holds, its metadata with it. Valid as long as the model or a tensor is.
+  /// The checkpoint's catalog. Valid as long as the model or one of its tensors.
   const ringload::catalog& catalog() const noexcept;
-  /// What the load took.
+  /// The statistics of the load.
   const load_stats& stats() const noexcept;
 
  private:
   std::shared_ptr<const detail::tensor_storage> storage_;
 };
 
-/// Goes over the tensors of a model that outlives it.
+/// Iterates over the tensors of a model, which must outlive it.
 class model::iterator {
  public:
   using iterator_category = std::input_iterator_tag;

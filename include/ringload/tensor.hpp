@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A tensor that has landed. It shares ownership of the memory that it lies in, so it may outlive
-// the model, the loading and the loader.
+// A loaded tensor. It shares ownership of its memory, so it may outlive the model, the loading and
+// the loader.
 
 #include <cstdint>
 #include <memory>
@@ -18,12 +18,12 @@ namespace detail {
 class tensor_storage;
 }
 
-/// A handle, free to copy; copies name the same bytes. Its functions may be called from any thread.
-/// The memory of all tensors of one load is given back when the last handle to any of them is gone,
-/// with the `model` and the `loading`, which hold it too.
+/// A handle, cheap to copy; copies share the same bytes. Its functions may be called from any
+/// thread. The tensors of one load share one allocation: it is freed when the last handle to any of
+/// them is gone, and the `model` and `loading` too.
 class RINGLOAD_EXPORT tensor {
  public:
-  /// Names no tensor. Nothing but a test for that, assignment and destruction may be done with it.
+  /// An empty handle: only operator bool, assignment and destruction are allowed.
   tensor() noexcept = default;
   tensor(std::shared_ptr<const detail::tensor_storage> storage, std::uint32_t index) noexcept;
 

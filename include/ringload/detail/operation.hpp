@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A completion handler that waits for the engine's answer.
+// An asynchronous operation: a completion handler that waits for the engine's result.
 //
 //   initiating thread     makes it: binds executor, allocator, cancellation slot
 //   engine thread         complete(): posts the handler to its own executor, never runs it
 //   any thread            cancel_request::request(), from the cancellation slot
-//   who destroys the      takes the handler away and destroys it, if the answer has not come; the
-//   handler's context     engine's complete() then finds nothing to do
+//   destruction of the    destroys the handler if it was not completed; the engine's complete()
+//   handler's context     then does nothing
 //
 // Only the handler's type is erased, so the engine is compiled once for all completion tokens.
 
@@ -30,12 +30,12 @@
 
 namespace ringload::inline v0::detail {
 
-/// Carries a wish to cancel from the thread that emits it to the engine, whichever comes first.
+/// Passes a cancellation from the thread that emits it to the engine, in whatever order they come.
 class RINGLOAD_EXPORT cancel_request {
  public:
-  /// From any thread. Calls what `arm` was given, at most once.
+  /// From any thread. Calls the function given to `arm`, at most once.
   void request();
-  /// `wake` is called at once if the wish is already there.
+  /// Calls `wake` at once if cancellation was requested already.
   void arm(std::function<void()> wake);
 
  private:
@@ -44,7 +44,7 @@ class RINGLOAD_EXPORT cancel_request {
   std::function<void()> wake_;
 };
 
-/// The handler itself, of whatever type.
+/// The handler, its type erased.
 class handler_body {
  public:
   virtual ~handler_body() = default;
@@ -53,8 +53,8 @@ class handler_body {
 template <class T>
 class handler_body_for : public handler_body {
  public:
-  // `self` is this body. It goes along, so that whatever a handler leaves behind is destroyed where
-  // the handler runs, and not in the engine thread.
+  // `self` is this body. It moves along, so that the handler's remains are destroyed where it runs,
+  // not in the engine thread.
   virtual void post(std::unique_ptr<handler_body> self, std::exception_ptr failure, T value) = 0;
 };
 
@@ -82,11 +82,11 @@ class RINGLOAD_EXPORT pending_operation {
   const std::shared_ptr<cancel_request> cancel;
 
  protected:
-  // Holds the list's lock while the handler is posted, so that its context cannot go away
+  // Holds the list's lock while the handler is posted, so that its context is not destroyed
   // meanwhile.
   struct claim {
     std::unique_lock<std::mutex> lock;
-    std::unique_ptr<handler_body> body;  // Empty: the context has gone, and the handler with it.
+    std::unique_ptr<handler_body> body;  // Empty: destroyed with its context.
   };
   claim take();
 
@@ -130,7 +130,7 @@ boost::asio::execution_context* context_of(const Executor& executor) {
   }
 }
 
-// Handlers without an executor of their own run where Asio's own default puts them.
+// For handlers without an associated executor.
 using default_executor = boost::asio::system_executor;
 
 template <class T, class Handler>
@@ -186,8 +186,8 @@ class handler_body_of final : public handler_body_for<T> {
   Handler handler_;
 };
 
-/// Binds everything that is associated with the handler. The operation's `cancel` is connected to
-/// the handler's slot before this returns, so before the handler can possibly run.
+/// Binds the handler's associated executor, allocator and cancellation slot. The slot is connected
+/// before this returns, so before the handler can run.
 template <class T, class Handler>
 std::unique_ptr<operation<T>> make_operation(Handler&& handler) {
   using handler_type = std::decay_t<Handler>;

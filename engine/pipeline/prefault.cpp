@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/prefault.hpp"
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include "pipeline/engine.hpp"
+#include "pipeline/job.hpp"
+#include "pipeline/on_thread.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+// Populates the arena from its beginning, ahead of the reads, which populate their own part and
+// then find it done. So a drive never waits for page faults.
+boost::asio::awaitable<void> prefault_arena(engine& e, std::shared_ptr<job> of) {
+  constexpr std::uint64_t step_bytes = std::uint64_t{8} << 20;
+  const std::uint64_t bytes = of->arena_bytes();
+  for (std::uint64_t at = 0; at < bytes && of->needs_prefault(); at += step_bytes) {
+    // Errors are ignored: the read that needs the memory reports them.
+    populate_task work = {{of->memory().data() + at, std::min(step_bytes, bytes - at)}, {}};
+    co_await on_thread(*e.copy_threads, e.loop, work);
+  }
+}
+
+}  // namespace
+
+void begin_prefault(engine& e, job& of) {
+  if (!of.begin_prefault()) return;
+  // Out of memory, co_spawn may throw or destroy the coroutine silently. Either way its handle is
+  // destroyed, as at its normal end.
+  const auto mine = of.shared_from_this();
+  try {
+    std::shared_ptr<job> handle(&of, [mine](job*) { mine->end_prefault(); });
+    boost::asio::co_spawn(e.loop, prefault_arena(e, std::move(handle)), boost::asio::detached);
+  } catch (const std::bad_alloc&) {
+    // The handle's deleter has run.
+  }
+}
+
+}  // namespace ringload::inline v0::detail
