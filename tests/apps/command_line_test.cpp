@@ -37,7 +37,7 @@ std::string complaint(const std::vector<const char*>& words) {
 
 }  // namespace
 
-TEST_CASE("command line: what is not said is as the library has it") {
+TEST_CASE("command line: defaults are the library's") {
   const auto load = parsed_as<tool::load_request>({"load", "m.safetensors"});
   const ringload::limits usual;
   CHECK(load.source == "m.safetensors");
@@ -52,7 +52,7 @@ TEST_CASE("command line: what is not said is as the library has it") {
   CHECK_FALSE(load.json);
 }
 
-TEST_CASE("command line: every option of load arrives") {
+TEST_CASE("command line: parses every option of load") {
   const auto load = parsed_as<tool::load_request>({"load",
                                                    "m",
                                                    "--device",
@@ -109,7 +109,7 @@ TEST_CASE("command line: sum takes what load takes") {
   CHECK(sum.load.how.route == ringload::read_route::direct);
 }
 
-TEST_CASE("command line: what checks bytes arrives") {
+TEST_CASE("command line: parses the options that check bytes") {
   CHECK(parsed_as<tool::load_request>({"load", "m", "--verify", "m.sums"}).verify == "m.sums");
   CHECK(parsed_as<tool::load_request>({"load", "m"}).verify.empty());
   const auto sum =
@@ -152,7 +152,7 @@ TEST_CASE("command line: digests of a manifest are of the bytes in the files") {
         std::string::npos);
 }
 
-TEST_CASE("command line: every option of make arrives") {
+TEST_CASE("command line: parses every option of make") {
   const auto make = parsed_as<tool::make_request>({"make", "x", "--bytes", "1.5M", "--tensors", "0",
                                                    "--shards", "2", "--order", "name", "--seed",
                                                    "18446744073709551615", "--force"});
@@ -193,7 +193,7 @@ TEST_CASE("command line: a source may begin with a dash after two") {
   CHECK(parsed_as<tool::ls_request>({"ls", "--", "-x"}).source == "-x");
 }
 
-TEST_CASE("command line: what cannot be meant is a usage error") {
+TEST_CASE("command line: contradictory options are a usage error") {
   const std::vector<std::vector<const char*>> wrong = {
       {},
       {"lsd"},
@@ -225,7 +225,7 @@ TEST_CASE("command line: what cannot be meant is a usage error") {
   }
 }
 
-TEST_CASE("progress: the bar gives way to the words, and the words to the terminal's edge") {
+TEST_CASE("progress: where columns are short the bar shrinks first, then the text") {
   const tool::progress half{1'000'000'000, 2'000'000'000};
   const std::string wide = tool::progress_text("loading", half, 0.5, 100);
   CHECK(wide.find("50%") != std::string::npos);

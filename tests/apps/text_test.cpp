@@ -46,7 +46,7 @@ TEST_CASE("utf8: the length of each character, and 0 for what is none") {
   }
 }
 
-TEST_CASE("printable: one line, and nothing that a terminal would obey") {
+TEST_CASE("printable: one line, without terminal escapes") {
   CHECK(printable("wte.weight") == "wte.weight");
   CHECK(printable("a\\b") == "a\\b");
   CHECK(printable("a\nb\tc") == "a\\nb\\tc");
@@ -56,7 +56,7 @@ TEST_CASE("printable: one line, and nothing that a terminal would obey") {
   CHECK(printable("\0"s) == "\\x00");
 }
 
-TEST_CASE("sum line: a plain name stands as it is, two blanks after the digest") {
+TEST_CASE("sum line: a plain name is unchanged, two spaces after the digest") {
   CHECK(sum_line("00ff", "a b.c") == "00ff  a b.c\n");
   CHECK(sum_line("00ff", "") == "00ff  \n");
 }

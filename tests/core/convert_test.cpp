@@ -116,7 +116,7 @@ TEST_CASE("convert: any f32 at all") {
   }
 }
 
-TEST_CASE("convert: a NaN stays one of its sign, quiet and without payload") {
+TEST_CASE("convert: a NaN becomes the quiet NaN of its sign without payload") {
   std::vector<std::uint32_t> nans;
   for (unsigned place = 0; place < 23; ++place) {
     nans.push_back(0x7F800000U | 1U << place);

@@ -34,7 +34,7 @@ TEST_CASE("crc32c: has the values that its standard lists") {
   CHECK(crc_of(std::string(32, '\xFF')) == 0x62A8AB43);
 }
 
-TEST_CASE("crc32c: is as defined for every length about a lane's, at every alignment") {
+TEST_CASE("crc32c: matches the definition for lengths around a lane's, at every alignment") {
   // Three lanes of 8,192 bytes are hashed at once, and words of 8 after them.
   std::vector<std::byte> bytes(2 * 3 * 8192 + 64);
   std::uint32_t state = 1;

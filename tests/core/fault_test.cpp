@@ -104,7 +104,7 @@ TEST_CASE("error: is caught as a system_error, and a copy says the same") {
   CHECK(copy.place() == "tensor 'w'");
 }
 
-TEST_CASE("result: asking a failed one for its value throws ringload::error") {
+TEST_CASE("result: value() of a failed one throws ringload::error") {
   const result<int> failed = fault{errc::memory_exceeded, "the arena", "too large"};
   CHECK_FALSE(failed.has_value());
   CHECK_THROWS_WITH_AS(failed.value(), "the arena: too large", error);

@@ -39,7 +39,7 @@ std::uint64_t taken_bytes(free_list<counted>& from, std::uint64_t bytes) {
 
 }  // namespace
 
-TEST_CASE("free_list: gives what has enough, and at most a quarter too much") {
+TEST_CASE("free_list: gives a block that is large enough, and at most a quarter too large") {
   for (const std::uint64_t wanted : {1ULL, 799ULL, 1001ULL, 1ULL << 40U}) {
     CAPTURE(wanted);
     free_list<counted> kept(10'000);
@@ -57,7 +57,7 @@ TEST_CASE("free_list: gives what has enough, and at most a quarter too much") {
   }
 }
 
-TEST_CASE("free_list: of several the smallest that has enough") {
+TEST_CASE("free_list: best fit") {
   free_list<counted> kept(10'000);
   for (const std::uint64_t bytes : {1100U, 1000U, 900U, 1050U}) kept.put(counted(bytes));
   CHECK(taken_bytes(kept, 950) == 1000);
@@ -67,7 +67,7 @@ TEST_CASE("free_list: of several the smallest that has enough") {
   CHECK(kept.bytes() == 900);
 }
 
-TEST_CASE("free_list: never keeps more than it may, and the newest first") {
+TEST_CASE("free_list: keeps no more than its limit, and evicts the oldest") {
   free_list<counted> kept(1000);
   kept.put(counted(400));
   kept.put(counted(300));
@@ -80,7 +80,7 @@ TEST_CASE("free_list: never keeps more than it may, and the newest first") {
   CHECK(counted::taken == 0);
 }
 
-TEST_CASE("free_list: what is larger than all it may keep is given back, and displaces nothing") {
+TEST_CASE("free_list: a block larger than the limit is freed, and evicts nothing") {
   free_list<counted> kept(1000);
   kept.put(counted(600));
   kept.put(counted(1001));
@@ -93,7 +93,7 @@ TEST_CASE("free_list: what is larger than all it may keep is given back, and dis
   CHECK(kept.bytes() == 0);
 }
 
-TEST_CASE("free_list: what is smaller than is worth keeping is given back") {
+TEST_CASE("free_list: a block below the minimum size is freed") {
   free_list<counted> kept(1000, 100);
   kept.put(counted(99));
   CHECK(counted::taken == 0);
@@ -101,7 +101,7 @@ TEST_CASE("free_list: what is smaller than is worth keeping is given back") {
   CHECK(kept.bytes() == 100);
 }
 
-TEST_CASE("free_list: gives everything back when it is destroyed") {
+TEST_CASE("free_list: frees everything when it is destroyed") {
   {
     free_list<counted> kept(1000);
     kept.put(counted(600));
@@ -110,7 +110,7 @@ TEST_CASE("free_list: gives everything back when it is destroyed") {
   CHECK(counted::taken == 0);
 }
 
-TEST_CASE("free_list: may be used by several threads") {
+TEST_CASE("free_list: is thread safe") {
   free_list<counted> kept(1000);
   std::vector<std::thread> users;
   for (int user = 0; user < 4; ++user) {

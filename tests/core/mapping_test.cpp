@@ -143,7 +143,7 @@ TEST_CASE("mapping: hugetlb pages are refused where none are reserved") {
   CHECK(made.error().code == system_code(ENOMEM));
 }
 
-TEST_CASE("kind_of: says what the pages are and not what was wished") {
+TEST_CASE("kind_of: reports the actual pages, not the requested ones") {
   const auto small = mapping::make(huge_page_bytes, page_kind::small);
   REQUIRE(small.has_value());
   CHECK_FALSE(populate(small->span()));
@@ -183,7 +183,7 @@ TEST_CASE("page_kind: has the names that people know") {
   CHECK(name(page_kind::hugetlb) == "hugetlb");
 }
 
-TEST_CASE("populate: makes the pages under a range present, and no other") {
+TEST_CASE("populate: makes the pages of a range present, and no others") {
   if (!can_populate()) return skip("this kernel has no MADV_POPULATE_WRITE");
   const auto made = mapping::make(huge_page_bytes, page_kind::small);
   REQUIRE(made.has_value());

@@ -20,7 +20,7 @@ bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
 static_assert(!std::is_copy_constructible_v<unique_fd>);
 static_assert(!std::is_copy_assignable_v<unique_fd>);
 
-TEST_CASE("unique_fd: closes what it owns when it goes") {
+TEST_CASE("unique_fd: closes its descriptor when destroyed") {
   int number = -1;
   {
     const unique_fd fd = some_file();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How much memory may still be taken, on systems made of files.
+// available_bytes, on a /proc and /sys made of files.
 
 #include "device/available.hpp"
 
@@ -46,11 +46,11 @@ class made_system {
 
 }  // namespace
 
-TEST_CASE("available: a system that says nothing") {
+TEST_CASE("available: unknown without /proc and /sys") {
   CHECK_FALSE(made_system().available().has_value());
 }
 
-TEST_CASE("available: the machine's, where no control group bounds it") {
+TEST_CASE("available: the machine's, without a control group's limit") {
   const made_system one;
   one.has(8 * gib);
   CHECK(one.available() == 8 * gib);
@@ -60,7 +60,7 @@ TEST_CASE("available: the machine's, where no control group bounds it") {
   CHECK(one.available() == 8 * gib);
 }
 
-TEST_CASE("available: what the control group leaves, and each that it is in") {
+TEST_CASE("available: the least that the control group and its ancestors leave") {
   const made_system one;
   one.has(8 * gib);
   one.is_in("/a/b");
@@ -72,7 +72,7 @@ TEST_CASE("available: what the control group leaves, and each that it is in") {
   CHECK(one.available() == gib / 2);
 }
 
-TEST_CASE("available: the page cache would make room") {
+TEST_CASE("available: reclaimable page cache counts") {
   const made_system one;
   one.has(8 * gib);
   one.is_in("/");
@@ -80,7 +80,7 @@ TEST_CASE("available: the page cache would make room") {
   CHECK(one.available() == 3 * gib);
 }
 
-TEST_CASE("available: a group that has more than it may leaves nothing") {
+TEST_CASE("available: a control group over its limit leaves nothing") {
   const made_system one;
   one.has(8 * gib);
   one.is_in("/a");
@@ -88,7 +88,7 @@ TEST_CASE("available: a group that has more than it may leaves nothing") {
   CHECK(one.available() == 0);
 }
 
-TEST_CASE("available: a group that bounds, on a machine that says nothing") {
+TEST_CASE("available: a control group's limit, where /proc/meminfo says nothing") {
   const made_system one;
   one.is_in("/a");
   one.has_group("/a", std::to_string(2 * gib), gib);

@@ -63,7 +63,7 @@ TEST_CASE("host: has a name, and reads may land in its memory") {
   CHECK(rules.tensor_alignment == 1);
 }
 
-TEST_CASE("host: an arena is aligned memory that nobody has touched") {
+TEST_CASE("host: an arena is aligned memory, not populated") {
   const auto target = host_backend();
   for (const std::uint64_t bytes : {std::uint64_t{block_bytes}, 3 * huge_page_bytes}) {
     const auto made = target->allocate(bytes);
@@ -92,7 +92,7 @@ TEST_CASE("host: two arenas share no byte, and each outlives the device") {
   CHECK((*second)->data()[0] == std::byte{2});
 }
 
-TEST_CASE("host: more memory than there is gets refused with both numbers") {
+TEST_CASE("host: an allocation larger than what is available is refused with both numbers") {
   const auto made = host_backend()->allocate(std::uint64_t{1} << 60);
   REQUIRE_FALSE(made.has_value());
   CHECK(made.error().code == errc::memory_exceeded);
@@ -104,7 +104,7 @@ TEST_CASE("host: more memory than there is gets refused with both numbers") {
   CHECK(available < std::uint64_t{1} << 60);
 }
 
-TEST_CASE("host: memory that a load has yet to fill is not given to another one") {
+TEST_CASE("host: memory that a load has yet to populate is not counted as available") {
   const auto available = available_bytes();
   if (!available) {
     skip("the system does not say how much memory there is");
@@ -145,7 +145,7 @@ TEST_CASE("host: kept memory says whether all its pages are there") {
   }
 }
 
-TEST_CASE("host: large copies are made by the threads, and small ones at once") {
+TEST_CASE("host: large copies run in the thread pool, small ones in the engine thread") {
   boost::asio::io_context loop;
   boost::asio::io_context elsewhere;
   const auto target = host_backend();
@@ -175,7 +175,7 @@ TEST_CASE("host: large copies are made by the threads, and small ones at once") 
   target->detach();
 }
 
-TEST_CASE("host: copies land where they should, and nowhere else") {
+TEST_CASE("host: copies write to their ranges, and nowhere else") {
   boost::asio::io_context loop;
   const auto target = host_backend();
   const auto made = target->allocate(block_bytes);
@@ -234,7 +234,7 @@ TEST_CASE("host: each operation is done once, in the order of the starts, never 
   target->detach();
 }
 
-TEST_CASE("host: an operation without copies is done as well") {
+TEST_CASE("host: an operation without copies completes too") {
   boost::asio::io_context loop;
   const auto target = host_backend();
   const auto made = target->allocate(block_bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Every byte, by every engine and every route, against the file read in the plainest way.
+// Compares every loaded byte with the file, for every engine and route.
 
 #include <doctest/doctest.h>
 
@@ -18,7 +18,7 @@ using namespace ringload::testing;
 
 namespace {
 
-// What one load is checked for, whoever carries it out.
+// The checks of one load.
 struct seen {
   std::uint64_t straight = 0;
   std::uint64_t staged = 0;
@@ -90,7 +90,7 @@ TEST_CASE("bytes: headers of every length modulo 8, tensors of odd sizes") {
     all.straight += now.straight;
     all.staged += now.staged;
   }
-  // Both ways into the arena were gone.
+  // Both straight and staged reads were made.
   CHECK(all.straight > 0);
   CHECK(all.staged > 0);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Cancellation slots: what they end, what they do not, and when the handler hears of it.
+// Cancellation slots: what they cancel, what they do not, and when the handler is called.
 
 #include <doctest/doctest.h>
 
@@ -69,7 +69,7 @@ TEST_CASE("load_async: every type of cancellation ends it, after the last read h
       one.signal.emit(type);
       with.settle();
       one.context.poll();
-      CHECK(one.calls == 0);  // Two reads are still on their way.
+      CHECK(one.calls == 0);  // Two reads are still in flight.
       script.release(0);
       with.settle();
       one.context.poll();
@@ -111,7 +111,7 @@ TEST_CASE("start_async: may be cancelled while it opens the file") {
     one.signal.emit(asio::cancellation_type::terminal);
     one.context.run_for(patience);
     REQUIRE(one.calls == 1);
-    // It may have been faster. Then the `loading`, which nobody keeps, cancels the load.
+    // The start may have completed first. Then the destroyed `loading` cancels the load.
     REQUIRE((one.code == aborted || one.code == fine));
   }
 }
@@ -158,7 +158,7 @@ TEST_CASE("finish_async: cancelling what has completed changes nothing") {
   loading load = get(with.start_async(file.name(), asio::use_future));
   watched one;
   load.finish_async(one.handler());
-  get(load.finish_async(asio::use_future));  // Both are answered together.
+  get(load.finish_async(asio::use_future));  // Both complete together.
   SUBCASE("before its handler has run") {
     one.signal.emit(asio::cancellation_type::terminal);
     one.context.run_for(patience);
@@ -173,7 +173,7 @@ TEST_CASE("finish_async: cancelling what has completed changes nothing") {
   CHECK(first_difference(get(load.finish_async(asio::use_future))) == "");
 }
 
-TEST_CASE("tensor_async, next_async: cancelling a wait ends the wait and not the load") {
+TEST_CASE("tensor_async, next_async: cancelling one does not cancel the load") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
   scripted_loader with(script, small_limits(2));
@@ -205,7 +205,7 @@ TEST_CASE("tensor_async, next_async: cancelling a wait ends the wait and not the
   CHECK_FALSE(get(load.next_async(asio::use_future)).has_value());
 }
 
-TEST_CASE("finish_async: cancelling it cancels the load, for all who wait") {
+TEST_CASE("finish_async: cancelling it cancels the load and all its operations") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
   scripted_loader with(script, small_limits(2), counted_host());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Files that others cut, write, replace or delete while they are loaded.
+// Files that are truncated, written, replaced or deleted while they are loaded.
 
 #include <doctest/doctest.h>
 
@@ -26,7 +26,7 @@ read_script::rule all_held(read_fate::hold until) {
   return [=](const read_request&, std::uint64_t) { return read_fate{.until_released = until}; };
 }
 
-// Begins a load, holds its reads, lets `meddle` have the file, and lets the reads go.
+// Begins a load, holds its reads, calls `meddle` on the file, and releases the reads.
 template <class Meddle>
 std::future<model> load_meanwhile(scripted_loader& with, read_script& script, const made_file& file,
                                   read_route route, Meddle meddle) {

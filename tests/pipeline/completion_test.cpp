@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Where, when and how often a handler is called, and what is held until then.
+// Where, when and how often a handler is called, and what keeps its context running until then.
 
 #include <doctest/doctest.h>
 #include <pthread.h>
@@ -76,8 +76,8 @@ struct left_behind {
   std::atomic<int>* in_engine;
 };
 
-// Starts an operation whose handler runs in a context that nobody runs yet, and says how often the
-// handler was called before that, and after.
+// Starts an operation whose handler's context is not running yet; counts the handler's calls before
+// it runs, and after.
 template <class Start>
 std::pair<int, int> calls_before_and_after(Start start) {
   asio::io_context context;
@@ -130,7 +130,7 @@ TEST_CASE("every operation: holds outstanding work of its handler's context") {
                     }));
   load.finish_async(asio::bind_executor(
       context, [&](std::exception_ptr, const model& m) { loaded = m.size() == 3; }));
-  // Without work of its own run() would come back now, and the handlers not be called.
+  // Without outstanding work run() would return here, before the handlers are called.
   CHECK(context.poll() == 0);
   CHECK_FALSE(context.stopped());
   script.release_all();
@@ -157,7 +157,7 @@ TEST_CASE("load_async: calls the handlers of one strand one after the other") {
   asio::thread_pool pool(2);
   auto strand = asio::make_strand(pool);
   constexpr int loads = 40;
-  int inside = 0;  // Not atomic: the strand keeps the others out.
+  int inside = 0;  // Not atomic: the strand serializes access.
   int done = 0;
   std::promise<void> all;
   std::atomic<int> elsewhere = 0;

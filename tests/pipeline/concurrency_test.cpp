@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Many loads at once on one loader: they share it fairly, within its bounds, and what happens to
-// one is no concern of the others.
+// Many loads at once on one loader: they share it fairly and within its limits, and do not affect
+// each other.
 
 #include <doctest/doctest.h>
 
@@ -40,7 +40,7 @@ std::vector<made_tensor> only_f32() { return {f32("f", 1000)}; }
 
 read_fate held_at_the_start() { return {.until_released = read_fate::hold::start}; }
 
-// A reader that serves one read at a time, when it is told to, and writes down whose.
+// A reader that serves one read at a time, on demand, and records whose it was.
 class one_by_one {
  public:
   explicit one_by_one(std::uint32_t slots)
@@ -202,7 +202,7 @@ TEST_CASE("concurrency: a small load is not stuck behind a large one") {
   CHECK(first_difference(get(std::move(slow))) == "");
 }
 
-TEST_CASE("concurrency: a tensor that is awaited comes before what other loads want") {
+TEST_CASE("concurrency: an awaited tensor comes before the reads of other loads") {
   const made_file large(equal_tensors(100, small_slot));
   const made_file other(equal_tensors(50, small_slot));
   one_by_one reader(2);
@@ -252,7 +252,7 @@ TEST_CASE("concurrency: loads that fail, each in its own way, disturb no other")
   CHECK(arenas_taken == 0);
 }
 
-TEST_CASE("concurrency: a load that awaits much leaves room for one that awaits little") {
+TEST_CASE("concurrency: a load that awaits many tensors does not starve one that awaits few") {
   const made_file greedy(equal_tensors(60, small_slot));
   const made_file modest(equal_tensors(60, small_slot));
   one_by_one reader(1);

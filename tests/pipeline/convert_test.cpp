@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// load_options::dtype into host memory: what is converted, what is not, and what a tensor and its
-// catalog say of it.
+// load_options::dtype into host memory: what is converted, what is not, and what tensor and catalog
+// report.
 
 #include <doctest/doctest.h>
 
@@ -33,7 +33,7 @@ std::string first_error(const model& loaded, dtype to) {
 
 }  // namespace
 
-TEST_CASE("convert: floating tensors are converted as they land, wherever they lie in the file") {
+TEST_CASE("convert: floating tensors are converted, at any offset in the file") {
   for (const auto engine : {read_engine::automatic, read_engine::threads}) {
     loader with(host(), small_limits(4, engine));
     // Off by one, elements lie across the borders of slots.
@@ -53,7 +53,7 @@ TEST_CASE("convert: floating tensors are converted as they land, wherever they l
   }
 }
 
-TEST_CASE("convert: the tensor says what it is, the catalog what it was") {
+TEST_CASE("convert: the tensor has the converted type, the catalog the file's") {
   loader with(host(), small_limits());
   const made_file file(std::vector<made_tensor>{
       f32("a", 10), {"none", 0, "F8_E5M2", 1}, {"i", 8, "I64", 8}, {"same", 6, "BF16", 2}});
@@ -71,7 +71,7 @@ TEST_CASE("convert: the tensor says what it is, the catalog what it was") {
   CHECK(loaded.at("same").bytes() == 6);
 }
 
-TEST_CASE("convert: a predicate chooses, and is asked of what could be converted only") {
+TEST_CASE("convert: the predicate chooses, and is called for convertible tensors only") {
   loader with(host(), small_limits());
   const made_file file(
       std::vector<made_tensor>{f32("w", 9), f32("norm", 5), {"i", 4, "I32", 4}, f32("v", 1)});
@@ -113,7 +113,7 @@ TEST_CASE("convert: a type that nothing can be converted to is refused by name")
   }
 }
 
-TEST_CASE("convert: what stays as it is still lands straight") {
+TEST_CASE("convert: tensors that are not converted are still read straight") {
   loader with(host(), small_limits());
   const made_file file(std::vector<made_tensor>{{"i", 500'000}, f32("w", 1)});
   make_cold(file.path());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Cancellation as a coroutine meets it: through its own slot, and by `||`.
+// Cancellation of a coroutine: through its own slot, and by `||`.
 
 #include <doctest/doctest.h>
 
@@ -89,7 +89,7 @@ TEST_CASE("a coroutine that is cancelled gets operation_aborted from the load th
   CHECK(arenas_taken == 0);
 }
 
-TEST_CASE("a load || a timer: the timer wins, and the load has let go of all when it is over") {
+TEST_CASE("a load || a timer: the timer wins, and the load has freed everything by then") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
   scripted_loader with(script, small_limits(2), counted_host());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads that fail: who hears of it, what it says, and that nothing stays taken.
+// Reads that fail: which operations complete with the error, its text, and that no memory leaks.
 
 #include <doctest/doctest.h>
 
@@ -53,7 +53,7 @@ bool names_a_tensor_of(const std::string& text, const read_request& read, const 
 
 }  // namespace
 
-TEST_CASE("EIO at the n-th read: the load fails with the place, and gives up its memory") {
+TEST_CASE("EIO at the n-th read: the load fails with the place, and frees its memory") {
   const made_file file(mixed_tensors(), 3);
   const catalog described = read_catalog(file.name());
   read_script counting;
@@ -76,13 +76,13 @@ TEST_CASE("EIO at the n-th read: the load fails with the place, and gives up its
       CHECK(names_a_tensor_of(failed->what(), at, described));
       CHECK(holds(failed->what(), ": byte " + with_commas(at.file_offset) + ":"));
       CHECK(holds(failed->what(), "Input/output error"));
-      // The loader is as it was.
+      // The loader still works.
       CHECK(first_difference(get(with.load_async(file.name(), {}, asio::use_future))) == "");
     }
   }
 }
 
-TEST_CASE("EIO at the n-th read: all who wait hear of it, now and later") {
+TEST_CASE("EIO at the n-th read: all operations fail with it, pending and later ones") {
   const made_file file(mixed_tensors(), 3);
   for (std::uint64_t n = 0; n < 6; ++n) {
     CAPTURE(n);
@@ -125,7 +125,7 @@ TEST_CASE("EIO at the n-th read: all who wait hear of it, now and later") {
   }
 }
 
-TEST_CASE("the first error is the one that counts, and it is told when all reads are over") {
+TEST_CASE("the first error is kept, and reported once no read is in flight") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script([](const read_request&, std::uint64_t nth) {
     return read_fate{nth == 0 ? -EIO : -ENXIO, read_fate::hold::completion};
@@ -193,7 +193,7 @@ TEST_CASE("EINVAL at the first direct read: the direct route fails and says so")
   CHECK(arenas_taken == 0);
 }
 
-TEST_CASE("what is thrown into the library ends the load, and is told once") {
+TEST_CASE("an exception thrown into the library fails the load, and is reported once") {
   const made_file file({f32("a", 100)});
   loader with(counted_host(), small_limits());
   load_options how;

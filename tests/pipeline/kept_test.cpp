@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Memory of tensors that nobody has any more, kept for the next load.
+// limits::kept_bytes: freed memory of tensors, kept for the next load.
 
 #include <doctest/doctest.h>
 
@@ -36,7 +36,7 @@ made_file other_file(const std::vector<made_tensor>& tensors) {
   return {made_file::as_it_is::text, checkpoint_text(tensors, 0, 77)};
 }
 
-// Whether it lies where an earlier one did. The bytes are right in any case.
+// Whether it reused an earlier load's memory. Also checks its bytes.
 bool loads_into_kept(loader& with, const made_file& file) {
   const model loaded = get(with.load_async(file.name(), asio::use_future));
   CHECK(first_difference(loaded) == "");
@@ -45,7 +45,7 @@ bool loads_into_kept(loader& with, const made_file& file) {
 
 }  // namespace
 
-TEST_CASE("kept memory: the next load takes it, whatever it holds") {
+TEST_CASE("kept memory: the next load reuses it, whatever it contains") {
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
     limits within = keeping(64 * mib);
     within.engine = engine;
@@ -62,7 +62,7 @@ TEST_CASE("kept memory: the next load takes it, whatever it holds") {
   }
 }
 
-TEST_CASE("kept memory: is not made ready a second time") {
+TEST_CASE("kept memory: is not populated again") {
   const made_file file(equal_tensors(1, 16 * mib));
   loader with(host(), keeping(64 * mib));
   const auto load_cold = [&] {
@@ -76,14 +76,14 @@ TEST_CASE("kept memory: is not made ready a second time") {
   CHECK(second.seconds_memory_wait == 0);
 }
 
-TEST_CASE("kept memory: none is, unless it was asked for") {
+TEST_CASE("kept memory: none by default") {
   loader with(host(), small_limits());
   const made_file file(equal_tensors(8, 500'000));
   CHECK_FALSE(loads_into_kept(with, file));
   CHECK_FALSE(loads_into_kept(with, file));
 }
 
-TEST_CASE("kept memory: a tensor that somebody has is nobody else's") {
+TEST_CASE("kept memory: memory of a living tensor is not reused") {
   loader with(host(), keeping(64 * mib));
   const made_file one(equal_tensors(8, 500'000));
   const made_file two = other_file(equal_tensors(8, 500'000));
@@ -101,7 +101,7 @@ TEST_CASE("kept memory: a tensor that somebody has is nobody else's") {
   CHECK(first_difference(a) == "");
 }
 
-TEST_CASE("kept memory: what needs more, or far less, has memory of its own") {
+TEST_CASE("kept memory: a load that needs more, or far less, allocates its own") {
   loader with(host(), keeping(64 * mib));
   const made_file middle(equal_tensors(1, 16 * mib));
   const made_file larger(equal_tensors(1, 20 * mib));
@@ -115,7 +115,7 @@ TEST_CASE("kept memory: what needs more, or far less, has memory of its own") {
   CHECK(loads_into_kept(with, middle));
 }
 
-TEST_CASE("kept memory: no more than is allowed") {
+TEST_CASE("kept memory: no more than kept_bytes") {
   const made_file file(equal_tensors(1, 16 * mib));
   loader with(host(), keeping(31 * mib));
   CHECK_FALSE(loads_into_kept(with, file));
@@ -127,7 +127,7 @@ TEST_CASE("kept memory: no more than is allowed") {
   }
 }
 
-TEST_CASE("kept memory: that of a load that was cancelled too, once nothing writes to it") {
+TEST_CASE("kept memory: a cancelled load's too, once no read is in flight") {
   const made_file file(equal_tensors(40, small_slot));
   make_cold(file.path());
   read_script script([](const read_request&, std::uint64_t) {
@@ -151,7 +151,7 @@ TEST_CASE("kept memory: that of a load that was cancelled too, once nothing writ
   CHECK(first_difference(after) == "");
 }
 
-TEST_CASE("kept memory: tensors may outlive the loader that would keep it") {
+TEST_CASE("kept memory: tensors may outlive the loader") {
   const made_file file(equal_tensors(1, 4 * mib));
   model loaded;
   {
@@ -161,7 +161,7 @@ TEST_CASE("kept memory: tensors may outlive the loader that would keep it") {
   CHECK(first_difference(loaded) == "");
 }
 
-TEST_CASE("kept memory: none is kept for a loader that is gone, whoever still holds a load of it") {
+TEST_CASE("kept memory: none after the loader is destroyed, though a loading outlives it") {
   const made_file file(equal_tensors(1, 4 * mib));
   std::optional<loading> other;
   std::optional<loading> load;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Who goes first: the handler's context, the loader, the loading, the model, the tensors.
+// Destruction in every order: the handler's context, the loader, the loading, the model, the
+// tensors.
 
 #include <doctest/doctest.h>
 
@@ -32,7 +33,7 @@ read_fate held(const read_request&, std::uint64_t) {
   return {.until_released = read_fate::hold::start};
 }
 
-// Waits for everything at once, in vain; `alive` lies in its frame.
+// Awaits everything at once, which never completes; `alive` lies in its frame.
 asio::awaitable<void> wait_in_vain(loading load, std::shared_ptr<int> alive) {
   const std::shared_ptr<int> kept = alive;
   const tensor t = co_await load.tensor_async("t7");
@@ -54,7 +55,7 @@ asio::awaitable<void> own_a_loader(read_script& script, std::string path,
   *kept = static_cast<int>(loaded.size());
 }
 
-// Comes back when the engine has closed its door; it waits for reads that are held.
+// Returns once the engine takes no more commands; it waits for held reads.
 void wait_until_closing(scripted_loader& with) {
   for (;;) {
     if (code_of(with.load_async("/no/such/file", {}, asio::use_future)) == aborted) return;
@@ -163,7 +164,8 @@ TEST_CASE("a handler that was posted and never run is destroyed with its context
   CHECK(arenas_taken == 0);
 }
 
-TEST_CASE("destroying the loader ends its loads with operation_aborted, when all is quiet") {
+TEST_CASE(
+    "destroying the loader completes its loads with operation_aborted, once nothing is in flight") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
   scripted_loader with(script, small_limits(2), counted_host());
@@ -204,7 +206,7 @@ TEST_CASE("a loader may be destroyed while its loads open their files") {
   CHECK(arenas_taken == 0);
 }
 
-TEST_CASE("what is asked of a loader that is gone ends with operation_aborted") {
+TEST_CASE("operations on a destroyed loader complete with operation_aborted") {
   const made_file file(equal_tensors(2, small_slot));
   std::optional<loader> with(std::in_place, host(), small_limits());
   loading load = get(with->start_async(file.name(), asio::use_future));
@@ -255,7 +257,7 @@ TEST_CASE("tensors outlive model, loading and loader") {
   CHECK(copy.name() == "t0");
 }
 
-TEST_CASE("a tensor that landed before the load was cancelled stays valid") {
+TEST_CASE("a tensor loaded before the load was cancelled stays valid") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(
       [](const read_request&, std::uint64_t nth) { return nth < 3 ? read_fate() : held({}, nth); });
@@ -280,7 +282,8 @@ TEST_CASE("a tensor that landed before the load was cancelled stays valid") {
   CHECK(arenas_taken == 0);
 }
 
-TEST_CASE("lifetime: where a drive never answers, closing ends all the same, and memory is kept") {
+TEST_CASE(
+    "lifetime: if a read never completes, closing returns all the same, and leaks its memory") {
   const made_file file(equal_tensors(2, small_slot));
   read_script script([](const read_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::start};
@@ -292,7 +295,7 @@ TEST_CASE("lifetime: where a drive never answers, closing ends all the same, and
     with.close(std::chrono::milliseconds(1));
     CHECK_FALSE(ready(loaded));
     CHECK(arenas_taken == 1);
-    // The drive answers after all: then the thread that was left to itself ends.
+    // The read completes after all: then the detached thread ends.
     script.release_all();
     CHECK(code_of(std::move(loaded)) == asio::error::operation_aborted);
   }
@@ -303,7 +306,7 @@ TEST_CASE("lifetime: where a drive never answers, closing ends all the same, and
   CHECK(arenas_taken == 0);
 }
 
-TEST_CASE("who lets go of the last of a load gives its memory back, there and then") {
+TEST_CASE("the last owner of a load's storage frees its memory at once") {
   const made_file file(equal_tensors(2, small_slot));
   read_script script;
   scripted_loader with(script, small_limits(), counted_host());
@@ -311,7 +314,7 @@ TEST_CASE("who lets go of the last of a load gives its memory back, there and th
   model loaded = get(load->finish_async(asio::use_future));
   with.settle();
   loaded = {};
-  CHECK(arenas_taken == 1);  // Who holds a `loading` may ask for its tensors.
+  CHECK(arenas_taken == 1);  // A `loading` gives access to its tensors.
   load.reset();
   CHECK(arenas_taken == 0);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a loader may use: what is refused, and what still works at either end.
+// limits: which are refused, and what works at the bounds.
 
 #include <doctest/doctest.h>
 
@@ -30,7 +30,7 @@ constexpr std::uint64_t mib = 1024 * 1024;
 
 std::vector<made_tensor> some_tensors() { return {{"a", 999}, f32("b", 50'000), {"c", 250'000}}; }
 
-// Empty if a loader with these limits loads the file as it is, else what went wrong.
+// Empty if a loader with these limits loads the file correctly, else what is wrong.
 std::string load_within(const limits& within, const made_file& file) {
   loader with(host(), within);
   const model loaded = get(with.load_async(file.name(), asio::use_future));
@@ -73,7 +73,7 @@ device staged_device(int refusals = 0) {
 
 }  // namespace
 
-TEST_CASE("limits: those that contradict themselves are refused, and named") {
+TEST_CASE("limits: invalid ones are refused by name") {
   struct wrong {
     const char* named;
     std::function<void(limits&)> make;
@@ -158,7 +158,7 @@ TEST_CASE(
   CHECK(first_difference(get(std::move(loaded))) == "");
 }
 
-TEST_CASE("limits: what a drive is given at once is told, ordered or found") {
+TEST_CASE("limits: the stats have the queue depth, given or tuned") {
   limits within = small_limits(4);
   const auto told = [&within] { return loader(host(), within).stats().bytes_in_flight; };
   CHECK(told() == 4 * small_slot);  // All there is, and less than a loader begins with.
@@ -213,7 +213,7 @@ TEST_CASE("limits: no slot has memory before a read needs it") {
   CHECK(first_difference(loaded) == "");
 }
 
-TEST_CASE("limits: where no read can land straight, all slots are made ready with the first load") {
+TEST_CASE("limits: where every read is staged, all slots are prepared with the first load") {
   const made_file file({{"a", 2 * mib}, f32("b", mib / 2)}, 1);
   {
     loader with(staged_device(), small_limits(8));
@@ -266,7 +266,7 @@ TEST_CASE("limits: by default a loader pins no more than 64 MiB") {
   CHECK(by_default.slots * by_default.slot_bytes <= 64 * mib);
 }
 
-TEST_CASE("limits: the engine that is ordered is the engine that reads") {
+TEST_CASE("limits: the requested engine reads") {
   const made_file file(some_tensors(), 3);
   loader with(host(), small_limits(4, read_engine::threads));
   CHECK(with.stats().engine == read_engine::threads);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How a load ends, what it checks, what it counts and who waits for it: each part by itself.
+// The parts of a load's state, each by itself: outcome, checks, counters, waiters.
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What load_async and start_async give, and what they say about it.
+// load_async and start_async: their results and statistics.
 
 #include <doctest/doctest.h>
 
@@ -134,7 +134,7 @@ TEST_CASE("model: one that was made empty has no tensors") {
   CHECK_THROWS_AS(none.at("a"), const error&);
 }
 
-TEST_CASE("stats: say what was read, how, by what, and why") {
+TEST_CASE("stats: bytes, route, engine and reasons") {
   const std::uint64_t bytes = 5 * 100'000;
   const made_file file(equal_tensors(5, 100'000));
   loader with(host(), small_limits());

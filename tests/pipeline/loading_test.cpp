@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A load in flight: tensors as they land, awaited ones first, progress, cancel.
+// A load in progress: next_async, awaited tensors first, progress, cancel.
 
 #include <doctest/doctest.h>
 
@@ -36,7 +36,7 @@ bool touches(const read_request& read, const tensor_info& t) {
 
 }  // namespace
 
-TEST_CASE("tensor_async: moves the reads of an awaited tensor to the front") {
+TEST_CASE("tensor_async: prioritizes the reads of an awaited tensor") {
   const made_file file(equal_tensors(8, 2 * small_slot));
   read_script script(first_held);
   scripted_loader with(script, small_limits(1));
@@ -68,7 +68,7 @@ TEST_CASE("tensor_async: moves the reads of an awaited tensor to the front") {
   CHECK(offsets.size() == log.size());
 }
 
-TEST_CASE("tensor_async: completes when its own bytes have landed, before the others'") {
+TEST_CASE("tensor_async: completes when its tensor is loaded, before the others") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
   scripted_loader with(script, small_limits(1));
@@ -91,7 +91,7 @@ TEST_CASE("tensor_async: completes when its own bytes have landed, before the ot
   CHECK(get(std::move(last)).name() == "t7");
 }
 
-TEST_CASE("tensor_async: the same tensor may be awaited again, before and after it has landed") {
+TEST_CASE("tensor_async: the same tensor may be awaited again, before and after it is loaded") {
   const made_file file(equal_tensors(4, small_slot));
   read_script script(first_held);
   scripted_loader with(script, small_limits(1));
@@ -119,7 +119,7 @@ TEST_CASE("tensor_async: a name that the checkpoint lacks is refused by name") {
     CHECK_FALSE(holds(failed->what(), "\n"));
     if (name == "t2") CHECK(holds(failed->what(), "'t2'"));
   }
-  CHECK(get(load.finish_async(asio::use_future)).size() == 2);  // The load did not mind.
+  CHECK(get(load.finish_async(asio::use_future)).size() == 2);  // The load is not affected.
 }
 
 TEST_CASE("next_async: gives each tensor once, in the order of landing, and then none") {
@@ -155,7 +155,7 @@ TEST_CASE("next_async: what was cancelled meanwhile loses no tensor") {
   CHECK(seen.size() == 50);
 }
 
-TEST_CASE("finish_async: may be asked twice, at once and later") {
+TEST_CASE("finish_async: may be called twice, concurrently and later") {
   const made_file file(equal_tensors(4, small_slot));
   loader with(host(), small_limits());
   loading load = get(with.start_async(file.name(), asio::use_future));
@@ -202,7 +202,7 @@ TEST_CASE("progress: grows with each read, and is complete at the end") {
   CHECK(load.progress().seconds == last.seconds);  // The clock has stopped.
 }
 
-TEST_CASE("cancel: issues no new read, and ends all waits when it is quiet") {
+TEST_CASE("cancel: starts no new read, and completes all operations when none is in flight") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
   scripted_loader with(script, small_limits(2), counted_host());
@@ -225,7 +225,7 @@ TEST_CASE("cancel: issues no new read, and ends all waits when it is quiet") {
   CHECK(load.progress().tensors < 8);
 }
 
-TEST_CASE("cancel: after all has landed it changes nothing") {
+TEST_CASE("cancel: has no effect once everything is loaded") {
   const made_file file(equal_tensors(2, small_slot));
   loader with(host(), small_limits());
   loading load = get(with.start_async(file.name(), asio::use_future));
@@ -252,7 +252,7 @@ TEST_CASE("destroying or replacing a loading cancels it") {
   CHECK(arenas_taken == 0);
 }
 
-TEST_CASE("destroying a loading whose tensors have all landed takes nothing away") {
+TEST_CASE("destroying a loading after the load is complete keeps its tensors") {
   const made_file file(equal_tensors(8, small_slot));
   loader with(host(), small_limits());
   model loaded;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Files that lie in memory already: no direct reads, no harm.
+// Files on tmpfs, where direct reads are impossible.
 
 #include <doctest/doctest.h>
 #include <sys/vfs.h>
@@ -52,7 +52,7 @@ class shared_file {
 
 }  // namespace
 
-TEST_CASE("a file in memory is loaded by way of the page cache, and the load says why") {
+TEST_CASE("a file in memory is loaded through the page cache, and the stats say why") {
   const shared_file file;
   if (!file.there()) return skip("/dev/shm is no tmpfs that can be written to");
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
@@ -66,7 +66,7 @@ TEST_CASE("a file in memory is loaded by way of the page cache, and the load say
   }
 }
 
-TEST_CASE("a file in memory cannot be read directly, and is not when that is ordered") {
+TEST_CASE("a file in memory: the direct route fails") {
   const shared_file file;
   if (!file.there()) return skip("/dev/shm is no tmpfs that can be written to");
   loader with(host(), small_limits());
@@ -77,7 +77,7 @@ TEST_CASE("a file in memory cannot be read directly, and is not when that is ord
   CHECK(holds(failed->what(), file.name()));
 }
 
-TEST_CASE("a file in memory that is ordered buffered needs no excuse") {
+TEST_CASE("a file in memory by the buffered route: the stats give no reason") {
   const shared_file file;
   if (!file.there()) return skip("/dev/shm is no tmpfs that can be written to");
   loader with(host(), small_limits());

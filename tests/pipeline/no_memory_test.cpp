@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Memory for a few bytes is missing, at each point of a small load in turn: the load ends, with the
-// right bytes or with an error, and nothing stays taken. An executable of its own: failing_new
-// replaces operator new.
+// Each allocation of a small load fails in turn: the load ends, with the right bytes or with an
+// error, and no memory leaks. An executable of its own: failing_new replaces operator new.
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
@@ -61,7 +60,7 @@ TEST_CASE("no memory: at each allocation of a load in turn, it ends and keeps no
     });
     MESSAGE(points << " points, " << right << " of them without consequence");
     CHECK(points > 10);
-    // The loader is as good as new.
+    // The loader still works.
     CHECK(first_difference(get(with->load_async(file.name(), how, asio::use_future))) == "");
     CHECK(open_descriptors() == descriptors);
     with.reset();

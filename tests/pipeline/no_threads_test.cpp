@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The system refuses threads, at each of those that a loader starts in turn.
+// The creation of each thread of a loader fails in turn.
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>

@@ -82,7 +82,7 @@ std::uint64_t settled(queue_depth_tuner& tuner, run& on, std::uint64_t after) {
 
 }  // namespace
 
-TEST_CASE("queue_depth_tuner: a drive that wants more is given more, up to the most there is") {
+TEST_CASE("queue_depth_tuner: rises while throughput does, up to the maximum") {
   for (const double noise : {0.0, 0.05, 0.15}) {
     CAPTURE(noise);
     for (unsigned seed = 0; seed < 10; ++seed) {
@@ -104,7 +104,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("queue_depth_tuner: a drive that is hurt by much is given little") {
+TEST_CASE("queue_depth_tuner: stays low where more reduces throughput") {
   for (unsigned seed = 0; seed < 10; ++seed) {
     CAPTURE(seed);
     queue_depth_tuner tuner = of_slots();
@@ -113,7 +113,7 @@ TEST_CASE("queue_depth_tuner: a drive that is hurt by much is given little") {
   }
 }
 
-TEST_CASE("queue_depth_tuner: between the two, it is what the drive needs") {
+TEST_CASE("queue_depth_tuner: settles where throughput levels off") {
   for (unsigned seed = 0; seed < 10; ++seed) {
     CAPTURE(seed);
     queue_depth_tuner tuner = of_slots();
@@ -122,7 +122,7 @@ TEST_CASE("queue_depth_tuner: between the two, it is what the drive needs") {
   }
 }
 
-TEST_CASE("queue_depth_tuner: trying costs little of what the drive gives") {
+TEST_CASE("queue_depth_tuner: trials cost little throughput") {
   for (const double noise : {0.0, 0.1, 0.3}) {
     CAPTURE(noise);
     double share = 0;
@@ -140,7 +140,7 @@ TEST_CASE("queue_depth_tuner: trying costs little of what the drive gives") {
   }
 }
 
-TEST_CASE("queue_depth_tuner: the time between two loads says nothing about a drive") {
+TEST_CASE("queue_depth_tuner: ignores the idle time between two loads") {
   queue_depth_tuner tuner = of_slots();
   run on(saturated_by(256 * mib), 0.05, 1);
   for (int load = 0; load < 32; ++load) {
@@ -160,7 +160,7 @@ TEST_CASE("queue_depth_tuner: loads too small to measure change nothing") {
   }
 }
 
-TEST_CASE("queue_depth_tuner: a drive that changes is followed") {
+TEST_CASE("queue_depth_tuner: follows a drive that changes") {
   queue_depth_tuner tuner = of_slots();
   run on(saturated_by(256 * mib), 0.05, 1);
   CHECK(settled(tuner, on, 8 * gib) == 64 * mib);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A machine that refuses io_uring, as containers do. A process of its own, because the filter
-// stays.
+// io_uring is refused, as in containers. A process of its own, because a seccomp filter cannot be
+// removed.
 
 #include <doctest/doctest.h>
 
@@ -70,7 +70,7 @@ TEST_CASE("io_uring refused: threads read directly too") {
   }
 }
 
-TEST_CASE("io_uring refused: tensors are given as they land, and loads are cancelled") {
+TEST_CASE("io_uring refused: next_async and cancel still work") {
   refuse_once();
   const made_file file(equal_tensors(20, small_slot));
   loader with(host(), small_limits());
@@ -85,7 +85,7 @@ TEST_CASE("io_uring refused: tensors are given as they land, and loads are cance
   CHECK((!code || code == asio::error::operation_aborted));
 }
 
-TEST_CASE("io_uring refused: the ring that is ordered is engine_unavailable") {
+TEST_CASE("io_uring refused: asking for the ring is engine_unavailable") {
   refuse_once();
   try {
     loader with(host(), small_limits(4, read_engine::ring));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads that give less than was asked for, come again and again, or in another order.
+// Reads that are short, are retried, or complete out of order.
 
 #include <doctest/doctest.h>
 
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int block = 4096;
 
-// Some straight, some through slots: behind 999 bytes an F32 cannot lie where it is in the file.
+// Some straight, some staged: after 999 bytes an F32 is misaligned in the file.
 std::vector<made_tensor> mixed_tensors() {
   return {{"a", 999}, f32("b", 20'000), {"c", 150'000}, f32("d", 5), {"e", 1}, f32("f", 10'000)};
 }
@@ -64,7 +64,7 @@ TEST_CASE("buffered reads of every awkward length are resumed where they stopped
   }
 }
 
-TEST_CASE("buffered reads may come byte by byte") {
+TEST_CASE("buffered reads may return one byte at a time") {
   const made_file file({{"a", 99}, f32("b", 400), {"c", 3000}});
   read_script script([](const read_request&, std::uint64_t) { return read_fate{1}; });
   const model loaded = load_by(script, file, read_route::buffered);
@@ -113,7 +113,7 @@ TEST_CASE("one read after another may be the short one") {
   }
 }
 
-TEST_CASE("EINTR and EAGAIN now and then are counted and not noticed") {
+TEST_CASE("occasional EINTR and EAGAIN are retried and counted") {
   const made_file file(mixed_tensors(), 3);
   for (const read_route route : {read_route::automatic, read_route::buffered}) {
     make_cold(file.path());
@@ -128,7 +128,7 @@ TEST_CASE("EINTR and EAGAIN now and then are counted and not noticed") {
   }
 }
 
-TEST_CASE("EINTR and EAGAIN for ever are an error, after a bounded number of tries") {
+TEST_CASE("endless EINTR or EAGAIN is an error after a bounded number of retries") {
   const made_file file(mixed_tensors(), 3);
   for (const int number : {EINTR, EAGAIN}) {
     read_script script([&](const read_request&, std::uint64_t) { return read_fate{-number}; });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Every completion token that Boost 1.81 has, on the operations of the public face.
+// Every completion token of Boost 1.81, on the operations of the public API.
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A user who may not lock memory. A process of its own, because rights are given up for good.
+// RLIMIT_MEMLOCK too low for registered buffers. A process of its own, because it drops privileges
+// for good.
 
 #include <doctest/doctest.h>
 #include <linux/capability.h>

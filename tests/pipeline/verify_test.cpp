@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Integrity on request: nobody is given a tensor whose bytes are not those of the manifest.
+// Integrity checks: no tensor is handed out whose bytes do not match the manifest.
 
 #include <doctest/doctest.h>
 
@@ -51,7 +51,7 @@ load_options checked_by(const manifest& m, read_route route = read_route::automa
   return options;
 }
 
-// Straight and staged ones, some with several reads, some with none.
+// Straight and staged tensors, some with several reads, some with none.
 std::vector<made_tensor> tensors_of_all_kinds() {
   return {{"a", 999},  f32("b", 20'000), {"c", 300'000},   f32("d", 5),
           {"none", 0}, {"e", 1},         f32("f", 700'000)};
@@ -117,7 +117,7 @@ TEST_CASE("verify: each tensor in turn that does not match fails the load, by it
         "");
 }
 
-TEST_CASE("verify: one flipped bit on the way from the file is found, wherever it is") {
+TEST_CASE("verify: any flipped bit is detected") {
   const made_file file({{"a", 200'000}, f32("b", 50'000)});
   const manifest m = manifest_of(file);
   const std::string text = file_bytes(file.name(), 0, std::filesystem::file_size(file.path()));
@@ -177,7 +177,7 @@ TEST_CASE("verify: a tensor waits for its check, and not for that of others") {
   CHECK(first_difference(get(load.finish_async(asio::use_future))) == "");
 }
 
-TEST_CASE("verify: cancelling waits for the hash that is under way, and begins no other") {
+TEST_CASE("verify: cancelling waits for the check in progress, and starts no other") {
   const made_file file(equal_tensors(20, 1000));
   std::atomic<int> begun = 0;
   std::promise<void> inside;
@@ -202,7 +202,7 @@ TEST_CASE("verify: cancelling waits for the hash that is under way, and begins n
   CHECK(arenas_taken == 0);
 }
 
-TEST_CASE("verify: digests that the library has not are the caller's to compute") {
+TEST_CASE("verify: digests that the library lacks are computed by the caller's hasher") {
   const made_file file(tensors_of_all_kinds(), 1);
   std::atomic<int> begun = 0;
   manifest m = with_stand_in(manifest_of(file), begun);
@@ -223,7 +223,7 @@ TEST_CASE("verify: digests that the library has not are the caller's to compute"
   CHECK(holds(none->what(), "the.sums"));
 }
 
-TEST_CASE("verify: what a hasher throws ends the load, and names the tensor") {
+TEST_CASE("verify: an exception of a hasher fails the load, and the error names the tensor") {
   const made_file file(equal_tensors(1, 1000));
   std::atomic<int> begun = 0;
   manifest m = with_stand_in(manifest_of(file), begun);
@@ -312,7 +312,7 @@ TEST_CASE("verify: a checkpoint without tensors matches a manifest without any")
   CHECK(get(with.load_async(file.name(), checked_by(m), asio::use_future)).empty());
 }
 
-TEST_CASE("verify: the loader may go away while a tensor is hashed") {
+TEST_CASE("verify: the loader may be destroyed while a tensor is hashed") {
   const made_file file(equal_tensors(8, 200'000));
   const manifest m = manifest_of(file);
   for (int i = 0; i < 20; ++i) {
@@ -391,7 +391,7 @@ class slow_hashes {
 
 }  // namespace
 
-TEST_CASE("verify: a tensor that is awaited when all its bytes are there is checked next") {
+TEST_CASE("verify: an awaited tensor that has all its bytes is checked next") {
   const made_file file(equal_tensors(20, 1000));
   slow_hashes hashes;
   const manifest m = hashes.of(file);
@@ -409,7 +409,7 @@ TEST_CASE("verify: a tensor that is awaited when all its bytes are there is chec
   CHECK(first_difference(get(load.finish_async(asio::use_future))) == "");
 }
 
-TEST_CASE("verify: loads take turns at being checked") {
+TEST_CASE("verify: loads are checked in turn") {
   const made_file large(equal_tensors(40, 1000));
   const made_file small(equal_tensors(1, 1000));
   slow_hashes hashes;

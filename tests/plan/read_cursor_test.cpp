@@ -39,7 +39,7 @@ TEST_CASE("read_cursor: begins with the whole read") {
   CHECK(cursor.reached_offset() == begin);
 }
 
-TEST_CASE("read_cursor: a read that arrives whole is complete") {
+TEST_CASE("read_cursor: a full read is complete") {
   read_cursor cursor(read_of(3 * block, 3 * block), block);
   CHECK(is_complete(cursor.completed(3 * block)));
   CHECK(cursor.short_reads() == 0);
@@ -132,7 +132,7 @@ TEST_CASE("read_cursor: EINTR and EAGAIN ask for the same step again") {
   }
 }
 
-TEST_CASE("read_cursor: gives up when nothing but EAGAIN comes") {
+TEST_CASE("read_cursor: fails after too many EAGAIN without progress") {
   read_cursor cursor(read_of(block, block), block);
   for (unsigned i = 0; i < read_cursor::retries_max; ++i) {
     REQUIRE(cursor.completed(i % 2 == 0 ? -EAGAIN : -EINTR).has_value());
@@ -143,7 +143,7 @@ TEST_CASE("read_cursor: gives up when nothing but EAGAIN comes") {
   CHECK(cursor.retries() == read_cursor::retries_max);
 }
 
-TEST_CASE("read_cursor: progress gives it its patience back") {
+TEST_CASE("read_cursor: progress resets the count of retries") {
   read_cursor cursor(read_of(2 * block, 2 * block), block);
   for (int round = 0; round < 2; ++round) {
     for (unsigned i = 0; i < read_cursor::retries_max; ++i) {

@@ -102,7 +102,7 @@ TEST_CASE("direct_files: reads of the descriptor wait, as those of the buffered 
   CHECK((::fcntl(opened->fd.get(), F_GETFL) & O_NONBLOCK) == 0);
 }
 
-TEST_CASE("direct_files: says why there are none") {
+TEST_CASE("direct_files: says why a file cannot be read directly") {
   direct_files files;
   const temporary_folder folder{fs::current_path()};
   write_file(folder.path() / "empty", "");
@@ -119,7 +119,7 @@ TEST_CASE("direct_files: says why there are none") {
   CHECK(verdict_on(files, open_file(path).get(), path) == "the file system is in memory already");
 }
 
-TEST_CASE("direct_files: what counts is the file that is open, whatever its path names by now") {
+TEST_CASE("direct_files: reopens the open file, whatever its path names by now") {
   const file_on_disk file;
   if (!file.able) return;
   direct_files files;
@@ -171,7 +171,7 @@ TEST_CASE("direct_files: a replaced file is errc::changed_file") {
   CHECK(said == "changed_file");
 }
 
-TEST_CASE("direct_files: one real read decides, and decides for the whole file system") {
+TEST_CASE("direct_files: one trial read decides for the whole file system") {
   const file_on_disk file;
   const file_on_disk second;
   if (!file.able || !second.able) return;

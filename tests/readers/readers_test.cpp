@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever reads, the ring or threads, answers alike: one table of cases for both.
+// Both readers, the ring and the threads, behave alike: one table of cases for both.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -242,31 +242,31 @@ void try_many_at_once(engine_kind kind) {
 
 }  // namespace
 
-TEST_CASE("pool_reader: gives what the file has, however it is asked") {
+TEST_CASE("pool_reader: reads the file's bytes at any offset and length") {
   try_all_cases(engine_kind::threads);
 }
 
-TEST_CASE("ring_reader: gives what the file has, however it is asked") {
+TEST_CASE("ring_reader: reads the file's bytes at any offset and length") {
   try_all_cases(engine_kind::ring);
 }
 
-TEST_CASE("pool_reader: answers a refused read with -errno") {
+TEST_CASE("pool_reader: completes a refused read with -errno") {
   try_all_refusals(engine_kind::threads);
 }
 
-TEST_CASE("ring_reader: answers a refused read with -errno") {
+TEST_CASE("ring_reader: completes a refused read with -errno") {
   try_all_refusals(engine_kind::ring);
 }
 
-TEST_CASE("pool_reader: answers each of many reads once, in the loop's thread, never at once") {
+TEST_CASE("pool_reader: completes each of many reads once, in the loop's thread, never inline") {
   try_many_at_once(engine_kind::threads);
 }
 
-TEST_CASE("ring_reader: answers each of many reads once, in the loop's thread, never at once") {
+TEST_CASE("ring_reader: completes each of many reads once, in the loop's thread, never inline") {
   try_many_at_once(engine_kind::ring);
 }
 
-TEST_CASE("reader: a read that must be aligned and is not is refused by both alike") {
+TEST_CASE("reader: both refuse a direct read that is not aligned") {
   const open_noise file;
   if (!file.direct) return skip("the build tree's file system has no O_DIRECT");
   const auto memory = mapping::make(8192, page_kind::small);
@@ -320,7 +320,7 @@ TEST_CASE("pool_reader: memory that cannot be populated is an error of the read"
 }
 
 // What lies beyond the first huge page comes in steps of its own.
-TEST_CASE("pool_reader: a read of several huge pages is one answer, and its bytes are in place") {
+TEST_CASE("pool_reader: a read of several huge pages completes once, with its bytes in place") {
   reading on(engine_kind::threads);
   const temporary_folder folder;
   constexpr std::uint64_t bytes = 2 * huge_page_bytes + 12'345;
@@ -353,7 +353,7 @@ TEST_CASE("pool_reader: a read of several huge pages is one answer, and its byte
   CHECK(answer_to(on, what) == -EFAULT);
 }
 
-TEST_CASE("ring_reader: leaves populating to others") {
+TEST_CASE("ring_reader: does not populate memory") {
   reading on(engine_kind::ring);
   if (!on) return;
   CHECK_FALSE(on.by().populates());

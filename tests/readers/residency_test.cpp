@@ -99,7 +99,7 @@ TEST_CASE("residency: looks at the range that it is asked about") {
   CHECK(residency_of(file.fd.get(), 49 * page + 4000, 90) == residency::cold);
 }
 
-TEST_CASE("residency: what was written and is not yet on the drive is dirty") {
+TEST_CASE("residency: written bytes that are not on the drive yet are dirty") {
   const file_on_disk file;
   if (!has_cachestat(file)) return;
   file.warm(0, pages);
@@ -116,7 +116,7 @@ TEST_CASE("residency: what was written and is not yet on the drive is dirty") {
   CHECK(file.of_all() == residency::cached);
 }
 
-TEST_CASE("residency: is unknown of what is no file, and where the call is refused") {
+TEST_CASE("residency: unknown for what is no file, and where cachestat is refused") {
   CHECK(residency_of(-1, 0, 4096) == residency::unknown);
 
   const file_on_disk file;

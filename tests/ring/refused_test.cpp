@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Where io_uring is refused, whatever the version of the kernel says: the only way to know is to
-// ask for it. A seccomp filter plays those machines.
+// Machines that refuse io_uring, simulated by a seccomp filter.
 
 #include <doctest/doctest.h>
 #include <sys/syscall.h>
@@ -68,11 +67,11 @@ TEST_CASE("ring: other refusals say what is missing") {
   CHECK(said_when_refused(SYS_io_uring_setup, EACCES) == "io_uring_setup: Permission denied");
 }
 
-TEST_CASE("ring: a kernel that takes none of the flags ends the ladder") {
+TEST_CASE("ring: a kernel that refuses all flags is reported") {
   CHECK(said_when_refused(SYS_io_uring_setup, EINVAL) == "io_uring_setup: Invalid argument");
 }
 
-TEST_CASE("ring: a filter that lets rings be made and refuses to use them is seen") {
+TEST_CASE("ring: a seccomp filter that refuses io_uring_enter alone is detected") {
   if (!has_io_uring()) return skip("io_uring is refused here altogether");
   CHECK(said_when_refused(SYS_io_uring_enter, EPERM) ==
         "io_uring_enter: Operation not permitted: a seccomp filter may refuse it");
@@ -94,7 +93,7 @@ TEST_CASE("refuse_io_uring: affects threads that are started later") {
   CHECK(said == "io_uring_setup: this kernel has no io_uring");
 }
 
-TEST_CASE("ring: one that takes no more submissions says so to those who wait, and does not spin") {
+TEST_CASE("ring: if the kernel refuses submissions, pending reads fail, and it does not spin") {
   if (!has_io_uring()) {
     skip("no io_uring");
     return;

@@ -100,7 +100,7 @@ TEST_CASE("ring: a read over the end of the file brings what there is, one behin
   }
 }
 
-TEST_CASE("ring: what the kernel refuses comes as -errno") {
+TEST_CASE("ring: a refused read completes with -errno") {
   turned_ring r(4);
   if (!r) return;
   const file_on_disk file(8192);
@@ -158,7 +158,7 @@ TEST_CASE("ring: a refused registration leaves a ring that reads") {
   CHECK(is_noise(large.span().first(4096), 0));
 }
 
-TEST_CASE("ring: never answers from inside start") {
+TEST_CASE("ring: never completes inside start") {
   turned_ring r(4);
   if (!r) return;
   const file_on_disk file(4096);
@@ -177,7 +177,7 @@ TEST_CASE("ring: never answers from inside start") {
   CHECK(bad.times == 1);
 }
 
-TEST_CASE("ring: reads of one turn go to the kernel together, and leave it one by one") {
+TEST_CASE("ring: reads of one iteration are submitted together, and complete one by one") {
   turned_ring r(4);
   if (!r) return;
   std::array<pipe_ends, 3> pipes;
@@ -255,7 +255,7 @@ TEST_CASE("ring: many more reads than its depth pass through it over time") {
   }
 }
 
-TEST_CASE("ring: a depth of one, and one that is no power of two, read as well") {
+TEST_CASE("ring: works with a depth of one, and one that is no power of two") {
   const file_on_disk file(8192);
   const unique_fd fd = open_file(file.path);
   const mapping into = memory_of(8192);
@@ -269,7 +269,7 @@ TEST_CASE("ring: a depth of one, and one that is no power of two, read as well")
   }
 }
 
-TEST_CASE("ring: its workers can be bounded") {
+TEST_CASE("ring: its kernel workers can be limited") {
   turned_ring r(8);
   if (!r) return;
   r->limit_workers(1);

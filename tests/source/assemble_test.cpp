@@ -40,7 +40,7 @@ using names = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("assemble: tensors stand in the order of file and offset") {
+TEST_CASE("assemble: tensors are sorted by file and offset") {
   const auto all = assemble_all({file_of("1", {"z", "a"}), file_of("2", {"m"})});
   REQUIRE(all.has_value());
   CHECK(names_of(all->catalog) == names{"z", "a", "m"});
@@ -99,7 +99,7 @@ TEST_CASE("assemble: a total_size that is wrong is noted, and one that is right 
         "the index gives a total_size of 1,000,000 bytes, but its tensors have 16");
 }
 
-TEST_CASE("assemble: metadata that shards repeat stands once, and what differs stands each time") {
+TEST_CASE("assemble: metadata repeated by shards is kept once, differing values all") {
   file_content first = file_of("1", {"a"});
   first.entries.metadata = {{"format", "pt"}, {"part", "1"}};
   first.entries.notes = {"something odd"};

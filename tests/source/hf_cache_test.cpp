@@ -120,7 +120,7 @@ TEST_CASE("hf_cache: a revision leads to its snapshot") {
   }
 }
 
-TEST_CASE("hf_cache: what the cache does not know is not found, and never guessed") {
+TEST_CASE("hf_cache: an unknown revision is not found, and never guessed") {
   const temporary_folder cache;
   const cached_repository model(cache.path(), "models--owner--name");
   model.set_ref("broken", "not a commit");

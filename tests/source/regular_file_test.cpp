@@ -37,7 +37,7 @@ boost::system::error_code code_of(std::string_view content) {
 
 }  // namespace
 
-TEST_CASE("regular_file: knows its size, and waits for its bytes") {
+TEST_CASE("regular_file: has the file's size, and a blocking descriptor") {
   const temporary_folder folder;
   write_file(folder.path() / "f", "12345");
   const auto file = opened(folder.path() / "f");
@@ -47,7 +47,7 @@ TEST_CASE("regular_file: knows its size, and waits for its bytes") {
   CHECK((::fcntl(file->fd.get(), F_GETFD) & FD_CLOEXEC) != 0);
 }
 
-TEST_CASE("regular_file: folders, FIFOs, devices and sockets are none") {
+TEST_CASE("regular_file: refuses folders, FIFOs, devices and sockets") {
   const temporary_folder folder;
   REQUIRE(::mkfifo((folder.path() / "fifo").c_str(), 0600) == 0);
   CHECK(opened(folder.path()).error().code == errc::not_a_regular_file);

@@ -160,7 +160,7 @@ TEST_CASE("source: faults in a file name the file") {
   CHECK(fault_of(opened(at.path() / "x.index.json")).code == errc::malformed_index);
 }
 
-TEST_CASE("source: what cannot be loaded is refused and never waited for") {
+TEST_CASE("source: what is no regular file is refused without blocking") {
   const temporary_folder at;
   REQUIRE(::mkfifo((at.path() / "fifo").c_str(), 0600) == 0);
   CHECK(fault_of(opened(at.path() / "fifo")).code == errc::not_a_regular_file);
@@ -195,7 +195,7 @@ TEST_CASE("source: a file that may not be read keeps its errno") {
   CHECK(fault_of(opened(at.path() / "f")).code == boost::system::errc::permission_denied);
 }
 
-TEST_CASE("source: a text that looks like a path is told of as a path") {
+TEST_CASE("source: for a name like a path, the error is about a path") {
   const temporary_folder at;
   for (const std::string path : {"/nonexistent/x", "./x", "../x", "~/x", "x.safetensors", "x.json",
                                  "a/b/c", "owner/x.safetensors"}) {
@@ -208,7 +208,7 @@ TEST_CASE("source: a text that looks like a path is told of as a path") {
   CHECK(mentions(fault_of(opened(at.path() / "broken")), "incomplete download"));
 }
 
-TEST_CASE("source: a text that may be a model's name is told of as both") {
+TEST_CASE("source: for a name like a model's, the error is about both") {
   const temporary_folder at;
   const fault none = fault_of(opened("owner/name", at.path()));
   CHECK(none.code == errc::source_not_found);
@@ -222,7 +222,7 @@ TEST_CASE("source: a text that may be a model's name is told of as both") {
   CHECK(fault_of(opened(std::string("a\0b", 3))).code == errc::invalid_source_name);
 }
 
-TEST_CASE("source: a path that exists wins over a model's name") {
+TEST_CASE("source: an existing path takes precedence over a model's name") {
   const temporary_folder at;
   const working_folder in(at.path());
   const cached_repository cached(at.path() / "hub", "models--owner--name");

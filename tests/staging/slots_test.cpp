@@ -129,7 +129,7 @@ TEST_CASE("slots: follow one another without a gap or an overlap, and nothing is
   }
 }
 
-TEST_CASE("slots: what is written into one stays there and out of the others") {
+TEST_CASE("slots: do not share bytes") {
   const slots made = populated(16, slot_bytes);
   for (std::uint32_t i = 0; i < 16; ++i) {
     std::ranges::fill(made.at(i), static_cast<std::byte>(i + 1));
@@ -181,7 +181,7 @@ TEST_CASE("slots: with no huge pages they lie on small ones") {
   CHECK(made.not_reserved() == "");
 }
 
-TEST_CASE("slots: lie on transparent huge pages where those are to be had") {
+TEST_CASE("slots: are on transparent huge pages where available") {
   std::ifstream setting("/sys/kernel/mm/transparent_hugepage/enabled");
   std::string enabled;
   std::getline(setting, enabled);
@@ -196,7 +196,7 @@ TEST_CASE("slots: lie on transparent huge pages where those are to be had") {
   CHECK(seen);
 }
 
-TEST_CASE("slots: pages that somebody reserved are never asked for, unless that is wanted") {
+TEST_CASE("slots: reserved pages are not used unless asked for") {
   for (const huge_pages pages : {huge_pages::transparent, huge_pages::none}) {
     const pretending now(64 * huge_page_bytes, false);
     (void)populated(4, huge_page_bytes, pages);
@@ -267,7 +267,7 @@ TEST_CASE("slots: real reserved pages are set aside with the region, and come ba
   }
 }
 
-TEST_CASE("slots: too many of them are a fault that names them") {
+TEST_CASE("slots: too many of them are a fault by name") {
   const auto made = slots::make(1024, std::uint64_t{1} << 50, huge_pages::transparent);
   REQUIRE_FALSE(made.has_value());
   CHECK(made.error().code == system_code(ENOMEM));
@@ -275,7 +275,7 @@ TEST_CASE("slots: too many of them are a fault that names them") {
         "slots: mapping 1,152,921,504,606,846,976 bytes of memory: Cannot allocate memory");
 }
 
-TEST_CASE("slots: stay at their addresses when their owner moves") {
+TEST_CASE("slots: keep their addresses when moved") {
   auto made = slots::make(2, slot_bytes, huge_pages::transparent);
   REQUIRE(made.has_value());
   std::byte* const second = made->at(1).data();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What allocates while one of these lives in its thread is given memory, whatever failing_new is
-// told: the test itself, and what stands in for somebody else's code.
+// While one of these lives, allocations of its thread do not fail, whatever failing_new is told:
+// for the test itself and for code that plays the caller's.
 
 namespace ringload::testing {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The host as a device that knows how many loads have memory of it.
+// The host as a device that counts its living arenas.
 
 #include <atomic>
 #include <memory>

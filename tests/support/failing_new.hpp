@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Memory for a few bytes that is missing at one certain allocation of the library's threads. With
-// failing_new.cpp, which replaces operator new, so that it is for executables of their own.
+// Makes one chosen allocation of the library's threads fail. Needs failing_new.cpp, which replaces
+// operator new, so it is for executables of their own.
 
 #include <doctest/doctest.h>
 
@@ -23,8 +23,8 @@ namespace ringload::testing {
 inline std::atomic<std::int64_t> until_failure = -1;  // Below 0: none is to come.
 inline std::atomic<bool> has_failed = false;
 
-// Of the allocations to come, the one with this number fails, counted from 0. Those of this thread
-// are not counted: a test that lacks memory would say nothing of the library.
+// The allocation with this number fails, counted from 0. Those of this thread, which is the test's,
+// are not counted.
 class failing_at {
  public:
   explicit failing_at(std::int64_t n) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checkpoints of any size on disk, filled with noise, and the comparison of what was loaded with
-// what the file holds, read in the plainest way there is.
+// Checkpoints of any size on disk, filled with noise, and the comparison of loaded tensors with the
+// file.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -69,7 +69,7 @@ inline std::vector<made_tensor> equal_tensors(unsigned count, std::uint64_t byte
   return all;
 }
 
-// Onto the disk and out of the page cache, so that a load by the automatic route reads directly.
+// Syncs the file and drops it from the page cache, so that the automatic route reads directly.
 inline void make_cold(const std::filesystem::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) throw std::runtime_error("cannot open " + path.string());

@@ -48,7 +48,7 @@ inline void write_noise(const std::filesystem::path& path, std::uint64_t bytes) 
   write_file(path, noise(bytes));
 }
 
-// Makes what was written reach the drive, and lets the page cache forget it.
+// Syncs the file and drops it from the page cache.
 inline void make_cold(int fd) {
   if (::fdatasync(fd) != 0 || ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) != 0) {
     throw std::runtime_error("cannot drop a file from the page cache");

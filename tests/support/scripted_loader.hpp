@@ -24,7 +24,7 @@ class scripted_loader {
   }
   scripted_loader(const scripted_loader&) = delete;
   scripted_loader& operator=(const scripted_loader&) = delete;
-  // Whatever a failed test has left held is let go, so that it fails and does not hang.
+  // Releases reads that a failed test still holds, so that it fails instead of hanging.
   ~scripted_loader() {
     script_.release_all();
     engine_->close();
@@ -47,13 +47,13 @@ class scripted_loader {
     return s;
   }
 
-  // Comes back when the engine has heard all that it was told before.
+  // Returns when the engine has run all commands posted before.
   void settle() {
     const auto heard = std::make_shared<std::promise<void>>();
     if (engine_->post([heard] { heard->set_value(); })) get(heard->get_future());
   }
 
-  // What the destructor of a loader does, without letting go of anything first.
+  // What the destructor of a loader does, without releasing held reads first.
   void close(std::chrono::milliseconds most = detail::engine::drain_max) { engine_->close(most); }
 
  private:

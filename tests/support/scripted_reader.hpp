@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A reader that does as it is told, in front of a real one: gives fewer bytes, fails, holds reads
-// back, or holds their completions back and lets them go in any order.
+// A reader that injects faults in front of a real one: short reads, errors, reads held before they
+// start, and completions held and released in any order.
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
@@ -27,12 +27,12 @@ namespace ringload::testing {
 struct read_fate {
   enum class hold {
     none,
-    start,       // Not begun until it is released.
-    completion,  // Read, but nobody is told until it is released.
+    start,       // Not started until it is released.
+    completion,  // Read, but not completed until it is released.
   };
   static constexpr int as_read = INT_MAX;
 
-  int result = as_read;  // At most so many bytes; or, if negative, what the kernel would say.
+  int result = as_read;  // At most so many bytes; or, if negative, -errno.
   hold until_released = hold::none;
 };
 

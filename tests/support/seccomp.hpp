@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Lets the kernel refuse a system call with an error of our choice, as the filters of containers
-// do. All threads of the process are affected, and those that they start later; it cannot be taken
-// back, so it is for a child process or for an executable of its own.
+// Makes the kernel refuse a system call with a chosen errno, as containers do. Affects all threads
+// of the process, present and future, and cannot be undone: for a child process or an executable of
+// its own.
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Waits with an end: what never comes fails the test that waits for it.
+// Waits with a timeout, which fails the test.
 
 #include <boost/asio/error.hpp>
 #include <chrono>

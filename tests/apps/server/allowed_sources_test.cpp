@@ -12,7 +12,7 @@ using ringload::testing::write_file;
 
 namespace fs = std::filesystem;
 
-TEST_CASE("allowed_sources: what lies beneath a root, by either name") {
+TEST_CASE("allowed_sources: what is beneath a root, by absolute and relative path") {
   const temporary_folder in;
   write_file(in.path() / "root/deep/a", "a");
   const allowed_sources allowed({(in.path() / "root").string()}, false);
@@ -23,7 +23,7 @@ TEST_CASE("allowed_sources: what lies beneath a root, by either name") {
   CHECK(allowed.resolve("deep") == (in.path() / "root/deep").string());
 }
 
-TEST_CASE("allowed_sources: nothing outside, nothing that is not there") {
+TEST_CASE("allowed_sources: refuses what is outside, and what does not exist") {
   const temporary_folder in;
   write_file(in.path() / "root/a", "a");
   write_file(in.path() / "root2/b", "b");

@@ -107,7 +107,7 @@ bool is_under_way(const response& of) {
 
 }  // namespace
 
-TEST_CASE("server: answers while it loads, and cancels when told") {
+TEST_CASE("server: answers while it loads, and cancels on request") {
   const served with;
   const auto answers =
       client(with.server.port())
@@ -128,7 +128,7 @@ TEST_CASE("server: answers while it loads, and cancels when told") {
   CHECK(with.metric("model_server_loads_total{result=\"ready\"}") == "0");
 }
 
-TEST_CASE("server: its loads stand back for its requests, as far as they are told") {
+TEST_CASE("server: loads run at the given niceness") {
   for (const int more : {0, 7}) {
     const served with({"--load-nice", std::to_string(more)});
     const std::string pid = std::to_string(with.server.pid());
@@ -146,7 +146,7 @@ TEST_CASE("server: its loads stand back for its requests, as far as they are tol
   }
 }
 
-TEST_CASE("server: serves the old model until the new one is there, and skips the superseded") {
+TEST_CASE("server: serves the old model until the new one is ready, and skips superseded loads") {
   const served with;
   client one(with.server.port());
   CHECK(one.ask(post("one.safetensors", "m")).result() == http::status::accepted);
@@ -172,7 +172,7 @@ TEST_CASE("server: serves the old model until the new one is there, and skips th
   CHECK(with.metric("model_server_loads_total{result=\"ready\"}") == "2");
 }
 
-TEST_CASE("server: keeps the memory of a model for the next, if it is told to") {
+TEST_CASE("server: reuses the memory of a model for the next, if configured") {
   for (const bool keeps : {false, true}) {
     const served with({"--kept-bytes", keeps ? "16M" : "0"});
     write_file(with.in.path() / "large.safetensors",
@@ -190,7 +190,7 @@ TEST_CASE("server: keeps the memory of a model for the next, if it is told to") 
   }
 }
 
-TEST_CASE("server: sends a tensor's bytes before the rest has landed") {
+TEST_CASE("server: sends a tensor before the rest is loaded") {
   const served with;
   client one(with.server.port());
   CHECK(one.ask(post("big.safetensors", "a")).result() == http::status::accepted);
@@ -253,7 +253,7 @@ TEST_CASE("server: says which of its first models failed, and goes on") {
   CHECK(one.get("/models/good/tensors/a/b", "application/octet-stream").body() == "0123456789");
 }
 
-TEST_CASE("server: loads so many at once, and no more") {
+TEST_CASE("server: limits the number of concurrent loads") {
   const served with({"--loads-max", "1"});
   client one(with.server.port());
   const auto answers = one.ask_all({post("big.safetensors", "a"), post("one.safetensors", "b"),
@@ -271,7 +271,7 @@ TEST_CASE("server: loads so many at once, and no more") {
   CHECK(text_in(with.end_of("b"), "state") == "ready");
 }
 
-TEST_CASE("server: loads no model that is larger than it may be") {
+TEST_CASE("server: refuses a model larger than the limit") {
   const served with({"--model-bytes-max", "1M"});
   client one(with.server.port());
   CHECK(one.ask(post("big.safetensors", "a")).result() == http::status::accepted);
@@ -318,7 +318,7 @@ TEST_CASE("server: sends tensors that lie in a GPU") {
   CHECK((one.ask(bytes).body() == text.substr(1000, 1'999'001)));
 }
 
-TEST_CASE("server: wrong requests are told what is wrong") {
+TEST_CASE("server: errors say what is wrong with a request") {
   const served with({"--models-max", "1", "--model", "m=one.safetensors"});
   client one(with.server.port());
   CHECK(text_in(with.end_of("m"), "state") == "ready");
@@ -356,7 +356,7 @@ TEST_CASE("server: wrong requests are told what is wrong") {
   CHECK(one.get("/health").result() == http::status::ok);
 }
 
-TEST_CASE("server: what is no request, or too large, ends the connection") {
+TEST_CASE("server: a malformed or too large request closes the connection") {
   const served with;
   const auto answer = [&with](const std::string& bytes) {
     return client(with.server.port()).ask_raw(bytes).substr(0, 12);
@@ -375,7 +375,7 @@ TEST_CASE("server: does not wait for slow clients") {
             .empty());
 }
 
-TEST_CASE("server: has room for so many clients, and no more") {
+TEST_CASE("server: limits the number of clients") {
   const served with({"--connections-max", "1"});
   client first(with.server.port());
   CHECK(first.get("/health").result() == http::status::ok);
@@ -383,7 +383,7 @@ TEST_CASE("server: has room for so many clients, and no more") {
   CHECK(first.get("/health").result() == http::status::ok);
 }
 
-TEST_CASE("server: ends in order in the middle of a load, with clients connected") {
+TEST_CASE("server: shuts down gracefully in the middle of a load, with clients connected") {
   for (const int signal : {SIGTERM, SIGINT}) {
     served with;
     client one(with.server.port());
@@ -394,7 +394,7 @@ TEST_CASE("server: ends in order in the middle of a load, with clients connected
   }
 }
 
-TEST_CASE("server: says what keeps it from beginning") {
+TEST_CASE("server: reports why it cannot start") {
   CHECK(server_process({"--bogus"}).exit_code() == 2);
   CHECK(server_process({}).exit_code() == 2);
   CHECK(server_process({"--root", "/", "--address", "nowhere"}).exit_code() == 2);

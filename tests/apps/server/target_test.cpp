@@ -68,7 +68,7 @@ TEST_CASE("range: outside is not the same as malformed") {
   }
 }
 
-TEST_CASE("accept: the type is named, whatever stands around it") {
+TEST_CASE("accept: the type is found among others") {
   CHECK(accepts("text/event-stream", "text/event-stream"));
   CHECK(accepts("text/html, Text/Event-Stream;q=0.5", "text/event-stream"));
   CHECK_FALSE(accepts("text/event-streams", "text/event-stream"));

@@ -35,7 +35,7 @@ TEST_CASE("a cell of limits: one read at least, and no more than there are slots
   CHECK(depth_of(1, 64 * mib, 0) == 1);
 }
 
-TEST_CASE("a cell of limits: what is found begins with two slots at least") {
+TEST_CASE("a cell of limits: a tuned queue depth begins with two slots at least") {
   CHECK(depth_of(16, 64 * mib, 0) == 2);
   CHECK(depth_of(16, 32 * mib, 0) == 2);
   CHECK(depth_of(16, 16 * mib, 0) == 2);

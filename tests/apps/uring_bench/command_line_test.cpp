@@ -29,7 +29,7 @@ bool helps_with(const char* command, const char* what) {
 
 }  // namespace
 
-TEST_CASE("what is not said is a sensible cell") {
+TEST_CASE("the defaults are a sensible cell") {
   const cell what = run_cell_of({});
   CHECK(what.with == method::ring);
   CHECK(what.by == route::direct);
@@ -39,7 +39,7 @@ TEST_CASE("what is not said is a sensible cell") {
   CHECK(what.bytes_in_flight() == 16 << 20);
 }
 
-TEST_CASE("every part of a cell can be said") {
+TEST_CASE("the command line can set every part of a cell") {
   const cell what = run_cell_of({"--block", "512K", "--depth", "3", "--seconds", "0.5", "--pattern",
                                  "rand", "--route", "buffered", "--pages", "4k", "--engine",
                                  "threads", "--into", "populated", "--state", "warm"});

@@ -26,7 +26,7 @@ struct sample {
 
 }  // namespace
 
-TEST_CASE("a cell in fio's words: the same block, depth, route and order, and never a write") {
+TEST_CASE("a cell as fio arguments: the same block, depth, route and order, and never a write") {
   const sample file;
   const target of(file.path, route::buffered);
   cell what;
@@ -48,7 +48,7 @@ TEST_CASE("a cell in fio's words: the same block, depth, route and order, and ne
                     [](const std::string& one) { return one.ends_with("a\\:b"); }));
 }
 
-TEST_CASE("both start their clocks when all reads are under way, unless little is to be read") {
+TEST_CASE("both start their clocks with the queue full, unless there is little to read") {
   const sample file;
   const target of(file.path, route::buffered);
   const cell what;
@@ -112,7 +112,7 @@ TEST_CASE("fio's report, with a warning before it") {
   CHECK(m.cpu_seconds == doctest::Approx(0.5));
 }
 
-TEST_CASE("a report that is none says so") {
+TEST_CASE("fio's output that is not a report is an error") {
   CHECK_THROWS_AS(parse_fio("fio: failed to open"), ringload::error);
   CHECK_THROWS_AS(parse_fio("{\"jobs\": []}"), ringload::error);
 }

@@ -28,7 +28,7 @@ cell of_blocks(std::uint64_t bytes) {
 
 }  // namespace
 
-TEST_CASE("a ramp runs before the time, and is told from it") {
+TEST_CASE("the warm-up runs before the measured time, and is not counted") {
   cell what = of_blocks(4096);
   what.seconds = 2;
   what.ramp_seconds = 3;
@@ -78,7 +78,7 @@ TEST_CASE("a random pass reads each block once, in another order for each seed")
   CHECK(orders[0] != orders[1]);
 }
 
-TEST_CASE("a permutation of every small size has every number once") {
+TEST_CASE("a permutation of every small size contains every number once") {
   for (std::uint64_t count = 1; count <= 130; ++count) {
     const shuffled order(count, 3);
     std::set<std::uint64_t> seen;
@@ -90,7 +90,7 @@ TEST_CASE("a permutation of every small size has every number once") {
   }
 }
 
-TEST_CASE("it goes round until the bytes are read") {
+TEST_CASE("passes repeat until the bytes are read") {
   cell what = of_blocks(4096);
   what.bytes_max = 4096 * 3 - 1;
   supply from({8192}, what, 0);
@@ -107,7 +107,7 @@ TEST_CASE("fewer bytes than the target has are read from its beginning, into as 
   CHECK(all_of(from).size() == 2);
 }
 
-TEST_CASE("when the time is over there is no further block, but always a first") {
+TEST_CASE("at the end of the time there is no further block, but always a first") {
   using namespace std::chrono_literals;
   cell what = of_blocks(4096);
   what.seconds = 1;
@@ -120,14 +120,14 @@ TEST_CASE("when the time is over there is no further block, but always a first")
   CHECK(from.next(now + 999ms, one));
 }
 
-TEST_CASE("what was stopped gives nothing") {
+TEST_CASE("a stopped supply hands out no block") {
   supply from({1 << 20}, of_blocks(4096), 0);
   from.stop();
   block one;
   CHECK_FALSE(from.next(clock_type::now(), one));
 }
 
-TEST_CASE("as many bytes as the files have are all of them, with the short ends") {
+TEST_CASE("as many bytes as the files have are all blocks, the short last ones too") {
   cell what = of_blocks(4096);
   what.bytes_max = 10'000 + 5;
   supply once({10'000, 5}, what, 0);

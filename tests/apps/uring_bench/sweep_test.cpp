@@ -79,7 +79,7 @@ TEST_CASE("as text it has a table for each page kind") {
   CHECK(count(text, "best: 3.25 GB/s") == 1);
 }
 
-TEST_CASE("the page needs nothing beside it, and shows each cell once") {
+TEST_CASE("the page is self-contained, and shows each cell once") {
   const std::string page = sweep_page(small_sweep());
   CHECK(count(page, "http") == 0);
   CHECK(count(page, "<script") == 0);
