@@ -15,11 +15,11 @@ namespace ringload::server {
 
 namespace {
 
-constexpr auto about = "Serves tensors over HTTP, and loads them while it serves";
+constexpr auto about = "Serves tensors over HTTP while it loads models";
 constexpr auto about_end =
     "A source is a path beneath a --root, absolute or relative to it, or with --hub-cache\n"
-    "owner/model[@revision]. SIGINT or SIGTERM ends the server when the answers that are under\n"
-    "way have gone out; a second one ends it at once.\n";
+    "owner/model[@revision]. SIGINT or SIGTERM shuts the server down gracefully; a second one\n"
+    "ends it at once.\n";
 
 using preload = std::pair<std::string, std::string>;
 
@@ -61,30 +61,30 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
   app.set_version_flag("--version", "model-server " RINGLOAD_VERSION, "Print the version and exit");
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.footer(std::string(about_end) + "\n" + tool::about_sizes);
-  app.add_option("--root", out.roots, "A folder whose checkpoints may be loaded; more than once")
+  app.add_option("--root", out.roots, "A folder whose checkpoints may be loaded; repeatable")
       ->check(CLI::ExistingDirectory)
       ->type_name("DIR");
-  app.add_flag("--hub-cache", out.hub_cache, "Models of the local Hugging Face cache, too");
-  app.add_option("--model", preloads, "Load this one from the start on; more than once")
+  app.add_flag("--hub-cache", out.hub_cache, "Also allow models of the local Hugging Face cache");
+  app.add_option("--model", preloads, "Load this model at startup; repeatable")
       ->type_name("[ID=]SOURCE");
   tool::add_device(app, out.device);
   tool::add_dtype(app, out.dtype);
   tool::add_engine(app, out.within.engine);
   tool::add_limits(app, out.within);
   tool::add_size(app, "--model-bytes-max", out.within.arena_bytes_max,
-                 "The largest memory that one model may take. Default: no bound");
+                 "The most memory of one model. Default: no limit");
   tool::add_size(app, "--kept-bytes", out.within.kept_bytes,
-                 "Memory of unloaded models to keep for the next. Default: " +
+                 "Bytes of freed model memory to keep for the next. Default: " +
                      std::to_string(out.within.kept_bytes));
   // The defaults of the others help finds out by itself.
   app.option_defaults()->always_capture_default();
   app.add_option("--address", out.address, "The address to listen on");
   app.add_option("--port", out.port, "The port; 0 for any that is free");
-  app.add_option("--timeout", timeout_seconds, "Seconds a client may keep us waiting")
+  app.add_option("--timeout", timeout_seconds, "Client timeout in seconds")
       ->check(CLI::Range(1, 3600));
   app.add_option("--models-max", out.models_max, "Models at once")->check(CLI::Range(1, 1000));
   app.add_option("--loads-max", out.loads_max, "Loads at once")->check(CLI::Range(1, 64));
-  app.add_option("--load-nice", out.load_nice, "How far loads stand back for requests, as nice(1)")
+  app.add_option("--load-nice", out.load_nice, "The niceness of loading threads, as in nice(1)")
       ->check(CLI::Range(0, 19));
   app.add_option("--connections-max", out.connections_max, "Clients at once")
       ->check(CLI::Range(1, 10'000));
@@ -99,7 +99,7 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
     throw tool::usage_error(std::string(problem.what()) + " (see 'model-server --help')");
   }
   if (out.roots.empty() && !out.hub_cache) {
-    throw tool::usage_error("nothing could be loaded: give a --root, or --hub-cache");
+    throw tool::usage_error("no source is allowed: give --root or --hub-cache");
   }
   boost::system::error_code no_address;
   boost::asio::ip::make_address(out.address, no_address);

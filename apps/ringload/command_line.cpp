@@ -28,8 +28,8 @@ void add_source(CLI::App& to, std::string& source, profile& strictness) {
   to.footer(about_sources);
   add_choice<profile>(to, "--profile", strictness,
                       {{"strict", profile::strict}, {"reference", profile::reference}},
-                      "strict: refuse what the format's text forbids.\n"
-                      "reference: accept just what the safetensors crate accepts.\n"
+                      "strict: also refuse what only the format's text forbids.\n"
+                      "reference: accept exactly what the safetensors crate accepts.\n"
                       "Default: strict");
 }
 
@@ -42,8 +42,7 @@ void add_loading(CLI::App& to, load_request& request) {
                           {"direct", read_route::direct},
                           {"buffered", read_route::buffered}},
                          "direct: past the page cache (O_DIRECT). buffered: through it.\n"
-                         "auto: buffered for what it already has, else direct. The others are\n"
-                         "orders. Default: auto");
+                         "auto: buffered for what it already has, else direct. Default: auto");
   add_limits(to, request.within);
 }
 
@@ -52,21 +51,21 @@ void add_reporting(CLI::App& to, load_request& request) {
   to.add_flag("--json", request.json, "Print one JSON object");
   to.add_flag_callback(
       "--no-progress", [&request] { request.progress = false; },
-      "Draw no progress bar. There is none anyway where standard error is no\n"
+      "Draw no progress bar. There is none anyway if standard error is not a\n"
       "terminal");
   to.footer(std::string(about_sources) + "\n" + about_sizes);
 }
 
 CLI::App& add_ls(CLI::App& root, ls_request& request) {
-  CLI::App& ls = *root.add_subcommand("ls", "List the tensors of a checkpoint, reading none");
+  CLI::App& ls =
+      *root.add_subcommand("ls", "List the tensors of a checkpoint without reading them");
   add_source(ls, request.source, request.strictness);
-  ls.add_flag("--json", request.json,
-              "Print one JSON object, offsets counted from the file's start");
+  ls.add_flag("--json", request.json, "Print one JSON object, with offsets from the file's start");
   return ls;
 }
 
 CLI::App& add_load(CLI::App& root, load_request& request) {
-  CLI::App& load = *root.add_subcommand("load", "Load a checkpoint, and say how it went");
+  CLI::App& load = *root.add_subcommand("load", "Load a checkpoint and report statistics");
   add_source(load, request.source, request.how.strictness);
   add_loading(load, request);
   add_dtype(load, request.how.dtype);
@@ -80,17 +79,17 @@ CLI::App& add_load(CLI::App& root, load_request& request) {
 
 CLI::App& add_sum(CLI::App& root, sum_request& request) {
   CLI::App& sum = *root.add_subcommand(
-      "sum", "Load a checkpoint, and print the digest of each tensor, sorted by name");
+      "sum", "Load a checkpoint and print the digest of each tensor, sorted by name");
   add_source(sum, request.load.source, request.load.how.strictness);
   add_loading(sum, request.load);
   add_dtype(sum, request.load.how.dtype);
   add_choice<digest_algorithm>(
       sum, "--algorithm", request.algorithm,
       {{"sha256", digest_algorithm::sha256}, {"crc32c", digest_algorithm::crc32c}},
-      "crc32c costs less, and finds accidents only. Default: sha256");
+      "crc32c is faster, but detects only accidental corruption. Default: sha256");
   sum.add_option("--manifest", request.manifest,
-                 "Write the digests there and not to standard output, for 'load --verify' and\n"
-                 "'verify'. What is there is replaced, when all is well")
+                 "Write the digests to this file instead of standard output, for\n"
+                 "'load --verify' and 'verify'. On success it replaces an existing file")
       ->type_name("FILE");
   add_reporting(sum, request.load);
   sum.callback([&request] {
@@ -103,17 +102,16 @@ CLI::App& add_sum(CLI::App& root, sum_request& request) {
 
 CLI::App& add_verify(CLI::App& root, verify_request& request) {
   CLI::App& verify = *root.add_subcommand(
-      "verify", "Say of each tensor, or file of a Hugging Face cache, whether its bytes are right");
+      "verify", "Check the digest of each tensor, or of each file of a Hugging Face cache");
   add_loading(verify, request.load);
   const CLI::Option* help = verify.get_help_ptr();
   const auto loading = verify.get_options([help](const CLI::Option* o) { return o != help; });
   add_source(verify, request.load.source, request.load.how.strictness);
   auto* manifest =
       verify
-          .add_option(
-              "--manifest", request.manifest,
-              "Check tensors against this. Without it whole files are checked, against the\n"
-              "names of their blobs; only files of a Hugging Face cache have such")
+          .add_option("--manifest", request.manifest,
+                      "Check tensors against this manifest. Without it, check whole files of\n"
+                      "a Hugging Face cache against the digests in their blobs' names")
           ->type_name("FILE");
   // Whole files are not loaded: there these would be taken and not obeyed.
   for (CLI::Option* option : loading) option->needs(manifest)->group("With --manifest");
@@ -126,29 +124,28 @@ CLI::App& add_make(CLI::App& root, make_request& request) {
   make.add_option(
           "PATH", request.path,
           "The file to write, if it ends in .safetensors and --shards is 1; else the folder.\n"
-          "It appears when it is complete, and not before")
+          "It is renamed to PATH once it is complete")
       ->required()
       ->type_name("");
-  add_size(make, "--bytes", request.bytes, "Bytes of all tensors together");
+  add_size(make, "--bytes", request.bytes, "Total bytes of all tensors");
   make.get_option("--bytes")->required();
 
   auto* tensors =
       add_number(make, "--tensors", request.tensors, 10'000'000,
-                 "How many, of many types and sizes. Default: one for each 64 MiB, but\n"
-                 "at least 16");
+                 "How many tensors, of many types and sizes. Default: one for each 64 MiB,\n"
+                 "but at least 16");
   add_choice<tensor_shapes>(make, "--shape", request.shapes, {{"llama", tensor_shapes::llama}},
                             "The names and shapes of a Llama, in BF16, as large as --bytes allows")
       ->excludes(tensors);
-  add_number(make, "--shards", request.shards, 99'999, "Files to spread them over. Default: 1");
+  add_number(make, "--shards", request.shards, 99'999, "Number of files. Default: 1");
   add_choice<tensor_order>(make, "--order", request.order,
                            {{"dtype", tensor_order::dtype}, {"name", tensor_order::name}},
                            "dtype: wide types first, so that each is aligned, as most writers do.\n"
                            "name: by name alone, so that many are not. Default: dtype");
   add_number(make, "--seed", request.seed, std::numeric_limits<std::uint64_t>::max(),
-             "Other bytes for each seed, the same bytes for the same. Default: 0");
+             "The seed of the pseudo-random bytes. Default: 0");
   make.add_flag("--force", request.force,
-                "Replace what is at PATH: a file, or a folder with nothing in it but a\n"
-                "checkpoint");
+                "Replace an existing PATH: a file, or a folder that holds only a checkpoint");
   make.add_flag_callback(
       "--no-progress", [&request] { request.progress = false; }, "Draw no progress bar");
   make.footer(about_sizes);

@@ -21,14 +21,14 @@ using tool::add_size;
 using tool::choices;
 
 constexpr const char* about =
-    "Measures what a drive, the page cache and the loader give, and says what limits them.\n"
-    "It opens its target for reading, and has no way to write to it.";
+    "Measures the throughput of a drive, the page cache and the loader, and what limits it.\n"
+    "It opens its target read-only.";
 
 constexpr const char* about_targets =
     "TARGET is a file, a folder whose files are read one after the other, or a block device.\n";
 
 constexpr const char* about_checkpoint_targets =
-    "Where it is a checkpoint, and there is time, loads of it must confirm what the drive gains.\n";
+    "If it is a checkpoint, and time is left, loads of it must confirm the drive's gain.\n";
 
 constexpr const char* about_sources =
     "SOURCE is a .safetensors file; a folder that holds a checkpoint; a shard index\n"
@@ -36,9 +36,7 @@ constexpr const char* about_sources =
 
 constexpr const char* about_places =
     "PATH is a file or a block device, which is only read, or a folder. In a folder the probe\n"
-    "makes a file without a name and reads that: it takes 8 MiB for a moment, and is gone with "
-    "the\n"
-    "probe, however that ends.\n";
+    "reads a temporary file of 8 MiB without a name, which disappears when the probe ends.\n";
 
 constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
 
@@ -79,7 +77,7 @@ void add_sizes(CLI::App& to, const std::string& option, std::vector<std::uint64_
 void add_common(CLI::App& to, cell& what) {
   add_choice<pattern>(to, "--pattern", what.order,
                       {{"seq", pattern::sequential}, {"rand", pattern::random}},
-                      "In order, or each block once in no order. Default: seq");
+                      "In order, or each block once in random order. Default: seq");
   add_choice<method>(
       to, "--engine", what.with,
       {{"ring", method::ring}, {"threads", method::threads}, {"mmap", method::mmap}},
@@ -91,23 +89,23 @@ void add_common(CLI::App& to, cell& what) {
                           {{"slots", destination::slots},
                            {"fresh", destination::fresh},
                            {"populated", destination::populated}},
-                          "slots: a few buffers used again and again, as fio does.\n"
-                          "fresh: memory of the target's size, taken while the clock runs.\n"
-                          "populated: the same, present before it starts. Default: slots");
+                          "slots: a few reused buffers, as fio does.\n"
+                          "fresh: memory of the target's size, allocated while the clock runs.\n"
+                          "populated: the same, populated before it starts. Default: slots");
   add_choice<cache_state>(
       to, "--state", what.state,
       {{"cold", cache_state::cold}, {"warm", cache_state::warm}, {"as-is", cache_state::as_is}},
-      "What the page cache holds before each run: established, then verified\n"
-      "with cachestat. as-is: left alone, and nothing is claimed. Default: cold");
+      "The state of the page cache before each run: set up, then verified with\n"
+      "cachestat. as-is: left alone and not verified. Default: cold");
   add_number(to, "--rings", what.rings, most, "Rings in each thread. Default: 1");
   add_number(to, "--threads", what.threads, most, "Threads that have rings. Default: 1");
   to.add_flag("--registered-buffers", what.registered_buffers, "Register the memory with the ring");
   to.add_flag("--registered-files", what.registered_files, "Register the files with the ring");
-  to.add_flag("--sqpoll", what.sqpoll, "A kernel thread takes the reads, with no system call");
-  to.add_flag("--iopoll", what.iopoll, "The drive is polled; needs polled queues");
-  add_size(to, "--bytes", what.bytes_max, "End after so many. Default: no bound");
+  to.add_flag("--sqpoll", what.sqpoll, "A kernel thread submits the reads, without system calls");
+  to.add_flag("--iopoll", what.iopoll, "Poll the drive for completions; needs polled queues");
+  add_size(to, "--bytes", what.bytes_max, "End after this many bytes. Default: no limit");
   add_number(to, "--seed", what.seed, std::numeric_limits<std::uint64_t>::max(),
-             "Another order for each seed. Default: 0");
+             "The seed of the random order. Default: 0");
 }
 
 void add_target(CLI::App& to, std::string& path, const char* more_about) {
@@ -124,17 +122,18 @@ CLI::App& add_run(CLI::App& root, run_request& request, run_extras& extras) {
   add_target(run, request.path, tool::about_sizes);
   add_size(run, "--block", request.what.block_bytes, "Bytes of one read. Default: 2M");
   auto* depth = add_number(run, "--depth", request.what.depth, most,
-                           "Reads at once of each ring, or threads that read. Default: 8");
+                           "The queue depth of each ring, or the number of threads. Default: 8");
   add_size(run, "--bytes-in-flight", extras.bytes_in_flight,
-           "Sets --depth, to so many bytes in all rings together")
+           "Sets --depth to this many bytes in all rings together")
       ->excludes(depth);
   add_choice(run, "--pages", request.what.pages, page_kinds,
-             "What the memory is on: small pages, transparent huge ones, or reserved\n"
-             "huge ones. Default: thp");
+             "The pages of the memory: small, transparent huge, or reserved huge ones.\n"
+             "Default: thp");
   add_common(run, request.what);
-  add_seconds(run, "--seconds", request.what.seconds, "How long at most. Default: 5");
+  add_seconds(run, "--seconds", request.what.seconds, "The longest time of a run. Default: 5");
   add_runs(run, request.runs, "Runs, of which the median is reported. Default: 1");
-  run.add_flag("--with-fio", request.with_fio, "The same by fio, in turns, and the ratio");
+  run.add_flag("--with-fio", request.with_fio,
+               "Measure the same with fio, in turn, and report the ratio");
   run.add_flag("--json", request.json, "Print one JSON object");
   return run;
 }
@@ -154,34 +153,36 @@ CLI::App& add_sweep(CLI::App& root, sweep_request& request) {
       [](const std::string& text) { return tool::chosen("--pages", text, page_kinds); }, "KIND,...",
       "Default: 4k,thp, and hugetlb where there are enough such pages");
   add_common(sweep, request.base);
-  add_seconds(sweep, "--seconds", request.base.seconds, "Of each run. Default: 0.5");
-  add_runs(sweep, request.runs, "Of each cell. Default: 5");
-  sweep.add_flag("--with-fio", request.with_fio, "Each cell by fio too, in turns, and the ratio");
+  add_seconds(sweep, "--seconds", request.base.seconds, "The time of each run. Default: 0.5");
+  add_runs(sweep, request.runs, "Runs of each cell. Default: 5");
+  sweep.add_flag("--with-fio", request.with_fio,
+                 "Measure each cell with fio too, in turn, and report the ratio");
   sweep.add_flag("--json", request.json, "Print one JSON object");
   sweep
       .add_option("--html", request.html,
-                  "Write a page of heat maps and curves, over what is there")
+                  "Write an HTML page of heat maps and curves, replacing the file")
       ->type_name("FILE");
   return sweep;
 }
 
 CLI::App& add_legs(CLI::App& root, legs_request& request) {
   CLI::App& legs = *root.add_subcommand(
-      "legs", "Drive, device copies, both, and the loader, in turns: which is the wall");
+      "legs", "Find the bottleneck: drive, device copies, both, and the loader, in turn");
   legs.add_option("SOURCE", request.source, "A checkpoint, see below")->required()->type_name("");
   legs.footer(std::string(about_sources) + "\n" + tool::about_sizes);
   tool::add_device(legs, request.device);
   tool::add_limits(legs, request.within);
   add_runs(legs, request.runs, "Runs of each. Default: 7");
-  legs.add_flag("--with-fio", request.with_fio, "The drive alone by fio too, and the ratios to it");
+  legs.add_flag("--with-fio", request.with_fio,
+                "Measure the drive alone with fio too, and report the ratios");
   legs.add_flag("--json", request.json, "Print one JSON object");
   return legs;
 }
 
 CLI::App& add_probe(CLI::App& root, probe_request& request) {
   CLI::App& probe =
-      *root.add_subcommand("probe", "What can be had here, what not, and what to do about it");
-  probe.add_option("PATH", request.path, "On the drive in question, see below. Default: .")
+      *root.add_subcommand("probe", "Probe what this machine supports, and how to enable the rest");
+  probe.add_option("PATH", request.path, "A path on the drive to probe, see below. Default: .")
       ->type_name("");
   probe.footer(about_places);
   probe.add_flag("--json", request.json, "Print one JSON object");
@@ -190,9 +191,9 @@ CLI::App& add_probe(CLI::App& root, probe_request& request) {
 
 CLI::App& add_tune(CLI::App& root, tune_request& request) {
   CLI::App& tune = *root.add_subcommand(
-      "tune", "Find good limits in under a minute, and what they gain over the defaults");
+      "tune", "Find good limits in under a minute, and their gain over the defaults");
   add_target(tune, request.path, about_checkpoint_targets);
-  add_seconds(tune, "--seconds", request.seconds, "How long at most. Default: 50");
+  add_seconds(tune, "--seconds", request.seconds, "The longest time in all. Default: 50");
   tune.add_flag("--json", request.json, "Print one JSON object");
   return tune;
 }
