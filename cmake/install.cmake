@@ -22,6 +22,21 @@ if(TARGET ringload_cuda)
   endif()
 endif()
 
+# The codecs that this build has: their Find modules, and pkg-config's names.
+set(codec_packages "")
+set(codec_modules "")
+set(pc_codecs "")
+if(RINGLOAD_DEFLATE)
+  string(APPEND codec_packages " isal")
+  list(APPEND codec_modules ${CMAKE_CURRENT_LIST_DIR}/Findisal.cmake)
+  string(APPEND pc_codecs ", libisal")
+endif()
+if(RINGLOAD_ZSTD)
+  string(APPEND codec_packages " zstd")
+  list(APPEND codec_modules ${CMAKE_CURRENT_LIST_DIR}/Findzstd.cmake)
+  string(APPEND pc_codecs ", libzstd")
+endif()
+
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/ringload-config.cmake.in
   ${PROJECT_BINARY_DIR}/ringload-config.cmake
@@ -35,6 +50,7 @@ install(
     ${PROJECT_BINARY_DIR}/ringload-config.cmake
     ${PROJECT_BINARY_DIR}/ringload-config-version.cmake
     ${CMAKE_CURRENT_LIST_DIR}/Findliburing.cmake
+    ${codec_modules}
   DESTINATION ${package_folder})
 
 # What a static library leaves to who links it is part of its flags: only with `pkg-config --static`

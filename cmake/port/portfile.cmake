@@ -9,7 +9,9 @@ vcpkg_from_github(
 vcpkg_check_features(OUT_FEATURE_OPTIONS feature_options
   FEATURES
     apps RINGLOAD_APPS
-    cuda RINGLOAD_CUDA)
+    cuda RINGLOAD_CUDA
+    deflate RINGLOAD_DEFLATE
+    zstd RINGLOAD_ZSTD)
 
 vcpkg_cmake_configure(
   SOURCE_PATH "${SOURCE_PATH}"

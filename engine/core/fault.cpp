@@ -42,6 +42,8 @@ std::string category_type::message(int value) const {
     case errc::missing_tensor: return "a listed tensor is not in its shard";
     case errc::truncated_file: return "the file became shorter while it was read";
     case errc::changed_file: return "the file was changed while it was loaded";
+    case errc::malformed_stream: return "the stored bytes cannot be decoded";
+    case errc::codec_unavailable: return "this build lacks the codec";
     case errc::no_such_tensor: return "no such tensor";
     case errc::memory_exceeded: return "not enough memory";
     case errc::engine_unavailable: return "the read engine is not available";

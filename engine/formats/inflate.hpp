@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -15,14 +14,9 @@
 
 namespace ringload::inline v0 {
 
-// Can be used for many streams, one after the other, and keeps its memory for all of them.
+// Keeps its memory from stream to stream.
 class inflater {
  public:
-  inflater();
-  ~inflater();
-  inflater(const inflater&) = delete;
-  inflater& operator=(const inflater&) = delete;
-
   // The first `count` bytes that the deflated bytes [offset, offset + stored_bytes) of the file
   // give: fewer where they end before. Valid until the next call. `complete` says whether the
   // stream ended there, with its last stored byte.
@@ -34,12 +28,7 @@ class inflater {
                          std::size_t count);
 
  private:
-  struct state;
-  std::unique_ptr<state> state_;
   std::vector<std::byte> out_;
 };
-
-// The checksum of zip files.
-std::uint32_t crc32_of(std::span<const std::byte> bytes) noexcept;
 
 }  // namespace ringload::inline v0

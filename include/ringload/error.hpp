@@ -48,6 +48,8 @@ enum class errc {
   // While loading.
   truncated_file,       // The file became shorter after it was opened.
   changed_file,         // The file was written or replaced while it was loaded.
+  malformed_stream,     // Compressed bytes that are damaged, or decode to more or less than said.
+  codec_unavailable,    // This build was made without the codec that a tensor is stored with.
   no_such_tensor,       // The checkpoint has no tensor of that name.
   memory_exceeded,      // The tensors need more memory than there is, or than the limits allow.
   engine_unavailable,   // The requested read engine does not work here.

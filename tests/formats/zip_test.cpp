@@ -38,7 +38,7 @@ zip_part deflated_part(std::string name, std::string_view content) {
   zip_part out{std::move(name), deflated(content)};
   out.bytes = out.local_bytes = content.size();
   out.method = out.local_method = 8;
-  out.crc = crc32_of(bytes_of(content));
+  out.crc = crc32(bytes_of(content), 0);
   return out;
 }
 

@@ -3,7 +3,7 @@
 
 // Zip archives made by hand, member by member, so that a test can lie in any field.
 
-#include <zlib.h>
+#include <isa-l/igzip_lib.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/inflate.hpp"
+#include "decoding/decoder.hpp"
 
 namespace ringload::testing {
 
@@ -27,17 +27,17 @@ inline std::span<const std::byte> bytes_of(std::string_view text) {
 }
 
 inline std::string deflated(std::string_view text) {
-  z_stream z = {};
-  ::deflateInit2(&z, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
-  std::string out(::deflateBound(&z, text.size()), '\0');
   std::string in(text);
-  z.next_in = reinterpret_cast<Bytef*>(in.data());
-  z.avail_in = static_cast<uInt>(in.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data());
-  z.avail_out = static_cast<uInt>(out.size());
-  ::deflate(&z, Z_FINISH);
-  out.resize(z.total_out);
-  ::deflateEnd(&z);
+  std::string out(in.size() * 2 + 1024, '\0');
+  ::isal_zstream stream;
+  ::isal_deflate_stateless_init(&stream);
+  stream.end_of_stream = 1;
+  stream.next_in = reinterpret_cast<std::uint8_t*>(in.data());
+  stream.avail_in = static_cast<std::uint32_t>(in.size());
+  stream.next_out = reinterpret_cast<std::uint8_t*>(out.data());
+  stream.avail_out = static_cast<std::uint32_t>(out.size());
+  ::isal_deflate_stateless(&stream);
+  out.resize(stream.total_out);
   return out;
 }
 
@@ -48,7 +48,7 @@ struct zip_part {
   std::uint64_t bytes = stored.size();
   std::uint16_t method = 0;
   std::uint16_t flags = 0;
-  std::uint32_t crc = crc32_of(bytes_of(stored));
+  std::uint32_t crc = crc32(bytes_of(stored), 0);
   std::string local_name = name;
   std::uint16_t local_method = method;
   std::uint16_t local_flags = flags;

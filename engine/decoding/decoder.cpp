@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The codecs that need no library: bytes as they are, and base-128 integers.
+
+#include "decoding/decoder.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <new>
+
+namespace ringload::inline v0 {
+
+namespace {
+
+class raw_decoder final : public decoder {
+ public:
+  result<progress> decode(std::span<const std::byte> in, std::span<std::byte> out) override {
+    const std::size_t bytes = std::min(in.size(), out.size());
+    if (bytes > 0) std::memcpy(out.data(), in.data(), bytes);
+    return progress{bytes, bytes, false};
+  }
+};
+
+// Seven bits a byte, the lowest first; the top bit says that more follow. Negative numbers of any
+// width are written with ten bytes, so what lies above an element's width is cut off.
+class varint_decoder final : public decoder {
+ public:
+  explicit varint_decoder(unsigned element_bytes) noexcept : element_bytes_(element_bytes) {}
+
+  result<progress> decode(std::span<const std::byte> in, std::span<std::byte> out) override {
+    progress done;
+    for (;;) {
+      for (; ready_bytes_ > 0 && done.given < out.size(); --ready_bytes_) {
+        out[done.given++] = static_cast<std::byte>(value_);
+        value_ >>= 8U;
+      }
+      if (ready_bytes_ > 0 || done.taken == in.size()) return done;
+      if (shift_ == 0) value_ = 0;
+      if (shift_ >= 70) return fault{errc::malformed_stream, "", "an integer of over ten bytes"};
+      const auto byte = static_cast<std::uint8_t>(in[done.taken++]);
+      if (shift_ < 64) value_ |= std::uint64_t{byte & 0x7FU} << shift_;
+      shift_ += 7;
+      if ((byte & 0x80U) != 0) continue;
+      shift_ = 0;
+      ready_bytes_ = element_bytes_;
+    }
+  }
+
+ private:
+  const unsigned element_bytes_;
+  std::uint64_t value_ = 0;
+  unsigned shift_ = 0;        // Of the next seven bits.
+  unsigned ready_bytes_ = 0;  // Of value_, to be given.
+};
+
+}  // namespace
+
+result<std::unique_ptr<decoder>> make_decoder(codec how, unsigned element_bytes) {
+  switch (how) {
+    case codec::raw: return std::unique_ptr<decoder>(std::make_unique<raw_decoder>());
+    case codec::varint:
+      return std::unique_ptr<decoder>(std::make_unique<varint_decoder>(element_bytes));
+    case codec::deflate: return make_deflate_decoder(false);
+    case codec::zlib: return make_deflate_decoder(true);
+    case codec::zstd: return make_zstd_decoder();
+  }
+  return fault{errc::codec_unavailable, ""};
+}
+
+}  // namespace ringload::inline v0
