@@ -178,7 +178,8 @@ bool header_reader::read_dtype(entry& tensor) {
   if (in_.failed()) return false;
   const auto type = dtype_named(name);
   // The format has no complex numbers of two f64.
-  if (!type || *type == dtype::c128) return in_.fail_at(begin, "unknown dtype '" + printable(name) + "'");
+  if (!type || *type == dtype::c128)
+    return in_.fail_at(begin, "unknown dtype '" + printable(name) + "'");
   tensor.dtype = *type;
   return true;
 }
