@@ -39,19 +39,29 @@ class arena {
 struct copy_operation {
   const std::byte* slot = nullptr;
   std::span<const copy_op> copies;
+  std::span<const strided_map> maps = {};  // Of the copies' plan.
   arena* into = nullptr;
+  // Destination n of a copy is beside[n - 1], memory of the caller's.
+  std::span<std::byte* const> beside = {};
   boost::asio::any_io_executor threads;  // For work that would block the engine thread.
   // In the engine thread, once, and never from inside backend::start.
   void (*done)(copy_operation& self, boost::system::error_code failed) = nullptr;
+
+  // Where a copy goes.
+  std::byte* destination(const copy_op& c) const noexcept {
+    std::byte* const memory = c.destination == 0 ? into->data() : beside[c.destination - 1];
+    return memory + c.destination_offset;
+  }
 
   std::uint64_t bytes() const noexcept {
     std::uint64_t sum = 0;
     for (const copy_op& c : copies) sum += c.bytes;
     return sum;
   }
+  // Anything but bytes that stay as they are.
   bool converts() const noexcept {
     return std::any_of(copies.begin(), copies.end(),
-                       [](const copy_op& c) { return c.as.needed(); });
+                       [](const copy_op& c) { return c.as.needed() || c.map != none; });
   }
 };
 

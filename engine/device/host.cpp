@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The host as a device: most reads go straight into its arena, the others are copied from slots by
-// memcpy, or converted.
+// memcpy, converted, or put in another order.
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -16,6 +16,7 @@
 #include "core/free_list.hpp"
 #include "core/mapping.hpp"
 #include "core/retry_allocation.hpp"
+#include "core/strided_copy.hpp"
 #include "device/available.hpp"
 #include "device/backend.hpp"
 #include "device/block_arena.hpp"
@@ -30,8 +31,10 @@ constexpr std::uint64_t copied_at_once_max = 64 * 1024;
 void run_copies(const copy_operation& op) {
   for (const copy_op& c : op.copies) {
     const std::byte* const from = op.slot + c.slot_offset;
-    std::byte* const to = op.into->data() + c.arena_offset;
-    if (c.as.needed()) {
+    std::byte* const to = op.destination(c);
+    if (c.map != none) {
+      copy_strided(op.maps[c.map], {from, c.bytes}, c.source_offset, to);
+    } else if (c.as.needed()) {
       convert(from, to, c.bytes / c.as.from_bytes(), c.as);
     } else {
       std::memcpy(to, from, c.bytes);

@@ -17,13 +17,16 @@ load_options with_own_manifest(load_options options, const manifest* own) {
 }
 
 plan_progress progress_of(const plan& work) {
-  std::vector<plan_progress::range> reads_of_tensor;
-  reads_of_tensor.reserve(work.tensors.size());
-  for (const placement& p : work.tensors) reads_of_tensor.push_back({p.reads_begin, p.reads_end});
-  std::vector<plan_progress::range> tensors_of_read;
-  tensors_of_read.reserve(work.reads.size());
-  for (const read_op& r : work.reads) tensors_of_read.push_back({r.tensors_begin, r.tensors_end});
-  return {std::move(reads_of_tensor), std::move(tensors_of_read)};
+  std::vector<plan_progress::range> parts_of_tensor;
+  parts_of_tensor.reserve(work.tensors.size());
+  for (const placement& p : work.tensors) parts_of_tensor.push_back({p.parts_begin, p.parts_end});
+  std::vector<plan_progress::tensor_part> parts;
+  parts.reserve(work.parts.size());
+  for (const part& p : work.parts) parts.push_back({p.tensor, {p.reads_begin, p.reads_end}});
+  std::vector<plan_progress::range> parts_of_read;
+  parts_of_read.reserve(work.reads.size());
+  for (const read_op& r : work.reads) parts_of_read.push_back({r.parts_begin, r.parts_end});
+  return {std::move(parts_of_tensor), std::move(parts), std::move(parts_of_read)};
 }
 
 }  // namespace
@@ -75,9 +78,9 @@ void job::begin(opened_load work) {
 std::string job::place(const read_op& read, std::uint64_t file_offset) const {
   std::string where = printable_path(files_[read.file].path);
   const auto index = static_cast<std::uint32_t>(&read - plan_.reads.data());
-  for (std::uint32_t t = read.tensors_begin; t < read.tensors_end; ++t) {
-    const tensor_info& info = named_->catalog().tensors[t];
-    if (!progress_->needs(t, index) || info.offset + info.bytes <= file_offset) continue;
+  for (std::uint32_t p = read.parts_begin; p < read.parts_end; ++p) {
+    const tensor_info& info = named_->catalog().tensors[plan_.parts[p].tensor];
+    if (!plan_.parts[p].fed_by(index) || info.offset + info.bytes <= file_offset) continue;
     where += ": " + tensor_place(info.name);
     break;
   }

@@ -53,7 +53,7 @@ class job : public std::enable_shared_from_this<job> {
   // What a tensor must hash to, and where it lies. Valid while its check is in progress.
   const tensor_digest& expected(std::uint32_t t) const noexcept { return checks_.expected(t); }
   std::uint64_t arena_offset(std::uint32_t t) const noexcept {
-    return storage_->where(t).arena_offset;
+    return storage_->where(t).destination_offset;
   }
   // "model.safetensors: tensor 'wte.weight'"
   std::string tensor_in_file(std::uint32_t t) const;
@@ -67,6 +67,7 @@ class job : public std::enable_shared_from_this<job> {
   std::span<const copy_op> copies(const read_op& read) const noexcept {
     return std::span(plan_.copies).subspan(read.copies_begin, read.copies_end - read.copies_begin);
   }
+  std::span<const strided_map> maps() const noexcept { return plan_.maps; }
   arena& memory() const noexcept { return storage_->memory(); }
   std::uint64_t arena_bytes() const noexcept { return plan_.arena_bytes; }
   // "model.safetensors: tensor 'wte.weight': byte 4,096", for errors.

@@ -56,8 +56,8 @@ conversion conversion_of(const tensor_info& t, const load_options& how) {
   return {*float_type_of(t.dtype), *float_type_of(*how.dtype)};
 }
 
-std::vector<extent> extents_of(const ringload::catalog& what, const load_options& how) {
-  std::vector<extent> wanted;
+std::vector<wanted_tensor> wanted_of(const ringload::catalog& what, const load_options& how) {
+  std::vector<wanted_tensor> wanted;
   wanted.reserve(what.tensors.size());
   for (const tensor_info& t : what.tensors) {
     const conversion as = conversion_of(t, how);
@@ -68,16 +68,17 @@ std::vector<extent> extents_of(const ringload::catalog& what, const load_options
 }
 
 // A lower bound of the arena's size. Overflow is refused later, by make_plan.
-std::uint64_t loaded_bytes(const std::vector<extent>& wanted) {
+std::uint64_t loaded_bytes(const std::vector<wanted_tensor>& wanted) {
   std::uint64_t sum = 0;
-  for (const extent& e : wanted) {
+  for (const wanted_tensor& e : wanted) {
     sum += e.as.needed() ? e.bytes / e.as.from_bytes() * e.as.to_bytes() : e.bytes;
   }
   return sum;
 }
 
 // A manifest's digests are of the bytes in the files, which a converted tensor no longer has.
-result<void> check_verifiable(const ringload::catalog& what, const std::vector<extent>& wanted) {
+result<void> check_verifiable(const ringload::catalog& what,
+                              const std::vector<wanted_tensor>& wanted) {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (!wanted[i].as.needed()) continue;
     const tensor_info& t = what.tensors[i];
@@ -135,14 +136,18 @@ result<opened_load> open_load(std::string_view source, const load_options& optio
   }
   // The catalog is fixed: nothing below parses.
 
-  const std::vector<extent> wanted = extents_of(load.catalog, options);
+  const std::vector<wanted_tensor> wanted = wanted_of(load.catalog, options);
   if (options.verify) {
     if (auto good = check_verifiable(load.catalog, wanted); !good) return good.error();
   }
   if (auto room = target.check_room(loaded_bytes(wanted)); !room) {
     return room.error().in(printable_path(source));
   }
-  auto plan = make_plan(wanted, target.rules(), within.slot_bytes, within.arena_bytes_max);
+  plan_input all;
+  all.tensors = wanted;
+  plan_limits bounds = {within.slot_bytes};
+  bounds.arena_bytes_max = within.arena_bytes_max;
+  auto plan = make_plan(all, target.rules(), bounds);
   if (!plan) return plan.error().in(printable_path(source));
   load.plan = std::move(*plan);
   // The work is fixed: nothing below chooses an offset or a size.

@@ -5,20 +5,28 @@
 
 namespace ringload::inline v0::detail {
 
-plan_progress::plan_progress(std::vector<range> reads_of_tensor, std::vector<range> tensors_of_read)
-    : reads_of_tensor_(std::move(reads_of_tensor)),
-      tensors_of_read_(std::move(tensors_of_read)),
-      reads_(static_cast<std::uint32_t>(tensors_of_read_.size())),
-      loaded_(reads_of_tensor_.size()) {
+plan_progress::plan_progress(std::vector<range> parts_of_tensor, std::vector<tensor_part> parts,
+                             std::vector<range> parts_of_read)
+    : parts_of_tensor_(std::move(parts_of_tensor)),
+      parts_(std::move(parts)),
+      parts_of_read_(std::move(parts_of_read)),
+      reads_(static_cast<std::uint32_t>(parts_of_read_.size())),
+      missing_(parts_of_tensor_.size()),
+      loaded_(parts_of_tensor_.size()) {
   reads_.add_all();
-  missing_.reserve(reads_of_tensor_.size());
-  for (const range reads : reads_of_tensor_) missing_.push_back(reads.end - reads.begin);
-  order_.reserve(reads_of_tensor_.size());
+  for (const tensor_part& part : parts_) {
+    missing_[part.tensor] += part.reads.end - part.reads.begin;
+  }
+  order_.reserve(parts_of_tensor_.size());
 }
 
 bool plan_progress::prioritize(std::uint32_t tensor) {
-  const range reads = reads_of_tensor_[tensor];
-  for (std::uint32_t read = reads.begin; read < reads.end; ++read) reads_.prioritize(read);
+  const range parts = parts_of_tensor_[tensor];
+  for (std::uint32_t p = parts.begin; p < parts.end; ++p) {
+    if (parts_[p].tensor != tensor) continue;
+    const range reads = parts_[p].reads;
+    for (std::uint32_t read = reads.begin; read < reads.end; ++read) reads_.prioritize(read);
+  }
   return reads_.has_prioritized();
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 // How far a plan has been carried out: which reads are to be made, which are in flight, and how
-// many reads each tensor still misses. Knows reads and tensors by their indices only. Not thread
-// safe.
+// many reads each tensor still misses. Knows reads, parts and tensors by their indices only. Not
+// thread safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,9 +21,16 @@ class plan_progress {
     std::uint32_t end;
   };
 
-  // Tensor t needs the reads in reads_of_tensor[t], which may be none. All tensors that need read r
-  // are in tensors_of_read[r]; tensors in it that do not need r are skipped.
-  plan_progress(std::vector<range> reads_of_tensor, std::vector<range> tensors_of_read);
+  // Bytes of a tensor that come with some reads.
+  struct tensor_part {
+    std::uint32_t tensor;
+    range reads;
+  };
+
+  // Tensor t consists of those parts in parts_of_tensor[t] that name it, which may be none. All
+  // parts that need read r are in parts_of_read[r]; parts in it that do not need r are skipped.
+  plan_progress(std::vector<range> parts_of_tensor, std::vector<tensor_part> parts,
+                std::vector<range> parts_of_read);
 
   // ---- Reads ----
 
@@ -39,19 +46,16 @@ class plan_progress {
   // nothing else. Once for each read.
   template <class Complete>
   void arrived(std::uint32_t read, const Complete& complete) {
-    const range tensors = tensors_of_read_[read];
-    for (std::uint32_t t = tensors.begin; t < tensors.end; ++t) {
-      if (needs(t, read) && --missing_[t] == 0) complete(t);
+    const range parts = parts_of_read_[read];
+    for (std::uint32_t p = parts.begin; p < parts.end; ++p) {
+      const std::uint32_t tensor = parts_[p].tensor;
+      if (needs(p, read) && --missing_[tensor] == 0) complete(tensor);
     }
   }
 
   // ---- Tensors ----
 
   std::uint32_t tensors() const noexcept { return static_cast<std::uint32_t>(missing_.size()); }
-  bool needs(std::uint32_t tensor, std::uint32_t read) const noexcept {
-    const range reads = reads_of_tensor_[tensor];
-    return reads.begin <= read && read < reads.end;
-  }
   bool has_all_bytes(std::uint32_t tensor) const noexcept { return missing_[tensor] == 0; }
 
   // The tensor has all its bytes, and whatever else is asked of them is done. Once for each.
@@ -62,10 +66,16 @@ class plan_progress {
   std::optional<std::uint32_t> take_loaded() noexcept;
 
  private:
-  const std::vector<range> reads_of_tensor_;
-  const std::vector<range> tensors_of_read_;
+  bool needs(std::uint32_t part, std::uint32_t read) const noexcept {
+    const range reads = parts_[part].reads;
+    return reads.begin <= read && read < reads.end;
+  }
+
+  const std::vector<range> parts_of_tensor_;
+  const std::vector<tensor_part> parts_;
+  const std::vector<range> parts_of_read_;
   work_list reads_;
-  std::vector<std::uint32_t> missing_;  // By tensor: reads that it still needs.
+  std::vector<std::uint32_t> missing_;  // By tensor: reads that its parts still need.
   std::vector<bool> loaded_;            // By tensor.
   std::vector<std::uint32_t> order_;    // Loaded tensors.
   std::size_t next_loaded_ = 0;         // Of order_.

@@ -47,7 +47,7 @@ class tensor_storage {
   std::uint64_t bytes(std::uint32_t t) const noexcept;
   const placement& where(std::uint32_t t) const noexcept { return where_[t]; }
   std::byte* data(std::uint32_t t) const noexcept {
-    return memory_->data() + where_[t].arena_offset;
+    return memory_->data() + where_[t].destination_offset;
   }
   arena& memory() const noexcept { return *memory_; }
   device on() const noexcept { return on_; }

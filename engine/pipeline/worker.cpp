@@ -136,6 +136,7 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   copy_operation what;
   what.slot = t.into.data();
   what.copies = t.of.copies(t.read);
+  what.maps = t.of.maps();
   what.into = &t.of.memory();
   what.threads = e.copy_threads->get_executor();
   const clock::time_point begin = clock::now();
@@ -177,7 +178,7 @@ boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot) {
     job& of = *turn.of;
     const read_op& read = of.read(turn.what);
     task t = {of, read, mine, turn.awaited, e.staging.at(mine), false, false, {}};
-    if (read.straight()) t.into = {of.memory().data() + read.arena_offset, read.bytes};
+    if (read.straight()) t.into = {of.memory().data() + read.destination_offset, read.bytes};
     try {
       co_await process_read(e, t);
     } catch (const std::bad_alloc&) {

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// The second half of making a plan: each item gets a place in the arena, if its tensor has none,
+// and the reads that bring it.
+
 #include "plan/make_plan.hpp"
 
 #include <algorithm>
 #include <cassert>
 
 #include "core/checked.hpp"
+#include "plan/arrange.hpp"
+#include "plan/order.hpp"
+#include "plan/resolve.hpp"
+#include "plan/stage.hpp"
 
 namespace ringload::inline v0 {
 
@@ -12,248 +20,360 @@ namespace {
 
 class planner {
  public:
-  planner(std::span<const extent> wanted, const layout_rules& rules, std::uint64_t slot_bytes,
-          std::uint64_t arena_bytes_max)
-      : wanted_(wanted), rules_(rules), slot_bytes_(slot_bytes), arena_bytes_max_(arena_bytes_max) {
-    made_.tensors.resize(wanted.size());
+  planner(const plan_input& what, resolved&& from, const layout_rules& rules,
+          const plan_limits& within)
+      : what_(what), rules_(rules), within_(within), items_(std::move(from.items)) {
+    made_.maps = std::move(from.maps);
+    made_.fills = std::move(from.fills);
+    made_.fill_values = std::move(from.fill_values);
+    made_.tensors = std::move(from.tensors);
+    made_.bytes_wanted = from.bytes_wanted;
+    placed_.resize(made_.tensors.size());
   }
 
-  // False when a sum leaves 64 bits.
-  bool run();
-
-  // The sum goes on then, to be told, but no more reads are made: a sparse file may promise more of
-  // them than fit in memory.
-  bool too_large() const { return made_.arena_bytes > arena_bytes_max_; }
-
+  result<void> run(std::uint32_t* culprit);
   plan&& take() { return std::move(made_); }
 
  private:
-  std::uint64_t end_of(std::uint32_t t) const { return wanted_[t].offset + wanted_[t].bytes; }
-  std::uint64_t alignment_of(std::uint32_t t) const {
-    return std::max<std::uint64_t>(wanted_[t].alignment, rules_.tensor_alignment);
+  // The sum goes on then, to be told, but no more reads are made: a sparse file may promise more of
+  // them than fit in memory.
+  bool too_large() const { return made_.arena_bytes > within_.arena_bytes_max; }
+  std::uint64_t alignment_of(const stored_item& i) const {
+    return std::max<std::uint64_t>(what_.tensors[i.tensor].alignment, rules_.tensor_alignment);
   }
 
-  bool place(std::uint32_t first, std::uint32_t last);
-  void place_straight_run(std::uint32_t first, std::uint32_t last, std::uint64_t run_end);
-  void read_staged(std::uint32_t first, std::uint32_t last);
-  bool has_room(const read_op& in, std::uint32_t t, std::uint64_t from) const;
-  void add_staged_read(std::uint64_t file_offset, std::uint32_t file, std::uint32_t t);
-  bool take_piece(read_op& into, std::uint32_t t, std::uint64_t from);
-  bool reserve(std::uint64_t bytes, std::uint64_t alignment);
+  result<void> place_blocks();
+  void add_streams();
+  result<void> place(std::uint32_t first, std::uint32_t last);
+  result<void> place_run(std::uint32_t first, std::uint32_t last, std::uint64_t run_end);
+  void read_run(std::uint32_t first, std::uint32_t last, std::uint64_t run_end);
+  void read_body(std::uint32_t index);
+  result<void> reserve_for(const stored_item& item);
+  result<void> reserve(std::uint64_t bytes, std::uint64_t alignment);
+  void settle(std::uint32_t first, std::uint32_t last);
+  result<void> read_staged(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit);
+  void add_part(std::uint32_t index);
+  void finish();
 
-  std::span<const extent> wanted_;
+  const plan_input& what_;
   const layout_rules& rules_;
-  const std::uint64_t slot_bytes_;
-  const std::uint64_t arena_bytes_max_;
+  const plan_limits& within_;
+  std::vector<stored_item> items_;        // From arrange() on by their place in the files.
+  std::vector<bool> placed_;              // By tensor: it has a place of its own.
+  std::vector<std::uint32_t> stream_op_;  // By wanted stream: which of made_.streams it is.
+  std::vector<bool> read_;                // By made_.streams: it is a segment, or a chain.
   plan made_;
   std::uint64_t reserved_at_ = 0;  // Where the last reserve() put its bytes.
+  std::uint64_t rows_ = 0;         // Read apart, so far.
 };
 
-bool planner::reserve(std::uint64_t bytes, std::uint64_t alignment) {
+result<void> planner::reserve(std::uint64_t bytes, std::uint64_t alignment) {
   const auto padded = checked_add(made_.arena_bytes, alignment - 1);
-  if (!padded) return false;
+  const auto end = padded ? checked_add(round_down(*padded, alignment), bytes) : std::nullopt;
+  // One block is kept back, so that the end can be rounded up without looking.
+  if (!end || *end > ~std::uint64_t{0} - block_bytes) {
+    return fault{errc::size_overflow, "", "the tensors' bytes do not add up within 64 bits"};
+  }
   reserved_at_ = round_down(*padded, alignment);
-  const auto end = checked_add(reserved_at_, bytes);
-  // One block is kept back, so that the caller can round up without looking.
-  if (!end || *end > ~std::uint64_t{0} - block_bytes) return false;
   made_.arena_bytes = *end;
-  return true;
+  return {};
 }
 
-bool planner::run() {
-  const auto count = static_cast<std::uint32_t>(wanted_.size());
+result<void> planner::run(std::uint32_t* culprit) {
+  if (auto good = place_blocks(); !good) return good;
+  arrange(items_, what_, rules_, within_);
+  made_.parts.resize(items_.size());
+  for (std::uint32_t i = 0; i < items_.size(); ++i) add_part(i);
+  add_streams();
+  const auto count = static_cast<std::uint32_t>(items_.size());
   for (std::uint32_t first = 0; first < count;) {
     std::uint32_t last = first;
-    while (last < count && wanted_[last].file == wanted_[first].file) ++last;
-    if (!place(first, last)) return false;
-    read_staged(first, last);
+    while (last < count && items_[last].file == items_[first].file) ++last;
+    if (auto good = place(first, last); !good) return good;
+    settle(first, last);
+    if (auto good = read_staged(first, last, culprit); !good) return good;
     first = last;
   }
   made_.arena_bytes =
       round_up(std::max<std::uint64_t>(made_.arena_bytes, 1), std::uint64_t{block_bytes});
-  return true;
+  if (too_large()) {
+    return fault{errc::memory_exceeded, "",
+                 "the tensors need " + grouped(made_.arena_bytes) + " bytes, the limit is " +
+                     grouped(within_.arena_bytes_max)};
+  }
+  finish();
+  return {};
+}
+
+result<void> planner::place_blocks() {
+  for (const arena_block& block : what_.blocks) {
+    auto good =
+        reserve(block.bytes, std::max<std::uint64_t>(block.alignment, rules_.tensor_alignment));
+    if (!good) return good;
+    made_.blocks.push_back(reserved_at_);
+  }
+  for (stored_item& item : items_) {
+    if (item.block != none) item.destination_offset += made_.blocks[item.block];
+  }
+  return {};
+}
+
+void planner::add_part(std::uint32_t index) {
+  const stored_item& item = items_[index];
+  made_.parts[index].tensor = item.tensor;
+  placement& of = made_.tensors[item.tensor];
+  if (of.parts_end == 0) of.parts_begin = index;
+  of.parts_end = index + 1;
+}
+
+// Streams in the order in which the files have them, and what becomes of their bytes.
+void planner::add_streams() {
+  stream_op_.resize(what_.streams.size(), none);
+  for (std::uint32_t i = 0; i < items_.size(); ++i) {
+    const stored_item& item = items_[i];
+    if (item.stream == none) continue;
+    std::uint32_t& op = stream_op_[item.stream];
+    if (op == none) {
+      op = static_cast<std::uint32_t>(made_.streams.size());
+      made_.streams.push_back({item.stream, 0, 0, 0, 0, 0});
+    }
+    made_.parts[i].stream = op;
+    stream_op& of = made_.streams[op];
+    of.bytes_needed = std::max(of.bytes_needed, item.stream_offset + item.stream_bytes);
+  }
+  read_.resize(made_.streams.size());
 }
 
 // Gives each tensor of one file its place in the arena, and makes the straight reads.
-bool planner::place(std::uint32_t first, std::uint32_t last) {
-  for (std::uint32_t t = first; t < last; ++t) {
-    const bool converted = wanted_[t].as.needed();
-    made_.tensors[t].as = wanted_[t].as;
-    made_.tensors[t].straight =
-        rules_.straight && !converted && wanted_[t].offset % alignment_of(t) == 0;
+result<void> planner::place(std::uint32_t first, std::uint32_t last) {
+  for (std::uint32_t i = first; i < last; ++i) {
+    stored_item& item = items_[i];
+    if (!item.own_place || !rules_.straight || !item.only || item.same_as != none) continue;
+    item.straight = item.stream == none && item.map == none && !item.as.needed() &&
+                    item.begin % alignment_of(item) == 0;
   }
-  for (std::uint32_t t = first; t < last;) {
-    if (wanted_[t].bytes == 0 || !made_.tensors[t].straight) {
-      ++t;
+  for (std::uint32_t i = first; i < last;) {
+    const stored_item& item = items_[i];
+    if (!item.straight || !item.own_place) {
+      if (item.straight) read_body(i);
+      ++i;
       continue;
     }
     // A run: straight tensors that are near enough to be read in one go.
-    std::uint64_t run_end = end_of(t);
-    std::uint32_t next = t + 1;
+    std::uint64_t run_end = item.end;
+    std::uint32_t next = i + 1;
     std::uint32_t run_last = next;
     for (; next < last; ++next) {
-      if (wanted_[next].bytes == 0 || !made_.tensors[next].straight) continue;
-      if (wanted_[next].offset - run_end >= read_through_bytes) break;
-      run_end = end_of(next);
+      const stored_item& more = items_[next];
+      if (!more.straight || !more.own_place) continue;
+      if (more.begin > run_end && more.begin - run_end >= read_through_bytes) break;
+      run_end = std::max(run_end, more.end);
       run_last = next + 1;
     }
-    const std::uint64_t begin = round_down(wanted_[t].offset, std::uint64_t{block_bytes});
-    const std::uint64_t bytes = round_up(run_end, std::uint64_t{block_bytes}) - begin;
-    if (!reserve(bytes, bytes >= rules_.aligned_run_bytes ? slot_bytes_ : block_bytes))
-      return false;
-    place_straight_run(t, run_last, run_end);
-    t = next;
+    if (auto good = place_run(i, run_last, run_end); !good) return good;
+    i = next;
   }
-  for (std::uint32_t t = first; t < last; ++t) {
-    if (wanted_[t].bytes == 0 || made_.tensors[t].straight) continue;
-    const conversion as = wanted_[t].as;
-    const auto landed = checked_multiply(wanted_[t].bytes / as.from_bytes(), as.to_bytes());
-    const auto bytes = as.needed() ? landed : wanted_[t].bytes;
-    if (!bytes || !reserve(*bytes, alignment_of(t))) return false;
-    made_.tensors[t].arena_offset = reserved_at_;
+  // Those that are staged as they are stand one after another: between two of them is padding only.
+  for (std::uint32_t i = first; i < last; ++i) {
+    if (items_[i].only && items_[i].map == none && items_[i].stream == none) {
+      if (auto good = reserve_for(items_[i]); !good) return good;
+    }
   }
-  return true;
+  for (std::uint32_t i = first; i < last; ++i) {
+    if (auto good = reserve_for(items_[i]); !good) return good;
+  }
+  return {};
+}
+
+result<void> planner::reserve_for(const stored_item& item) {
+  if (!item.own_place || item.same_as != none || placed_[item.tensor]) return {};
+  placement& at = made_.tensors[item.tensor];
+  if (auto good = reserve(at.bytes, alignment_of(item)); !good) return good;
+  at.destination_offset = reserved_at_;
+  placed_[item.tensor] = true;
+  return {};
+}
+
+result<void> planner::place_run(std::uint32_t first, std::uint32_t last, std::uint64_t run_end) {
+  const std::uint64_t begin = round_down(items_[first].begin, std::uint64_t{block_bytes});
+  const std::uint64_t bytes = round_up(run_end, std::uint64_t{block_bytes}) - begin;
+  auto good = reserve(bytes, bytes >= rules_.aligned_run_bytes ? within_.slot_bytes : block_bytes);
+  if (!good) return good;
+  for (std::uint32_t i = first; i < last; ++i) {
+    const stored_item& item = items_[i];
+    if (!item.straight || !item.own_place) continue;
+    made_.tensors[item.tensor].destination_offset = reserved_at_ + (item.begin - begin);
+    placed_[item.tensor] = true;
+  }
+  if (!too_large()) read_run(first, last, run_end);
+  return {};
+}
+
+read_op straight_read(std::uint32_t file, std::uint64_t file_offset, std::uint32_t destination,
+                      std::uint64_t destination_offset, std::uint64_t needed, const plan& made) {
+  const auto copies = static_cast<std::uint32_t>(made.copies.size());
+  const auto feeds = static_cast<std::uint32_t>(made.feeds.size());
+  return {
+      .file_offset = file_offset,
+      .destination_offset = destination_offset,
+      .destination = destination,
+      .file = file,
+      .bytes = static_cast<std::uint32_t>(round_up(needed, std::uint64_t{block_bytes})),
+      .bytes_needed = static_cast<std::uint32_t>(needed),
+      .copies_begin = copies,
+      .copies_end = copies,
+      .feeds_begin = feeds,
+      .feeds_end = feeds,
+      .parts_begin = 0,
+      .parts_end = 0,
+  };
 }
 
 // Example, with slots of 2 MiB: a run of 5 MiB from file offset 8,192 that was given the arena from
 // 1 MiB on becomes reads of 1, 2 and 2 MiB, which end where the arena reaches 2, 4 and 6 MiB.
-void planner::place_straight_run(std::uint32_t first, std::uint32_t last, std::uint64_t run_end) {
-  const std::uint64_t begin = round_down(wanted_[first].offset, std::uint64_t{block_bytes});
-  for (std::uint32_t t = first; t < last; ++t) {
-    if (wanted_[t].bytes == 0 || !made_.tensors[t].straight) continue;
-    made_.tensors[t].arena_offset = reserved_at_ + (wanted_[t].offset - begin);
-  }
-
-  if (too_large()) return;
-  std::uint32_t t = first;
+void planner::read_run(std::uint32_t first, std::uint32_t last, std::uint64_t run_end) {
+  const std::uint64_t begin = round_down(items_[first].begin, std::uint64_t{block_bytes});
+  const auto first_read = static_cast<std::uint32_t>(made_.reads.size());
   for (std::uint64_t at = begin; at < run_end;) {
     const std::uint64_t arena_at = reserved_at_ + (at - begin);
-    const std::uint64_t room = round_down(arena_at, slot_bytes_) + slot_bytes_ - arena_at;
+    const std::uint64_t room =
+        round_down(arena_at, within_.slot_bytes) + within_.slot_bytes - arena_at;
     const std::uint64_t needed = std::min(room, run_end - at);
-    const auto read = static_cast<std::uint32_t>(made_.reads.size());
-
-    while (end_of(t) <= at) ++t;  // Tensors that ended with the read before, and empty ones.
-    std::uint32_t t_end = t;
-    for (; t_end < last && wanted_[t_end].offset < at + needed; ++t_end) {
-      placement& p = made_.tensors[t_end];
-      if (wanted_[t_end].bytes == 0 || !p.straight) continue;
-      if (p.reads_end == 0) p.reads_begin = read;
-      p.reads_end = read + 1;
-    }
-    made_.reads.push_back({
-        .file_offset = at,
-        .arena_offset = arena_at,
-        .file = wanted_[first].file,
-        .bytes = static_cast<std::uint32_t>(round_up(needed, std::uint64_t{block_bytes})),
-        .bytes_needed = static_cast<std::uint32_t>(needed),
-        .copies_begin = 0,
-        .copies_end = 0,
-        .tensors_begin = t,
-        .tensors_end = t_end,
-    });
+    made_.reads.push_back(straight_read(items_[first].file, at, 0, arena_at, needed, made_));
     at += needed;
   }
+  const auto read_of = [&](std::uint64_t at) {
+    const std::uint64_t slots =
+        (reserved_at_ + (at - begin)) / within_.slot_bytes - reserved_at_ / within_.slot_bytes;
+    return first_read + static_cast<std::uint32_t>(slots);
+  };
+  for (std::uint32_t i = first; i < last; ++i) {
+    if (!items_[i].straight || !items_[i].own_place) continue;
+    made_.parts[i].straight = true;
+    made_.parts[i].reads_begin = read_of(items_[i].begin);
+    made_.parts[i].reads_end = read_of(items_[i].end - 1) + 1;
+  }
 }
 
-// Covers the staged tensors of one file with reads, each at most a slot long.
-void planner::read_staged(std::uint32_t first, std::uint32_t last) {
+void planner::read_body(std::uint32_t index) {
+  const stored_item& item = items_[index];
   if (too_large()) return;
-  bool open = false;
-  std::uint64_t reached = 0;  // The end of the wanted bytes in the open read.
-  for (std::uint32_t t = first; t < last; ++t) {
-    if (wanted_[t].bytes == 0 || made_.tensors[t].straight) continue;
-    std::uint64_t from = wanted_[t].offset;
-    if (open) {
-      const read_op& now = made_.reads.back();
-      const bool fits = from < now.file_offset + slot_bytes_;
-      open = fits && from - reached < read_through_bytes;
+  made_.parts[index].straight = true;
+  made_.parts[index].reads_begin = static_cast<std::uint32_t>(made_.reads.size());
+  for (std::uint64_t at = item.begin; at < item.end;) {
+    const std::uint64_t needed = std::min(within_.slot_bytes, item.end - at);
+    made_.reads.push_back(straight_read(item.file, at, item.destination,
+                                        item.destination_offset + (at - item.begin), needed,
+                                        made_));
+    at += needed;
+  }
+  made_.parts[index].reads_end = static_cast<std::uint32_t>(made_.reads.size());
+}
+
+// All tensors of the file have their places.
+void planner::settle(std::uint32_t first, std::uint32_t last) {
+  for (std::uint32_t i = first; i < last; ++i) {
+    stored_item& item = items_[i];
+    if (!item.own_place) continue;
+    placement& at = made_.tensors[item.tensor];
+    if (item.same_as != none) {
+      at.destination_offset = made_.tensors[items_[item.same_as].tensor].destination_offset;
     }
-    while (from < end_of(t)) {
-      open = open && has_room(made_.reads.back(), t, from);
-      if (!open) add_staged_read(round_down(from, std::uint64_t{block_bytes}), wanted_[t].file, t);
-      read_op& now = made_.reads.back();
-      open = take_piece(now, t, from);
-      reached = now.file_offset + now.bytes_needed;
-      from = reached;
-    }
+    item.destination_offset += at.destination_offset;
   }
 }
 
-void planner::add_staged_read(std::uint64_t file_offset, std::uint32_t file, std::uint32_t t) {
-  const auto copies = static_cast<std::uint32_t>(made_.copies.size());
-  made_.reads.push_back({
-      .file_offset = file_offset,
-      .arena_offset = read_op::staged,
-      .file = file,
-      .bytes = 0,
-      .bytes_needed = 0,
-      .copies_begin = copies,
-      .copies_end = copies,
-      .tensors_begin = t,
-      .tensors_end = t,
-  });
-}
-
-// Whether the read can hold at least an element of the tensor, from `from` on.
-bool planner::has_room(const read_op& in, std::uint32_t t, std::uint64_t from) const {
-  const std::uint32_t least = wanted_[t].as.needed() ? wanted_[t].as.from_bytes() : 1;
-  return in.file_offset + slot_bytes_ - from >= least;
-}
-
-// Adds to the read what it can hold of the tensor from `from` on. False when the read is full.
-//
-// What is converted goes in whole elements. An element that would end in the next slot is left to
-// it: that read begins a block earlier than it would, so this block is read twice.
-bool planner::take_piece(read_op& into, std::uint32_t t, std::uint64_t from) {
-  const std::uint64_t limit = into.file_offset + slot_bytes_;
-  const conversion as = wanted_[t].as;
-  const std::uint32_t unit = as.needed() ? as.from_bytes() : 1;
-  std::uint64_t end = std::min(end_of(t), limit);
-  end -= (end - wanted_[t].offset) % unit;
-  const auto slot_offset = static_cast<std::uint32_t>(from - into.file_offset);
-  const auto bytes = static_cast<std::uint32_t>(end - from);
-  placement& p = made_.tensors[t];
-  const std::uint64_t arena_offset =
-      p.arena_offset + (from - wanted_[t].offset) / unit * (as.needed() ? as.to_bytes() : 1);
-
-  // A copy goes on as long as file and arena keep their distance; the padding between two tensors
-  // is then copied with them. What is converted is a copy of its own.
-  const bool first_copy = into.copies_end == into.copies_begin;
-  copy_op* before = first_copy ? nullptr : &made_.copies.back();
-  const bool joins = before && !as.needed() && !before->as.needed();
-  if (joins && arena_offset - before->arena_offset == slot_offset - before->slot_offset) {
-    before->bytes = slot_offset + bytes - before->slot_offset;
-  } else {
-    made_.copies.push_back({arena_offset, slot_offset, bytes, as});
-    into.copies_end += 1;
+result<void> planner::read_staged(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit) {
+  if (too_large()) return {};
+  std::vector<segment> segments;
+  std::vector<std::uint32_t> chains;
+  for (std::uint32_t i = first; i < last; ++i) {
+    const stored_item& item = items_[i];
+    if (item.straight || item.same_as != none || item.begin == item.end) continue;
+    if (item.stream != none) {
+      const std::uint32_t op = stream_op_[item.stream];
+      if (read_[op]) continue;
+      read_[op] = true;
+      if (item.begin % block_bytes + (item.end - item.begin) > within_.slot_bytes) {
+        chains.push_back(op);
+      } else {
+        segments.push_back({item.begin, item.end, op, true});
+      }
+    } else if (item.hole_end > 0) {
+      if (item.begin < item.hole_begin) segments.push_back({item.begin, item.hole_begin, i, false});
+      if (item.hole_end < item.end) segments.push_back({item.hole_end, item.end, i, false});
+    } else if (item.map == none) {
+      segments.push_back({item.begin, item.end, i, false});
+    } else {
+      const std::vector<range> rows = rows_of(made_.maps[item.map], rows_max - rows_);
+      if (rows.empty()) {
+        if (culprit) *culprit = item.tensor;
+        return fault{errc::memory_exceeded, "",
+                     "the slice lies in more than " + grouped(rows_max) + " rows, each a read"};
+      }
+      rows_ += rows.size() - 1;
+      for (const range& row : rows) {
+        segments.push_back({item.begin + row.begin, item.begin + row.end, i, false});
+      }
+    }
   }
+  const auto before = [](const segment& a, const segment& b) { return a.begin < b.begin; };
+  if (!std::is_sorted(segments.begin(), segments.end(), before)) {
+    std::sort(segments.begin(), segments.end(), before);
+  }
+  if (!segments.empty()) {
+    stage(items_[first].file, segments, items_, within_.slot_bytes, made_);
+  }
+  for (const std::uint32_t op : chains) {
+    stage_chain(op, what_.streams[made_.streams[op].stream], within_.slot_bytes, made_);
+  }
+  return {};
+}
 
-  const auto read = static_cast<std::uint32_t>(&into - made_.reads.data());
-  if (p.reads_end == 0) p.reads_begin = read;
-  p.reads_end = read + 1;
-  into.tensors_end = t + 1;
-  into.bytes_needed = slot_offset + bytes;
-  into.bytes = round_up(into.bytes_needed, block_bytes);
-  return end < limit;
+void planner::finish() {
+  for (std::uint32_t i = 0; i < items_.size(); ++i) {
+    const stored_item& item = items_[i];
+    part& one = made_.parts[i];
+    if (item.same_as != none) {
+      const part& same = made_.parts[item.same_as];
+      one.reads_begin = same.reads_begin;
+      one.reads_end = same.reads_end;
+      one.straight = same.straight;
+    }
+    if (item.stream == none) continue;
+    one.reads_begin = made_.streams[one.stream].reads_begin;
+    one.reads_end = made_.streams[one.stream].reads_end;
+    if (item.same_as != none) continue;
+    made_.outputs.push_back({item.stream_offset, item.stream_bytes, item.destination_offset,
+                             item.destination, item.tensor, item.map, item.as, one.stream});
+  }
+  for (fill_op& fill : made_.fills) {
+    const tensor_form& form = *what_.tensors[fill.tensor].form;
+    if (form.block != tensor_form::no_block) {
+      fill.destination_offset += made_.blocks[form.block];
+    } else if (form.destination == 0) {
+      fill.destination_offset += made_.tensors[fill.tensor].destination_offset;
+    }
+  }
+  for (std::size_t t = 0; t < what_.tensors.size(); ++t) {
+    const tensor_form* form = what_.tensors[t].form;
+    if (form && form->block != tensor_form::no_block) {
+      made_.tensors[t].destination_offset += made_.blocks[form->block];
+    }
+  }
+  complete(made_, within_.streams_at_once);
 }
 
 }  // namespace
 
-result<plan> make_plan(std::span<const extent> wanted, const layout_rules& rules,
-                       std::uint64_t slot_bytes, std::uint64_t arena_bytes_max) {
-  assert(slot_bytes >= block_bytes && (slot_bytes & (slot_bytes - 1)) == 0);
-  planner work(wanted, rules, slot_bytes, arena_bytes_max);
-  if (!work.run()) {
-    return fault{errc::size_overflow, "", "the tensors' bytes do not add up within 64 bits"};
-  }
-  const bool too_large = work.too_large();
-  plan made = work.take();
-  if (too_large) {
-    return fault{errc::memory_exceeded, "",
-                 "the tensors need " + grouped(made.arena_bytes) + " bytes, the limit is " +
-                     grouped(arena_bytes_max)};
-  }
-  return made;
+result<plan> make_plan(const plan_input& what, const layout_rules& rules, const plan_limits& within,
+                       std::uint32_t* culprit) {
+  assert(within.slot_bytes >= block_bytes && (within.slot_bytes & (within.slot_bytes - 1)) == 0);
+  auto from = resolve(what, culprit);
+  if (!from) return from.error();
+  planner work(what, std::move(*from), rules, within);
+  if (auto good = work.run(culprit); !good) return good.error();
+  return work.take();
 }
 
 }  // namespace ringload::inline v0

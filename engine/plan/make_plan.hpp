@@ -1,24 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// From the extents that are wanted to the plan that brings them: arithmetic alone.
+// From what is wanted to the plan that brings it: arithmetic alone.
 
 #include <cstdint>
-#include <span>
 
 #include "core/fault.hpp"
 #include "plan/plan.hpp"
+#include "plan/wanted.hpp"
 
 namespace ringload::inline v0 {
-
-// A wanted tensor.
-struct extent {
-  std::uint32_t file;
-  std::uint32_t alignment;  // What its element type needs once it has landed: 1, 2, 4 or 8.
-  std::uint64_t offset;
-  std::uint64_t bytes;  // In the file. If they are converted, whole elements.
-  conversion as = {};
-};
 
 // How a device wants its tensors.
 struct layout_rules {
@@ -31,14 +22,32 @@ struct layout_rules {
   std::uint64_t aligned_run_bytes = std::uint64_t{32} << 20;
 };
 
+struct plan_limits {
+  std::uint64_t slot_bytes;  // A power of two, at least two blocks.
+  std::uint64_t arena_bytes_max = ~std::uint64_t{0};
+  // What an address must be a multiple of for a direct read into memory of the caller's: a power of
+  // two, at most block_bytes.
+  std::uint64_t direct_alignment = 512;
+  // Chains that take turns, so that no stream holds all slots.
+  std::uint32_t streams_at_once = 4;
+};
+
 // Reads go on through bytes that nobody wants if they are fewer than this. A read less is worth
 // more than 64 KiB: 10 us of a drive that gives 6 GB/s, which is less than a read takes.
 inline constexpr std::uint64_t read_through_bytes = std::uint64_t{64} << 10;
 
-// `wanted` stands in the order of (file, offset), and its extents do not overlap. `slot_bytes` is a
-// power of two, at least one block, or two where something is converted. Fails with
-// errc::memory_exceeded when the arena would be larger than `arena_bytes_max`.
-result<plan> make_plan(std::span<const extent> wanted, const layout_rules& rules,
-                       std::uint64_t slot_bytes, std::uint64_t arena_bytes_max);
+// A tensor of the caller's memory is read straight where at least so much of it is whole blocks;
+// the rest of it, and smaller ones, share staged reads with their neighbours.
+inline constexpr std::uint64_t straight_bytes_min = read_through_bytes;
+
+// Rows of a slice that are too far apart to be read through: each is a read.
+inline constexpr std::uint64_t rows_max = std::uint64_t{1} << 22;
+
+// Fails with errc::memory_exceeded when the arena would be larger than allowed, or a slice is of
+// more rows than rows_max; errc::fractional_bytes, for a box of less than whole bytes;
+// errc::extent_outside_file, where a piece leaves its stream; errc::size_overflow. Then `culprit`,
+// where it is one tensor's fault, becomes its index.
+result<plan> make_plan(const plan_input& what, const layout_rules& rules, const plan_limits& within,
+                       std::uint32_t* culprit = nullptr);
 
 }  // namespace ringload::inline v0

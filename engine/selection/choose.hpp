@@ -10,16 +10,9 @@
 #include <vector>
 
 #include "core/fault.hpp"
+#include "core/range.hpp"
 
 namespace ringload::inline v0 {
-
-// Elements [begin, end) of one dimension.
-struct range {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  std::uint64_t count() const noexcept { return end - begin; }
-  friend bool operator==(const range&, const range&) = default;
-};
 
 // A part of one tensor of the checkpoint.
 struct box {

@@ -204,7 +204,7 @@ TEST_CASE("host: copies write to their ranges, and nowhere else") {
   std::vector<std::byte> expected(block_bytes, std::byte{0xEE});
   for (const copy_op& c : copies) {
     for (std::size_t i = 0; i < c.bytes; ++i) {
-      expected[c.arena_offset + i] = noise_at(c.slot_offset + i);
+      expected[c.destination_offset + i] = noise_at(c.slot_offset + i);
     }
   }
   CHECK(std::memcmp(arena_begin, expected.data(), expected.size()) == 0);

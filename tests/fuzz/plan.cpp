@@ -33,7 +33,7 @@ std::uint64_t landed_bytes(std::uint64_t bytes, conversion as) {
 }
 
 struct setting {
-  std::vector<extent> wanted;
+  std::vector<wanted_tensor> wanted;
   layout_rules rules;
   std::uint64_t slot_bytes = 0;
 };
@@ -57,7 +57,7 @@ setting read_setting(ringload::testing::number_source from) {
     const auto alignment = static_cast<std::uint32_t>(1U << (kind / 16 % 4));
     s.wanted.push_back({file, alignment, at, bytes});
     if (kind / 64 == 3) {
-      extent& e = s.wanted.back();
+      wanted_tensor& e = s.wanted.back();
       e.as = conversion_of(from.take(1));
       if (e.as.needed()) {
         e.bytes -= e.bytes % e.as.from_bytes();
@@ -77,15 +77,15 @@ void check_reads(const plan& made, const setting& s) {
          "what is asked for is what is needed, rounded up");
     if (r.straight()) {
       hold(s.rules.straight, "reads land straight only where they can");
-      hold(r.arena_offset % block_bytes == 0, "straight reads land on a block");
-      hold(r.arena_offset + r.bytes <= made.arena_bytes, "and inside the arena");
+      hold(r.destination_offset % block_bytes == 0, "straight reads land on a block");
+      hold(r.destination_offset + r.bytes <= made.arena_bytes, "and inside the arena");
       hold(r.copies_begin == r.copies_end, "and need no copy");
     }
     for (std::uint32_t c = r.copies_begin; c < r.copies_end; ++c) {
       const copy_op& copy = made.copies[c];
       hold(std::uint64_t{copy.slot_offset} + copy.bytes <= r.bytes_needed, "copies use what came");
       hold(!copy.as.needed() || copy.bytes % copy.as.from_bytes() == 0, "elements stay whole");
-      hold(copy.arena_offset + landed_bytes(copy.bytes, copy.as) <= made.arena_bytes,
+      hold(copy.destination_offset + landed_bytes(copy.bytes, copy.as) <= made.arena_bytes,
            "copies stay inside the arena");
     }
   }
@@ -93,7 +93,7 @@ void check_reads(const plan& made, const setting& s) {
 
 // Bytes of a file that come to lie in the arena, by a straight read or by a copy.
 struct landing {
-  std::uint64_t arena_offset;
+  std::uint64_t destination_offset;
   std::uint64_t bytes;  // In the arena.
   std::uint64_t file_offset;
   std::uint32_t file;
@@ -103,27 +103,29 @@ struct landing {
 std::vector<landing> writes_of(const plan& made) {
   std::vector<landing> all;
   for (const read_op& r : made.reads) {
-    if (r.straight()) all.push_back({r.arena_offset, r.bytes, r.file_offset, r.file});
+    if (r.straight()) all.push_back({r.destination_offset, r.bytes, r.file_offset, r.file});
     for (std::uint32_t c = r.copies_begin; c < r.copies_end; ++c) {
       const copy_op& copy = made.copies[c];
-      all.push_back({copy.arena_offset, landed_bytes(copy.bytes, copy.as),
+      all.push_back({copy.destination_offset, landed_bytes(copy.bytes, copy.as),
                      r.file_offset + copy.slot_offset, r.file, copy.as});
     }
   }
   return all;
 }
 
-void check_tensor(const extent& wanted, const placement& at, const std::vector<landing>& writes) {
+void check_tensor(const wanted_tensor& wanted, const placement& at,
+                  const std::vector<landing>& writes) {
   const std::uint64_t bytes = landed_bytes(wanted.bytes, wanted.as);
   std::uint64_t arrived = 0;
   for (const landing& w : writes) {
-    const std::uint64_t begin = std::max(w.arena_offset, at.arena_offset);
-    const std::uint64_t end = std::min(w.arena_offset + w.bytes, at.arena_offset + bytes);
+    const std::uint64_t begin = std::max(w.destination_offset, at.destination_offset);
+    const std::uint64_t end =
+        std::min(w.destination_offset + w.bytes, at.destination_offset + bytes);
     if (begin >= end) continue;
     hold(w.as.needed() == wanted.as.needed(), "what lands is converted if it is to be");
     // How far into the landing, and into the tensor, counted in bytes of the file.
-    std::uint64_t skipped = begin - w.arena_offset;
-    std::uint64_t before = begin - at.arena_offset;
+    std::uint64_t skipped = begin - w.destination_offset;
+    std::uint64_t before = begin - at.destination_offset;
     if (wanted.as.needed()) {
       hold(w.as == wanted.as, "and in the way it is to be");
       hold(skipped == 0 && before % wanted.as.to_bytes() == 0, "element by element");
@@ -138,27 +140,33 @@ void check_tensor(const extent& wanted, const placement& at, const std::vector<l
 
 }  // namespace
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
+int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   const setting s =
-      read_setting(ringload::testing::number_source(std::as_bytes(std::span(input, size))));
-  const auto made = make_plan(s.wanted, s.rules, s.slot_bytes, ~std::uint64_t{0});
+      read_setting(ringload::testing::number_source(std::as_bytes(std::span(bytes, size))));
+  plan_input input;
+  input.tensors = s.wanted;
+  const auto made = make_plan(input, s.rules, {s.slot_bytes});
   hold(made.has_value(), "small extents can be planned");
   hold(made->tensors.size() == s.wanted.size(), "each tensor has a place");
   check_reads(*made, s);
   const std::vector<landing> writes = writes_of(*made);
   for (std::size_t t = 0; t < s.wanted.size(); ++t) {
-    const extent& e = s.wanted[t];
+    const wanted_tensor& e = s.wanted[t];
     const placement& p = made->tensors[t];
     if (e.bytes == 0) {
-      hold(p.reads_begin == p.reads_end, "an empty tensor waits for nothing");
+      hold(p.parts_begin == p.parts_end, "an empty tensor waits for nothing");
       continue;
     }
-    hold(p.arena_offset % std::max<std::uint64_t>(e.alignment, s.rules.tensor_alignment) == 0,
+    hold(p.destination_offset % std::max<std::uint64_t>(e.alignment, s.rules.tensor_alignment) == 0,
          "a tensor is aligned");
     check_tensor(e, p, writes);
-    for (std::uint32_t r = p.reads_begin; r < p.reads_end; ++r) {
+    hold(p.parts_begin < made->parts.size() && p.parts_end <= made->parts.size(),
+         "a tensor has a part");
+    const part& only = made->parts[p.parts_begin];
+    hold(only.tensor == t, "it is its own");
+    for (std::uint32_t r = only.reads_begin; r < only.reads_end; ++r) {
       const read_op& read = made->reads[r];
-      hold(static_cast<std::uint32_t>(t) >= read.tensors_begin && t < read.tensors_end,
+      hold(read.parts_begin <= p.parts_begin && p.parts_begin < read.parts_end,
            "a read knows its tensors");
     }
   }

@@ -32,7 +32,9 @@ numbers take_all_reads(plan_progress& from) {
 //   read     |---0---|---1---|---2---|---3---|
 //   tensor   |--0--|-----1-----|------2------|     3 has no bytes
 plan_progress four_reads() {
-  return {{{0, 1}, {0, 3}, {2, 4}, {0, 0}}, {{0, 2}, {1, 2}, {1, 4}, {2, 4}}};
+  return {{{0, 1}, {1, 2}, {2, 3}, {3, 4}},
+          {{0, {0, 1}}, {1, {0, 3}}, {2, {2, 4}}, {3, {0, 0}}},
+          {{0, 2}, {1, 2}, {1, 4}, {2, 4}}};
 }
 
 // The tensors that got their last bytes with this read.
@@ -120,7 +122,8 @@ TEST_CASE("plan_progress: a tensor without bytes misses no read") {
 TEST_CASE("plan_progress: a tensor in a read's range that does not need it is left alone") {
   // Straight and staged reads of one file alternate in the tensors: 0 and 2 are read by read 0,
   // tensor 1 by read 1, and the range of read 0 covers all three.
-  plan_progress of({{0, 1}, {1, 2}, {0, 1}}, {{0, 3}, {1, 2}});
+  plan_progress of({{0, 1}, {1, 2}, {2, 3}}, {{0, {0, 1}}, {1, {1, 2}}, {2, {0, 1}}},
+                   {{0, 3}, {1, 2}});
   CHECK(completed_by(of, 0) == numbers{0, 2});
   CHECK(!of.has_all_bytes(1));
   CHECK(completed_by(of, 1) == numbers{1});
@@ -157,7 +160,7 @@ TEST_CASE("plan_progress: loaded tensors are given once, in the order in which t
 }
 
 TEST_CASE("plan_progress: a plan without tensors is loaded from the beginning") {
-  plan_progress of({}, {});
+  plan_progress of({}, {}, {});
   CHECK(of.all_loaded());
   CHECK(!of.take_next());
 }

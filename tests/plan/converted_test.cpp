@@ -18,7 +18,7 @@ namespace {
 constexpr conversion f32_to_bf16 = {float_type::f32, float_type::bf16};
 constexpr conversion fp8_to_f32 = {float_type::f8_e4m3, float_type::f32};
 
-extent converted(std::uint64_t offset, std::uint64_t bytes, conversion as) {
+wanted_tensor converted(std::uint64_t offset, std::uint64_t bytes, conversion as) {
   return {0, as.to_bytes(), offset, bytes, as};
 }
 
@@ -28,12 +28,12 @@ TEST_CASE("plan: what is converted is staged, and takes the room of what it beco
   const plan p = planned(
       {wanted(4096, 400, 4), converted(8192, 400, f32_to_bf16), converted(8592, 10, fp8_to_f32)},
       host_rules());
-  CHECK(p.tensors[0].straight);
-  CHECK_FALSE(p.tensors[1].straight);
+  CHECK(part_of(p, 0).straight);
+  CHECK_FALSE(part_of(p, 1).straight);
   CHECK(p.tensors[1].as == f32_to_bf16);
   // After the straight block 200 bytes, then 40.
-  CHECK(p.tensors[1].arena_offset == 4096);
-  CHECK(p.tensors[2].arena_offset == 4296);
+  CHECK(p.tensors[1].destination_offset == 4096);
+  CHECK(p.tensors[2].destination_offset == 4296);
   CHECK(p.reads.size() == 2);
   CHECK(copies_of(p, 1) == std::vector<copied>{{0, 4096, 400}, {400, 4296, 10}});
   CHECK(p.copies[1].as == fp8_to_f32);
@@ -65,13 +65,13 @@ TEST_CASE("plan: a tensor whose first element does not fit any more begins a rea
   REQUIRE(p.reads.size() == 2);
   CHECK(copies_of(p, 0) == std::vector<copied>{{0, 0, slot - 2}});
   CHECK(copies_of(p, 1) == std::vector<copied>{{block_bytes - 2, slot, 8}});
-  CHECK(p.tensors[1].reads_begin == 1);
-  CHECK(p.tensors[1].reads_end == 2);
+  CHECK(part_of(p, 1).reads_begin == 1);
+  CHECK(part_of(p, 1).reads_end == 2);
 }
 
 TEST_CASE("plan: what grows past 64 bits is refused") {
-  const auto made = make_plan(std::vector<extent>{converted(0, no_limit / 2, fp8_to_f32)},
-                              cuda_like_rules(), slot, no_limit);
+  const auto made =
+      try_plan({converted(0, no_limit / 2, fp8_to_f32)}, cuda_like_rules(), slot, no_limit);
   REQUIRE_FALSE(made.has_value());
   CHECK(made.error().code == errc::size_overflow);
 }
@@ -81,7 +81,7 @@ TEST_CASE("plan: each element is converted once, and comes from its place to its
   constexpr conversion kinds[] = {{}, f32_to_bf16, fp8_to_f32, {float_type::bf16, float_type::f16}};
   constexpr std::uint64_t small_slot = 2 * block_bytes;
   for (unsigned round = 0; round < 300; ++round) {
-    std::vector<extent> all;
+    std::vector<wanted_tensor> all;
     std::uint64_t at = random() % 9000;
     for (unsigned i = 0; i < 20; ++i) {
       const conversion as = kinds[random() % 4];
@@ -95,7 +95,7 @@ TEST_CASE("plan: each element is converted once, and comes from its place to its
       if (!as.needed()) continue;
       const placement& lies = p.tensors[t];
       std::uint64_t reached = 0;  // In bytes of the file.
-      for (std::uint32_t r = lies.reads_begin; r < lies.reads_end; ++r) {
+      for (std::uint32_t r = part_of(p, t).reads_begin; r < part_of(p, t).reads_end; ++r) {
         const read_op& read = p.reads[r];
         for (std::uint32_t c = read.copies_begin; c < read.copies_end; ++c) {
           const copy_op& copy = p.copies[c];
@@ -105,8 +105,8 @@ TEST_CASE("plan: each element is converted once, and comes from its place to its
           REQUIRE(from == all[t].offset + reached);
           REQUIRE(copy.bytes % as.from_bytes() == 0);
           REQUIRE(copy.slot_offset + copy.bytes <= read.bytes_needed);
-          REQUIRE(copy.arena_offset ==
-                  lies.arena_offset + reached / as.from_bytes() * as.to_bytes());
+          REQUIRE(copy.destination_offset ==
+                  lies.destination_offset + reached / as.from_bytes() * as.to_bytes());
           reached += copy.bytes;
         }
       }

@@ -25,7 +25,7 @@ namespace {
 constexpr std::uint64_t block = block_bytes;
 
 struct layout {
-  std::vector<extent> extents;
+  std::vector<wanted_tensor> extents;
   std::vector<std::uint64_t> file_bytes;
   layout_rules rules;
   std::uint64_t slot_bytes = 0;
@@ -127,10 +127,11 @@ void check_reads(const layout& of, const plan& p) {
     REQUIRE((r.straight() || r.copies_end > r.copies_begin));
     if (r.straight()) {
       REQUIRE(of.rules.straight);
-      REQUIRE(r.arena_offset % block == 0);
-      REQUIRE(r.arena_offset + r.bytes <= p.arena_bytes);
+      REQUIRE(r.destination_offset % block == 0);
+      REQUIRE(r.destination_offset + r.bytes <= p.arena_bytes);
       // It stays between two multiples of the slot size.
-      REQUIRE(r.arena_offset / of.slot_bytes == (r.arena_offset + r.bytes - 1) / of.slot_bytes);
+      REQUIRE(r.destination_offset / of.slot_bytes ==
+              (r.destination_offset + r.bytes - 1) / of.slot_bytes);
     }
     if (i == 0 || p.reads[i - 1].file != r.file) continue;
     const read_op& before = p.reads[i - 1];
@@ -156,7 +157,7 @@ void check_copies(const plan& p) {
       const copy_op& c = p.copies[seen];
       REQUIRE(c.bytes > 0);
       REQUIRE(std::uint64_t{c.slot_offset} + c.bytes <= r.bytes_needed);
-      REQUIRE(c.arena_offset + c.bytes <= p.arena_bytes);
+      REQUIRE(c.destination_offset + c.bytes <= p.arena_bytes);
     }
   }
   REQUIRE(seen == p.copies.size());
@@ -169,14 +170,14 @@ void check_places(const layout& of, const plan& p) {
   REQUIRE(p.arena_bytes % block == 0);
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
   for (std::size_t t = 0; t < of.extents.size(); ++t) {
-    const extent& e = of.extents[t];
+    const wanted_tensor& e = of.extents[t];
     const placement& at = p.tensors[t];
-    REQUIRE(at.arena_offset % e.alignment == 0);
-    REQUIRE(at.arena_offset % of.rules.tensor_alignment == 0);
-    REQUIRE(at.arena_offset + e.bytes <= p.arena_bytes);
+    REQUIRE(at.destination_offset % e.alignment == 0);
+    REQUIRE(at.destination_offset % of.rules.tensor_alignment == 0);
+    REQUIRE(at.destination_offset + e.bytes <= p.arena_bytes);
     if (e.bytes == 0) continue;
-    if (at.straight) REQUIRE(at.arena_offset % block == e.offset % block);
-    ranges.emplace_back(at.arena_offset, at.arena_offset + e.bytes);
+    if (part_of(p, t).straight) REQUIRE(at.destination_offset % block == e.offset % block);
+    ranges.emplace_back(at.destination_offset, at.destination_offset + e.bytes);
   }
   std::sort(ranges.begin(), ranges.end());
   for (std::size_t i = 1; i < ranges.size(); ++i) {
@@ -188,8 +189,8 @@ void check_places(const layout& of, const plan& p) {
 void check_landing(const layout& of, const plan& p) {
   for (std::uint32_t t = 0; t < of.extents.size(); ++t) {
     CAPTURE(t);
-    const extent& e = of.extents[t];
-    const placement& at = p.tensors[t];
+    const wanted_tensor& e = of.extents[t];
+    const part at = part_of(p, t);
     if (e.bytes == 0) {
       REQUIRE(at.reads_begin == at.reads_end);
       continue;
@@ -201,7 +202,7 @@ void check_landing(const layout& of, const plan& p) {
                           read.file_offset < e.offset + e.bytes &&
                           read.file_offset + read.bytes_needed > e.offset;
       REQUIRE(brings == (at.reads_begin <= r && r < at.reads_end));
-      if (brings) REQUIRE((read.tensors_begin <= t && t < read.tensors_end));
+      REQUIRE(brings == feeds(p, r, t));
     }
   }
 }
@@ -213,19 +214,19 @@ void carry_out(const layout& of, const plan& p, const noise_files& files, chance
   std::vector<read_op> reads = p.reads;
   std::shuffle(reads.begin(), reads.end(), by.engine());
   for (const read_op& r : reads) {
-    std::byte* into = r.straight() ? arena.data() + r.arena_offset : slot_memory.data();
+    std::byte* into = r.straight() ? arena.data() + r.destination_offset : slot_memory.data();
     std::memcpy(into, files.at(r.file, r.file_offset), r.bytes);
     for (std::uint32_t c = r.copies_begin; c < r.copies_end; ++c) {
       const copy_op& copy = p.copies[c];
-      std::memcpy(arena.data() + copy.arena_offset, slot_memory.data() + copy.slot_offset,
+      std::memcpy(arena.data() + copy.destination_offset, slot_memory.data() + copy.slot_offset,
                   copy.bytes);
     }
   }
   for (std::size_t t = 0; t < of.extents.size(); ++t) {
-    const extent& e = of.extents[t];
+    const wanted_tensor& e = of.extents[t];
     if (e.bytes == 0) continue;
     CAPTURE(t);
-    const std::byte* at = arena.data() + p.tensors[t].arena_offset;
+    const std::byte* at = arena.data() + p.tensors[t].destination_offset;
     REQUIRE(std::memcmp(at, files.at(e.file, e.offset), e.bytes) == 0);
   }
 }

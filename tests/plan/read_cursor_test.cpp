@@ -20,7 +20,7 @@ constexpr std::uint64_t begin = 64 * block;
 read_op read_of(std::uint32_t bytes, std::uint32_t bytes_needed) {
   read_op op = {};
   op.file_offset = begin;
-  op.arena_offset = read_op::staged;
+  op.destination_offset = read_op::staged;
   op.bytes = bytes;
   op.bytes_needed = bytes_needed;
   return op;

@@ -19,8 +19,8 @@ TEST_CASE("make_plan: a staged tensor is read into a slot and copied to its plac
   const plan p = planned({wanted(4100, 100, 4)}, cuda_like_rules());
   CHECK(asked_of(p) == std::vector<asked>{{4096, staged, 4096, 104}});
   CHECK(copies_of(p, 0) == std::vector<copied>{{4, 0, 100}});
-  CHECK_FALSE(p.tensors[0].straight);
-  CHECK(p.tensors[0].arena_offset == 0);
+  CHECK_FALSE(part_of(p, 0).straight);
+  CHECK(p.tensors[0].destination_offset == 0);
   CHECK(p.arena_bytes == 4096);
 }
 
@@ -36,40 +36,40 @@ TEST_CASE("make_plan: a staged tensor of many slots is cut where its reads end")
   CHECK(copies_of(p, 0) == std::vector<copied>{{1, 0, slot - 1}});
   CHECK(copies_of(p, 1) == std::vector<copied>{{0, slot - 1, slot}});
   CHECK(copies_of(p, 5) == std::vector<copied>{{0, 5 * slot - 1, 1}});
-  CHECK(p.tensors[0].reads_begin == 0);
-  CHECK(p.tensors[0].reads_end == 6);
+  CHECK(part_of(p, 0).reads_begin == 0);
+  CHECK(part_of(p, 0).reads_end == 6);
   for (const read_op& read : p.reads) {
-    CHECK(read.tensors_begin == 0);
-    CHECK(read.tensors_end == 1);
+    CHECK(read.parts_begin == 0);
+    CHECK(read.parts_end == 1);
   }
 }
 
 TEST_CASE("make_plan: a staged read that its tensor fills exactly is followed by no empty one") {
   const plan p = planned({wanted(0, slot), wanted(slot, 256)}, cuda_like_rules());
   CHECK(asked_of(p) == std::vector<asked>{{0, staged, slot, slot}, {slot, staged, 4096, 256}});
-  CHECK(p.tensors[0].reads_end == 1);
-  CHECK(p.tensors[1].reads_begin == 1);
+  CHECK(part_of(p, 0).reads_end == 1);
+  CHECK(part_of(p, 1).reads_begin == 1);
 }
 
 TEST_CASE("make_plan: neighbours in file and arena are one copy") {
   const plan p = planned({wanted(4096, 512), wanted(4608, 512)}, cuda_like_rules());
   CHECK(copies_of(p, 0) == std::vector<copied>{{0, 0, 1024}});
-  CHECK(p.tensors[1].arena_offset == 512);
-  CHECK(p.reads[0].tensors_begin == 0);
-  CHECK(p.reads[0].tensors_end == 2);
+  CHECK(p.tensors[1].destination_offset == 512);
+  CHECK(p.reads[0].parts_begin == 0);
+  CHECK(p.reads[0].parts_end == 2);
 }
 
 TEST_CASE("make_plan: padding that is the same in file and arena is copied with its neighbours") {
   // 156 bytes lie between the two in the file, and the arena's alignment leaves 156 as well.
   const plan p = planned({wanted(4096, 100), wanted(4352, 50)}, cuda_like_rules());
-  CHECK(p.tensors[1].arena_offset == 256);
+  CHECK(p.tensors[1].destination_offset == 256);
   CHECK(copies_of(p, 0) == std::vector<copied>{{0, 0, 306}});
 }
 
 TEST_CASE("make_plan: where file and arena part, a second copy begins") {
   // The second tensor follows at once in the file, but at the next multiple of 256 in the arena.
   const plan p = planned({wanted(4096, 100), wanted(4196, 50)}, cuda_like_rules());
-  CHECK(p.tensors[1].arena_offset == 256);
+  CHECK(p.tensors[1].destination_offset == 256);
   CHECK(copies_of(p, 0) == std::vector<copied>{{0, 0, 100}, {100, 256, 50}});
 }
 
@@ -84,10 +84,10 @@ TEST_CASE("make_plan: a copy never goes on from one read into the next") {
 TEST_CASE("make_plan: every tensor is aligned for the device, whatever the file does") {
   const plan p =
       planned({wanted(3, 1), wanted(4, 5), wanted(9, 300), wanted(309, 7)}, cuda_like_rules());
-  CHECK(p.tensors[0].arena_offset == 0);
-  CHECK(p.tensors[1].arena_offset == 256);
-  CHECK(p.tensors[2].arena_offset == 512);
-  CHECK(p.tensors[3].arena_offset == 1024);
+  CHECK(p.tensors[0].destination_offset == 0);
+  CHECK(p.tensors[1].destination_offset == 256);
+  CHECK(p.tensors[2].destination_offset == 512);
+  CHECK(p.tensors[3].destination_offset == 1024);
 }
 
 TEST_CASE("make_plan: staged tensors nearer than 64 KiB share a read, others do not") {
@@ -115,12 +115,12 @@ TEST_CASE("make_plan: a staged tensor of no bytes costs nothing, and parts nothi
   const plan p =
       planned({wanted(4096, 256), wanted(4352, 0, 8), wanted(4352, 256)}, cuda_like_rules());
   CHECK(copies_of(p, 0) == std::vector<copied>{{0, 0, 512}});
-  CHECK(p.tensors[1].reads_begin == p.tensors[1].reads_end);
+  CHECK(part_of(p, 1).reads_begin == part_of(p, 1).reads_end);
 }
 
 TEST_CASE("make_plan: of each file the straight reads come first, and files stay in order") {
-  const std::vector<extent> extents = {wanted(1, 6, 2, 0), wanted(8, 8, 8, 0), wanted(1, 6, 2, 1),
-                                       wanted(8, 8, 8, 1)};
+  const std::vector<wanted_tensor> extents = {wanted(1, 6, 2, 0), wanted(8, 8, 8, 0),
+                                              wanted(1, 6, 2, 1), wanted(8, 8, 8, 1)};
   const plan p = planned(extents, host_rules());
   REQUIRE(p.reads.size() == 4);
   CHECK(p.reads[0].straight());

@@ -15,10 +15,10 @@ TEST_CASE("make_plan: a straight tensor keeps its distance from the beginning of
   CHECK(asked_of(p) == std::vector<asked>{{8192, 0, 4096, 108}});
   CHECK(p.copies.empty());
   REQUIRE(p.tensors.size() == 1);
-  CHECK(p.tensors[0].straight);
-  CHECK(p.tensors[0].arena_offset == 8);
-  CHECK(p.tensors[0].reads_begin == 0);
-  CHECK(p.tensors[0].reads_end == 1);
+  CHECK(part_of(p, 0).straight);
+  CHECK(p.tensors[0].destination_offset == 8);
+  CHECK(part_of(p, 0).reads_begin == 0);
+  CHECK(part_of(p, 0).reads_end == 1);
   CHECK(p.arena_bytes == 4096);
 }
 
@@ -42,8 +42,8 @@ TEST_CASE("make_plan: a straight run is cut where the arena crosses a multiple o
                        });
   CHECK(p.reads[0].file == 0);
   CHECK(p.reads[3].file == 1);
-  CHECK(p.tensors[1].reads_begin == 1);
-  CHECK(p.tensors[1].reads_end == 4);
+  CHECK(part_of(p, 1).reads_begin == 1);
+  CHECK(part_of(p, 1).reads_end == 4);
   CHECK(p.arena_bytes == 6 * mib);
 }
 
@@ -57,41 +57,41 @@ TEST_CASE("make_plan: straight tensors nearer than 64 KiB are one run, others ar
   SUBCASE("one byte less than 64 KiB between them is read through") {
     const plan p = planned({wanted(0, 100), wanted(100 + 64 * kib - 1, 50)}, host_rules());
     CHECK(asked_of(p) == std::vector<asked>{{0, 0, 17 * 4096, 100 + 64 * kib - 1 + 50}});
-    CHECK(p.tensors[1].arena_offset == 100 + 64 * kib - 1);
+    CHECK(p.tensors[1].destination_offset == 100 + 64 * kib - 1);
   }
   SUBCASE("64 KiB between them are not") {
     const plan p = planned({wanted(0, 100), wanted(100 + 64 * kib, 50)}, host_rules());
     CHECK(asked_of(p) == std::vector<asked>{{0, 0, 4096, 100}, {64 * kib, 4096, 4096, 150}});
-    CHECK(p.tensors[1].arena_offset == 4096 + 100);
+    CHECK(p.tensors[1].destination_offset == 4096 + 100);
     CHECK(p.arena_bytes == 8192);
   }
 }
 
 TEST_CASE("make_plan: a long run begins on a multiple of the slot size, a shorter one is packed") {
   const std::uint64_t far = 200 * mib;
-  const std::vector<extent> long_run = {wanted(0, 100), wanted(far, 32 * mib)};
-  CHECK(planned(long_run, host_rules()).tensors[1].arena_offset == slot);
+  const std::vector<wanted_tensor> long_run = {wanted(0, 100), wanted(far, 32 * mib)};
+  CHECK(planned(long_run, host_rules()).tensors[1].destination_offset == slot);
   CHECK(planned(long_run, host_rules()).arena_bytes == slot + 32 * mib);
 
-  const std::vector<extent> shorter = {wanted(0, 100), wanted(far, 32 * mib - 4096)};
-  CHECK(planned(shorter, host_rules()).tensors[1].arena_offset == 4096);
+  const std::vector<wanted_tensor> shorter = {wanted(0, 100), wanted(far, 32 * mib - 4096)};
+  CHECK(planned(shorter, host_rules()).tensors[1].destination_offset == 4096);
 
   layout_rules rules = host_rules();
   rules.aligned_run_bytes = 32 * mib - 4096;
-  CHECK(planned(shorter, rules).tensors[1].arena_offset == slot);
+  CHECK(planned(shorter, rules).tensors[1].destination_offset == slot);
 }
 
 TEST_CASE("make_plan: many tensors come with one read") {
-  std::vector<extent> extents;
+  std::vector<wanted_tensor> extents;
   for (std::uint64_t i = 0; i < 1000; ++i) extents.push_back(wanted(4096 + 64 * i, 64, 8));
   const plan p = planned(extents, host_rules());
   CHECK(asked_of(p) == std::vector<asked>{{4096, 0, 65'536, 64'000}});
-  CHECK(p.reads[0].tensors_begin == 0);
-  CHECK(p.reads[0].tensors_end == 1000);
+  CHECK(p.reads[0].parts_begin == 0);
+  CHECK(p.reads[0].parts_end == 1000);
   for (std::size_t i = 0; i < 1000; ++i) {
-    REQUIRE(p.tensors[i].arena_offset == 64 * i);
-    REQUIRE(p.tensors[i].reads_begin == 0);
-    REQUIRE(p.tensors[i].reads_end == 1);
+    REQUIRE(p.tensors[i].destination_offset == 64 * i);
+    REQUIRE(part_of(p, i).reads_begin == 0);
+    REQUIRE(part_of(p, i).reads_end == 1);
   }
 }
 
@@ -100,40 +100,40 @@ TEST_CASE("make_plan: each straight read names the tensors that it feeds") {
   const plan p =
       planned({wanted(0, 3 * mib), wanted(3 * mib, mib), wanted(4 * mib, 10)}, host_rules());
   REQUIRE(p.reads.size() == 3);
-  CHECK(p.reads[0].tensors_begin == 0);
-  CHECK(p.reads[0].tensors_end == 1);
-  CHECK(p.reads[1].tensors_begin == 0);
-  CHECK(p.reads[1].tensors_end == 2);
-  CHECK(p.reads[2].tensors_begin == 2);
-  CHECK(p.reads[2].tensors_end == 3);
+  CHECK(p.reads[0].parts_begin == 0);
+  CHECK(p.reads[0].parts_end == 1);
+  CHECK(p.reads[1].parts_begin == 0);
+  CHECK(p.reads[1].parts_end == 2);
+  CHECK(p.reads[2].parts_begin == 2);
+  CHECK(p.reads[2].parts_end == 3);
 }
 
 TEST_CASE("make_plan: a tensor that is misaligned for its type is staged, the others are not") {
   // b, of 4-byte elements, lies at an odd offset; as bytes it could land where it is.
-  const std::vector<extent> extents = {wanted(8, 8, 8), wanted(17, 40, 4), wanted(64, 8, 8)};
+  const std::vector<wanted_tensor> extents = {wanted(8, 8, 8), wanted(17, 40, 4), wanted(64, 8, 8)};
   const plan p = planned(extents, host_rules());
   CHECK(asked_of(p) == std::vector<asked>{{0, 0, 4096, 72}, {0, read_op::staged, 4096, 57}});
   CHECK(copies_of(p, 1) == std::vector<copied>{{17, 4096, 40}});
-  CHECK(p.tensors[0].straight);
-  CHECK_FALSE(p.tensors[1].straight);
-  CHECK(p.tensors[1].arena_offset == 4096);
-  CHECK(p.tensors[1].reads_begin == 1);
-  CHECK(p.tensors[1].reads_end == 2);
-  CHECK(p.tensors[2].straight);
+  CHECK(part_of(p, 0).straight);
+  CHECK_FALSE(part_of(p, 1).straight);
+  CHECK(p.tensors[1].destination_offset == 4096);
+  CHECK(part_of(p, 1).reads_begin == 1);
+  CHECK(part_of(p, 1).reads_end == 2);
+  CHECK(part_of(p, 2).straight);
 
-  CHECK(planned({wanted(17, 40, 1)}, host_rules()).tensors[0].straight);
-  CHECK(planned({wanted(18, 40, 2)}, host_rules()).tensors[0].straight);
-  CHECK_FALSE(planned({wanted(18, 40, 4)}, host_rules()).tensors[0].straight);
-  CHECK_FALSE(planned({wanted(20, 40, 8)}, host_rules()).tensors[0].straight);
+  CHECK(part_of(planned({wanted(17, 40, 1)}, host_rules()), 0).straight);
+  CHECK(part_of(planned({wanted(18, 40, 2)}, host_rules()), 0).straight);
+  CHECK_FALSE(part_of(planned({wanted(18, 40, 4)}, host_rules()), 0).straight);
+  CHECK_FALSE(part_of(planned({wanted(20, 40, 8)}, host_rules()), 0).straight);
 }
 
 TEST_CASE("make_plan: where the device asks for more than the type, that decides") {
   layout_rules rules = host_rules();
   rules.tensor_alignment = 64;
   const plan p = planned({wanted(64, 8, 8), wanted(72, 8, 8)}, rules);
-  CHECK(p.tensors[0].straight);
-  CHECK_FALSE(p.tensors[1].straight);
-  CHECK(p.tensors[1].arena_offset % 64 == 0);
+  CHECK(part_of(p, 0).straight);
+  CHECK_FALSE(part_of(p, 1).straight);
+  CHECK(p.tensors[1].destination_offset % 64 == 0);
 }
 
 TEST_CASE("make_plan: a tensor of no bytes costs no read and no room") {
@@ -142,18 +142,18 @@ TEST_CASE("make_plan: a tensor of no bytes costs no read and no room") {
     CHECK(p.reads.empty());
     CHECK(p.copies.empty());
     CHECK(p.arena_bytes == 4096);
-    CHECK(p.tensors[0].reads_begin == p.tensors[0].reads_end);
+    CHECK(part_of(p, 0).reads_begin == part_of(p, 0).reads_end);
   }
   SUBCASE("before, between and after others") {
-    const std::vector<extent> extents = {wanted(4096, 0), wanted(4096, 8), wanted(4104, 0),
-                                         wanted(4104, 8), wanted(4112, 0)};
+    const std::vector<wanted_tensor> extents = {wanted(4096, 0), wanted(4096, 8), wanted(4104, 0),
+                                                wanted(4104, 8), wanted(4112, 0)};
     const plan p = planned(extents, host_rules());
     CHECK(asked_of(p) == std::vector<asked>{{4096, 0, 4096, 16}});
     for (const std::size_t empty : {0U, 2U, 4U}) {
-      CHECK(p.tensors[empty].reads_begin == p.tensors[empty].reads_end);
+      CHECK(part_of(p, empty).reads_begin == part_of(p, empty).reads_end);
     }
-    CHECK(p.tensors[1].arena_offset == 0);
-    CHECK(p.tensors[3].arena_offset == 8);
+    CHECK(p.tensors[1].destination_offset == 0);
+    CHECK(p.tensors[3].destination_offset == 8);
   }
 }
 
@@ -172,5 +172,5 @@ TEST_CASE("make_plan: runs never go on from one file into the next") {
   CHECK(p.reads[0].file == 0);
   CHECK(p.reads[1].file == 1);
   CHECK(p.reads[2].file == 7);
-  CHECK(p.tensors[2].reads_begin == 2);
+  CHECK(part_of(p, 2).reads_begin == 2);
 }

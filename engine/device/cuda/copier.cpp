@@ -168,6 +168,9 @@ boost::system::error_code copier::take_event(cudaEvent_t& event) {
 }
 
 boost::system::error_code copier::launch(const copy_operation& op, cudaStream_t on) {
+  const bool mapped = std::any_of(op.copies.begin(), op.copies.end(),
+                                  [](const copy_op& c) { return c.map != none; });
+  if (mapped) return code_of(cudaErrorNotSupported);
   if (auto failed = launch_copies(op, on)) return failed;
   return launch_kernels(op, on);
 }
@@ -185,9 +188,9 @@ boost::system::error_code copier::launch_copies(const copy_operation& op, cudaSt
     if (c.as.needed()) continue;
     for (std::size_t done = 0; done < c.bytes; done += copy_bytes_max) {
       const std::size_t bytes = std::min<std::size_t>(c.bytes - done, copy_bytes_max);
-      auto failed = code_of(cudaMemcpyAsync(op.into->data() + c.arena_offset + done,
-                                            op.slot + c.slot_offset + done, bytes,
-                                            cudaMemcpyHostToDevice, on));
+      auto failed =
+          code_of(cudaMemcpyAsync(op.destination(c) + done, op.slot + c.slot_offset + done, bytes,
+                                  cudaMemcpyHostToDevice, on));
       if (failed) return failed;
     }
   }
@@ -203,7 +206,7 @@ bool copier::launch_batch(const copy_operation& op, cudaStream_t on) {
     for (const copy_op& c : op.copies) {
       if (c.as.needed()) continue;
       if (c.bytes > copy_bytes_max) return false;
-      to_.push_back(op.into->data() + c.arena_offset);
+      to_.push_back(op.destination(c));
       from_.push_back(op.slot + c.slot_offset);
       bytes_.push_back(c.bytes);
     }
@@ -229,8 +232,8 @@ boost::system::error_code copier::launch_kernels(const copy_operation& op, cudaS
       if (auto failed = flush()) return failed;
     }
     how = c.as;
-    batch.pieces[batch.count++] = {slots_.on_device(op.slot) + c.slot_offset,
-                                   op.into->data() + c.arena_offset, c.bytes / how.from_bytes()};
+    batch.pieces[batch.count++] = {slots_.on_device(op.slot) + c.slot_offset, op.destination(c),
+                                   c.bytes / how.from_bytes()};
   }
   return flush();
 }
