@@ -7,6 +7,7 @@ import importlib.util
 import io
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import types
@@ -17,7 +18,9 @@ sys.dont_write_bytecode = True
 here = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(here))
 
+import chart  # noqa: E402
 import page_cache  # noqa: E402
+import report  # noqa: E402
 
 loader = importlib.machinery.SourceFileLoader("run", str(here / "run"))
 run = importlib.util.module_from_spec(importlib.util.spec_from_loader("run", loader))
@@ -70,6 +73,80 @@ class MakeWarmTest(unittest.TestCase):
                 with self.assertRaisesRegex(page_cache.WrongState, "2 of its 3 pages"):
                     page_cache.make_warm([self.path])
         self.assertEqual(read.call_count, page_cache._warmings_max)
+
+
+def some_runs(seconds, version):
+    same = {"cpu": 1, "of": 1 << 30, "version": version}
+    return [{"seconds": s, "wall": s + 0.5, **same} for s in seconds]
+
+
+class ChartTest(unittest.TestCase):
+    """Is drawn from the text of a page, and so from what report.py prints."""
+
+    def page(self, with_ceiling):
+        seconds = {"ceiling": 1, "ringload": 2, "pread-1": 4, "safetensors-touch": 0.1, "runai": 8}
+        if not with_ceiling:
+            del seconds["ceiling"]
+        runs = {}
+        for state, factor in (("cold", 1), ("warm", 0.1)):
+            for name, middle in seconds.items():
+                version = "" if name.startswith("pread") else "0.17.0"
+                three = [factor * middle * part for part in (0.5, 1, 1.25)]
+                runs[state, name] = some_runs(three, version)
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text):
+            print("2026-01-02; 2 processors; Linux 6. 1 file of 1,073,741,824 bytes. torch 1.")
+            for state in ("cold", "warm"):
+                report.table(state, list(seconds), runs, "0.1.0")
+        return text.getvalue()
+
+    def test_the_tables_are_read_as_they_were_printed(self):
+        rows = {row.title: row for row in chart.rows_of(self.page(True), "cold")}
+        ours = chart.Row("ringload load", "0.1.0", 0.54, 0.43, 1.07)
+        self.assertEqual(rows["ringload load"], ours)
+        self.assertEqual(rows["ceiling: plain reads"].speed, 1.07)
+        self.assertEqual(rows["plain pread, 1 thread"].name, "plain pread, 1 thread")
+        self.assertEqual(rows["ringload load"].name, "ringload 0.1.0")
+        warm = chart.rows_of(self.page(True), "warm")
+        self.assertEqual([row.speed for row in warm if row.title == "ringload load"], [5.37])
+
+    def test_what_loads_has_a_bar_and_what_does_not_has_none(self):
+        svg = chart.draw(self.page(True))
+        for text in ("ringload 0.1.0", "Run:ai streamer 0.17.0", ">0.54<", ">5.37<"):
+            self.assertIn(text, svg)
+        for text in ("touched", "whole process"):
+            self.assertNotIn(text, svg)
+        self.assertEqual(svg.count("<rect class="), 6)
+        self.assertEqual(svg.count("<path class=\"range\""), 6)
+
+    def test_the_ceiling_is_a_line_where_it_was_measured(self):
+        svg = chart.draw(self.page(True))
+        self.assertEqual(svg.count("<path class=\"ceiling\""), 2)
+        self.assertIn("ceiling 1.07", svg)
+        self.assertIn("ceiling 10.74", svg)
+        self.assertNotIn("<path class=\"ceiling\"", chart.draw(self.page(False)))
+
+    def test_bars_are_as_long_as_their_figures(self):
+        svg = chart.draw(self.page(True))
+        widths = [float(w) for w in re.findall(r'<rect class=.* width="([\d.]+)"', svg)]
+        figures = [float(f) for f in re.findall(r">(\d+\.\d\d)<", svg)]
+        self.assertEqual(len(widths), 6)
+        for panel in (slice(0, 3), slice(3, 6)):
+            scales = [w / f for w, f in zip(widths[panel], figures[panel])]
+            for scale in scales:
+                self.assertAlmostEqual(scale / scales[0], 1, delta=0.01)
+
+    def test_a_page_without_tables_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "no table"):
+            chart.draw("2026-01-02; nothing\n")
+
+    def test_the_picture_in_bench_results_is_that_of_its_page(self):
+        results = here.parent / "results"
+        pictures = sorted(results.glob("*-peers.svg"))
+        self.assertTrue(pictures)
+        for picture in pictures:
+            page = picture.with_suffix(".md").read_text()
+            self.assertEqual(picture.read_text(), chart.draw(page), picture.name)
 
 
 if __name__ == "__main__":
