@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A range of stored bytes cuts a box into few boxes that lie in it as a whole. Each of those is
-// copied in runs where source and destination both go from element to element, and otherwise in
-// square tiles, so that a transposed tensor touches each line of the cache about once.
+// A range of stored bytes cuts a box into a few boxes that are completely in it. Each is copied in
+// contiguous runs where both sides are contiguous, and otherwise in square tiles, so that a
+// transpose touches each cache line about once.
 
 #include "core/strided_copy.hpp"
 
@@ -23,7 +23,7 @@ std::uint64_t magnitude(std::int64_t stride) {
   return stride < 0 ? 0 - static_cast<std::uint64_t>(stride) : static_cast<std::uint64_t>(stride);
 }
 
-// A dimension inside one box, whose memory is addressable.
+// A dimension of one box in memory.
 struct axis {
   std::size_t count;
   std::ptrdiff_t from;
@@ -31,7 +31,7 @@ struct axis {
 };
 constexpr axis single = {1, 0, 0};
 
-// A box that lies in the range as a whole.
+// A box that is completely in the range.
 struct whole_box {
   axis axes[strided_map::dimensions_max];
   unsigned rank = 0;
@@ -102,8 +102,8 @@ template <std::size_t Bytes, bool Swap>
   std::memcpy(to, &word, Bytes);
 }
 
-// Elements side by side on both sides. Without a branch and for a known number of turns, the loop
-// becomes vectors in every build that optimises.
+// Elements contiguous on both sides. No branch and a constant trip count, so the loop is vectorized
+// in every optimized build.
 template <std::size_t Bytes>
 [[gnu::always_inline]] inline void swap_some(const std::byte* __restrict from,
                                              std::byte* __restrict to, std::size_t count) {
@@ -145,8 +145,8 @@ void swap_bytes_of(const std::byte* from, std::byte* to, std::size_t bytes, std:
   }
 }
 
-// Two dimensions in square tiles of about a line of the cache. `inner` advances less in the
-// destination, `outer` less in the source.
+// Two dimensions in square tiles of about a cache line. `inner` has the smaller stride in the
+// destination, `outer` in the source.
 template <std::size_t Bytes, bool Swap>
 void copy_tiles(const std::byte* from, std::byte* to, const axis& inner, const axis& outer) {
   constexpr std::size_t tile = Bytes >= 8 ? 8 : Bytes == 4 ? 16 : 32;
@@ -188,7 +188,7 @@ template <std::size_t Bytes, bool Swap>
 void copy_words(whole_box box, const std::byte* from, std::byte* to) {
   const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::to)) : single;
   const axis outer = box.rank > 0 ? box.take(shortest(box, &axis::from)) : single;
-  // Where the source advances along the same dimension, there is nothing to transpose.
+  // If the same dimension is innermost on both sides, nothing is transposed.
   if (magnitude(inner.from) <= magnitude(outer.from) || outer.count == 1) {
     box.axes[box.rank++] = outer;
     for_each(box, from, to,
@@ -213,10 +213,10 @@ void copy_words(std::uint32_t bytes, const whole_box& box, const std::byte* from
   }
 }
 
-// What is worked on between memory and memory, at most so many bytes before and after.
+// The size of the temporary buffers, before and after conversion.
 constexpr std::size_t buffer_bytes = 4096;
 
-// A line of elements of any width.
+// One row of elements of any width.
 void copy_line(const std::byte* from, std::byte* to, const axis& along, std::size_t bytes) {
   switch (bytes) {
     case 1: return copy_line<1, false>(from, to, along);
@@ -231,8 +231,8 @@ void copy_line(const std::byte* from, std::byte* to, const axis& along, std::siz
   }
 }
 
-// Elements that are converted, along one dimension: gathered, swapped, converted and scattered, a
-// bufferful at a time; what lies side by side already stays where it is.
+// Converts elements along one dimension: gathers, swaps, converts and scatters, one buffer at a
+// time; contiguous elements are used in place.
 void convert_line(const strided_map& map, const std::byte* from, std::byte* to, const axis& along) {
   const std::size_t in = map.as.from_bytes();
   const std::size_t out = map.as.to_bytes();
@@ -262,7 +262,7 @@ void convert_line(const strided_map& map, const std::byte* from, std::byte* to, 
   }
 }
 
-// Lines of at most so many elements, for as long as what they are scattered to stays in the cache.
+// Rows of at most this many elements, so that their scattered destination stays in the cache.
 constexpr std::size_t line_elements_max = 64;
 
 void convert_box(const strided_map& map, whole_box box, const std::byte* from, std::byte* to) {
@@ -289,7 +289,7 @@ void convert_box(const strided_map& map, whole_box box, const std::byte* from, s
   });
 }
 
-// Elements that are swapped or copied as they are.
+// Copies elements, swapped or unchanged.
 void copy_box(const strided_map& map, whole_box box, const std::byte* from, std::byte* to) {
   const auto unit = static_cast<std::ptrdiff_t>(map.element_bytes);
   unsigned run = 0;
@@ -311,8 +311,8 @@ void copy_box(const strided_map& map, whole_box box, const std::byte* from, std:
            [&](const std::byte* f, std::byte* t) { swap_bytes_of(f, t, bytes, map.swap_bytes); });
 }
 
-// Finds the boxes that lie in the range as a whole. By descending source stride, so that of a
-// dimension whose elements lie apart at most two indices are cut by the range.
+// Finds the boxes that are completely in the range. Dimensions are sorted by descending source
+// stride, so the range cuts at most two indices of each.
 class range_walk {
  public:
   range_walk(const strided_map& map, std::span<const std::byte> source, std::uint64_t first)
@@ -324,7 +324,7 @@ class range_walk {
     }
   }
 
-  // What the dimensions from `d` on hold, from the stored byte `at` on.
+  // Visits dimensions from `d` on; their first element is stored at `at`.
   void descend(std::uint32_t d, std::uint64_t at, std::byte* to) const {
     if (at >= first_ && at + span_[d] <= last_) return copy(d, 0, count_of(d), at, to);
     if (d == map_.rank || at >= last_ || at + span_[d] <= first_) return;
@@ -360,7 +360,7 @@ class range_walk {
     }
   }
 
-  // Of dimension `d` the indices from `begin` to `end`, and all that is inside of them.
+  // Emits the indices [begin, end) of dimension `d`, with all inner dimensions.
   void copy(std::uint32_t d, std::uint64_t begin, std::uint64_t end, std::uint64_t at,
             std::byte* to) const {
     whole_box box;

@@ -7,7 +7,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Widths that elements are copied in, as words.
+// Widths of elements that are copied as machine words.
 bool has_word_width(std::uint32_t bytes) {
   return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
 }
@@ -57,7 +57,7 @@ coalesced_box coalesced(std::span<const strided_dimension> box, const element_fo
   }
   std::vector<strided_dimension> left(box.begin(), box.end());
   if (!element.as.needed()) {
-    // The parts of an element are elements, where it need not stay whole.
+    // An element that need not stay whole is split into smaller ones.
     std::uint32_t unit = element.bytes;
     if (element.swap_bytes != 0) {
       unit = element.swap_bytes;

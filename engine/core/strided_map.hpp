@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Where the elements of a box lie in stored bytes, and where they go: a slice, a transposed tensor,
-// a view that repeats elements. The host and the kernels of a GPU both compile this header, so it
-// is C++17.
+// A strided copy of an n-dimensional box, as data: for slices, transposed tensors and broadcast
+// views. Host and GPU kernels compile the same header, so it is C++17.
 //
-// Offsets in the source count from the map's first stored byte, and offsets in the destination from
-// where the element at index (0, 0, ...) goes. The element at (i, j, ...) is stored from byte
-// i * dimensions[0].source_stride + j * dimensions[1].source_stride + ... on.
+// Source offsets count from the map's first stored byte; destination offsets from the address of
+// the element at index (0, 0, ...). The element at (i, j, ...) is stored at i *
+// dimensions[0].source_stride + j * dimensions[1].source_stride + ...
 
 #include <cstdint>
 
@@ -18,7 +17,7 @@ inline namespace v0 {
 
 struct strided_dimension {
   std::uint64_t count;
-  std::uint64_t source_stride;      // In bytes; 0 repeats what is stored once.
+  std::uint64_t source_stride;      // In bytes; 0 broadcasts one stored element.
   std::int64_t destination_stride;  // In bytes; may be negative.
 };
 
@@ -27,19 +26,19 @@ inline bool operator==(const strided_dimension& a, const strided_dimension& b) n
          a.destination_stride == b.destination_stride;
 }
 
-// As coalesced() makes it: without dimensions of one element, by descending source stride, and none
-// that continues the next. A contiguous run of elements that are neither swapped nor converted is a
-// dimension of single bytes, with both strides 1, so that it may be cut anywhere.
+// Made by coalesced(): no dimensions of size 1, sorted by descending source stride, and contiguous
+// dimensions merged. A contiguous run that is neither byte-swapped nor converted is a dimension of
+// single bytes with both strides 1, so that it can be cut anywhere.
 struct strided_map {
   static constexpr std::uint32_t dimensions_max = 8;
 
   strided_dimension dimensions[dimensions_max] = {};
   std::uint32_t rank = 0;           // Of the dimensions. With none there is one element.
-  std::uint32_t element_bytes = 1;  // As stored: what cannot be cut. The unit of `as`, if needed.
-  std::uint8_t swap_bytes = 0;      // Units whose bytes are reversed first: 2, 4 or 8; 0: none.
+  std::uint32_t element_bytes = 1;  // As stored; never cut. The unit of `as`, if that is needed.
+  std::uint8_t swap_bytes = 0;      // Units that are byte-swapped first: 2, 4 or 8; 0: none.
   conversion as = {};
 
-  // As they land.
+  // Applied after the swap.
   std::uint32_t landed_bytes() const noexcept {
     return as.needed() ? as.to_bytes() : element_bytes;
   }

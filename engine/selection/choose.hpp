@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// From a catalog and wishes to boxes: which range of which tensor becomes what. A pure function.
+// Resolves a selection against a catalog: which range of which tensor is loaded as what. Pure.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -20,7 +20,7 @@ struct box {
   std::vector<range> ranges;  // By dimension; empty: the whole tensor.
 };
 
-// A tensor to be made: of one box, or, fused, of several behind each other along `dim`.
+// A tensor to be loaded: one box, or, fused, several concatenated along `dim`.
 struct chosen_tensor {
   std::string name;
   std::vector<std::uint64_t> shape;
@@ -28,9 +28,9 @@ struct chosen_tensor {
   std::uint32_t dim = 0;
 };
 
-// In the catalog's order; a fused one stands where its first box does. Where everything is wanted,
-// each tensor of the catalog once, whole. Shapes are of the stored tensors: a caller that converts
-// block types refuses their slices itself.
+// In the catalog's order; a fused tensor is at the position of its first box. If everything is
+// selected, each tensor of the catalog once, whole. Shapes are of the stored tensors: a caller that
+// converts block types refuses their slices itself.
 result<std::vector<chosen_tensor>> choose(const catalog& from, const detail::wishes& wanted);
 
 // The catalog of these tensors. A number of bytes that is no whole number is

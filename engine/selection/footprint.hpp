@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which bytes a strided block of memory takes, and whether two of them have a byte in common.
+// The bytes that a strided block of memory covers, and whether two such blocks overlap.
 
 #include <cstdint>
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace ringload::inline v0 {
 
-// Bytes [begin, end) of memory, and the runs in it: nested repetitions of `run_bytes` bytes, the
-// outermost first, each further apart than what is inside it is long.
+// Bytes [begin, end) of memory, and the runs in it: nested repetitions of `run_bytes` bytes,
+// outermost first, each with a stride larger than the extent of what is inside it.
 class footprint {
  public:
   struct repetition {
@@ -19,8 +19,8 @@ class footprint {
     std::uint64_t pitch_bytes;
   };
 
-  // Empty where an address leaves 64 bits, or two elements of it share a byte. `stride_bytes` may
-  // be negative.
+  // Empty if an address overflows 64 bits, or two elements share a byte. `stride_bytes` may be
+  // negative.
   static std::optional<footprint> make(std::uint64_t address, std::uint64_t element_bytes,
                                        std::span<const std::uint64_t> shape,
                                        std::span<const std::int64_t> stride_bytes);
@@ -30,8 +30,8 @@ class footprint {
   bool empty() const noexcept { return begin_ == end_; }
   std::uint64_t runs() const noexcept;
 
-  // Whether the bytes of `this` and `other` meet. Costs the runs of the one that has fewer, and a
-  // division for each level of the other.
+  // Whether the two share a byte. Cost: the number of runs of the one that has fewer, times the
+  // levels of the other.
   bool meets(const footprint& other) const;
 
  private:

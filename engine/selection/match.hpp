@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which tensor of a checkpoint fills which memory of the caller's, and whether it may: names,
-// types, shapes, sizes and overlaps, all before the first byte. A pure function.
+// Matches the tensors of a checkpoint to the caller's destinations, and checks names, types,
+// shapes, sizes and overlaps, all before the first byte is written. Pure.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>

@@ -21,10 +21,10 @@ enum class profile : std::uint8_t {
   reference,  // Accepts exactly what the safetensors crate accepts.
 };
 
-/// What the types are that NumPy files leave without a name. Whoever writes bfloat16 or 8-bit
-/// floats of the package ml_dtypes gets "V2" and "V1" there: as many bytes an element, of whatever
-/// kind. Where it is not said what they are, such an array is `errc::unsupported_feature`. (And
-/// "f1", which is f8_e5m2, where either is said.)
+/// The dtypes of NumPy arrays whose type NumPy cannot name: bfloat16 and 8-bit floats of the
+/// package ml_dtypes are stored as "V2" and "V1", which give only the width. Without the dtype
+/// such an array is `errc::unsupported_feature`.
+/// ("f1" is f8_e5m2 if either is given.)
 struct nameless_types {
   std::optional<dtype> one_byte;   // One of 8 bits an element, such as f8_e4m3.
   std::optional<dtype> two_bytes;  // One of 16 bits, such as bf16.
@@ -37,27 +37,27 @@ struct tensor_info {
   std::vector<std::uint64_t> shape;  // Row-major, outermost first. Empty for a scalar.
   std::uint32_t file = 0;            // Index into catalog::files.
   std::uint64_t offset = 0;          // Of the first byte stored, from the beginning of the file.
-  std::uint64_t bytes = 0;           // Once it has landed: dense, row-major, little-endian.
+  std::uint64_t bytes = 0;           // When loaded: dense, row-major, little-endian.
 
-  /// How the stored bytes become the tensor's. Empty: they are the tensor's, at [offset, offset +
-  /// bytes) of the file. Otherwise words joined by '+', in the order in which they are undone: a
-  /// codec ("deflate", "zlib", "zstd", "varint"), "shuffle", "big_endian", "strided" (the elements
-  /// lie in another order, or apart), "chunked" (in several boxes); and "inline" where the bytes
-  /// stand in the header in a form of its own.
+  /// How the tensor is encoded in the file. Empty: its bytes are [offset, offset + bytes) of the
+  /// file. Otherwise words joined by '+', in the order of decoding: a codec ("deflate",
+  /// "zlib", "zstd", "varint"), "shuffle", "big_endian", "strided" (elements in another
+  /// order, or with gaps), "chunked" (in several boxes), "inline" (in the header, in the
+  /// format's own form).
   std::string encoding = {};
-  /// How many bytes of the checkpoint are read for it; several tensors may be made of the same.
+  /// How many bytes are read for it; several tensors may share the same bytes.
   std::uint64_t stored_bytes = 0;
-  /// What the elements mean where `dtype` does not say it: a logical or block type such as "q4_k".
+  /// The logical or block type of the elements where `dtype` is not enough, such as "q4_k".
   std::string type = {};
   std::vector<std::uint64_t> original_shape = {};  // Of what `type` means; empty: that is `shape`.
 };
 
-/// Something that is stored as several tensors: a sparse matrix, a quantised group. The tensors
-/// stand in the catalog under the names "name/part".
+/// An object that is stored as several tensors: a sparse matrix, a quantised group. The tensors are
+/// in the catalog as "name/part".
 struct composite_info {
   std::string name;
   std::string layout;  // "sparse_csr", "sparse_coo", "group", as its format calls it.
-  std::string type;    // Of the whole; empty: its values' dtype says it.
+  std::string type;    // Of the whole; empty: the dtype of its values.
   std::vector<std::uint64_t> shape;
   std::vector<std::string> parts;  // Without the name before them.
   std::uint32_t file = 0;          // Index into catalog::files.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Memory that is there already, to be filled from a checkpoint: an engine that has made its
-// parameters first fills them, and no second copy of the model is needed.
+// Loads a checkpoint into memory that the caller has already allocated, such as an inference
+// engine's parameters, so that no second copy of the model is needed.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace ringload::inline v0 {
 
-/// Memory of the caller's for one tensor.
+/// Memory of the caller for one tensor.
 struct RINGLOAD_EXPORT destination {
   destination();
   /// Row-major and dense, in the memory of `on`.
@@ -37,27 +37,27 @@ struct RINGLOAD_EXPORT destination {
   void* data = nullptr;  // Of the element at index 0 in every dimension.
   ringload::dtype dtype = dtype::u8;
   std::vector<std::uint64_t> shape;
-  /// In elements, by dimension; may be negative. Empty: row-major without gaps. Types of less than
-  /// a byte are always so.
+  /// In elements, by dimension; may be negative. Empty: row-major without gaps, which types of less
+  /// than a byte always are.
   std::vector<std::int64_t> strides;
-  std::uint64_t bytes = 0;  // How much memory there is, to be checked; 0: as much as that takes.
+  std::uint64_t bytes = 0;  // The size of the memory, to be checked; 0: unchecked.
   ringload::device on = host();
-  /// Kept until the fill is over; may be null, and then the caller sees to it that `data` stays.
+  /// Kept alive until the fill is over; if null, the caller must keep `data` valid.
   std::shared_ptr<void> owner;
 };
 
 /// The memory that a DLPack tensor describes, under that name. Its `deleter` is called when the
 /// last copy of the destination is gone, also when this throws: `errc::unsupported_dtype` for a
-/// type that has no name here, `errc::device_unavailable` where the memory is neither the host's
-/// nor of `cuda`, which is the device that CUDA memory is to be reached by.
+/// type that is not supported, `errc::device_unavailable` if the memory is neither the host's nor
+/// that of `cuda`, the device for CUDA memory.
 ///
-/// Who produced the tensor may still be working on it in a stream: that must have come to an end.
+/// All work of the producer's streams on the tensor must have completed.
 RINGLOAD_EXPORT destination destination_of(std::string name, dlpack::managed_tensor_versioned* from,
                                            device cuda = host());
 RINGLOAD_EXPORT destination destination_of(std::string name, dlpack::managed_tensor* from,
                                            device cuda = host());
 
-/// What a fill is to do where checkpoint and destinations differ.
+/// What a fill does where checkpoint and destinations differ.
 struct RINGLOAD_EXPORT fill_policies {
   enum class on_missing : std::uint8_t { error, report };
   enum class on_unexpected : std::uint8_t { ignore, report, error };
@@ -74,38 +74,38 @@ struct RINGLOAD_EXPORT fill_policies {
   /// A destination that the checkpoint has no tensor for: `errc::no_such_tensor`, or `missing` of
   /// the result lists it and its memory stays as it is.
   on_missing missing = on_missing::error;
-  /// A tensor that no destination is for: passed over, listed in `unexpected` of the result, or
+  /// A tensor without a destination: ignored, listed in `unexpected` of the result, or
   /// `errc::unexpected_tensor`.
   on_unexpected unexpected = on_unexpected::ignore;
   /// Another element type: `errc::wrong_dtype`, or converted as PyTorch's copy_ does between bool,
   /// integers of 8 to 64 bits, f16, bf16, f32, f64, f8_e4m3 and f8_e5m2: to a floating type rounded
-  /// to nearest, ties to even; to an integer with the fraction cut off. Otherwise than there, what
-  /// is outside an integer's range becomes the nearest that is in it, and NaN becomes 0. To bool, 0
-  /// is false and all else, NaN too, true.
+  /// to nearest, ties to even; to an integer truncated. Unlike there, integers saturate, and NaN
+  /// becomes 0.
+  /// To bool, 0 is false and everything else, NaN too, true.
   on_dtype dtype = on_dtype::exact;
-  /// Another shape: `errc::wrong_shape`, or the tensor is repeated by PyTorch's rule: compared from
-  /// the last dimension on, each size is the destination's, or 1, or lacking.
+  /// Another shape: `errc::wrong_shape`, or the tensor is broadcast by PyTorch's rule: from the
+  /// last dimension on, each size is the destination's, or 1, or missing.
   on_shape shape = on_shape::exact;
-  /// From a destination's name to that of its tensor in the checkpoint. Empty: they are the same.
+  /// Maps a destination's name to its tensor's name in the checkpoint. Empty: they are the same.
   /// Called in a thread of the library, once for each destination.
   std::function<std::string(std::string_view)> rename;
 };
 
-/// What a fill did. All destinations but those in `missing` are whole.
+/// The result of a fill. All destinations but those in `missing` are complete.
 struct filled {
   std::vector<std::string> missing;     // Destinations without a tensor, in the order given.
   std::vector<std::string> unexpected;  // Tensors without a destination, in the catalog's order.
   load_stats stats;
 };
 
-/// What a fill throws that failed after the first byte was written.
+/// Thrown by a fill that failed after the first byte was written.
 class RINGLOAD_EXPORT fill_error : public error {
  public:
   fill_error(const error& why, std::vector<std::string> whole, std::vector<std::string> torn);
   ~fill_error() override;
 
-  /// Names of destinations: those that have all their bytes, and those that may hold old bytes, new
-  /// ones, or both.
+  /// Names of destinations: those that are complete, and those that may hold old bytes, new ones,
+  /// or both.
   std::span<const std::string> whole() const noexcept { return *whole_; }
   std::span<const std::string> torn() const noexcept { return *torn_; }
 

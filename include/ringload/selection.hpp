@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What of a checkpoint is wanted: which tensors, and which range of each.
+// Selects which tensors of a checkpoint are loaded, and which range of each.
 //
 //   auto some = ringload::select()
 //                   .names({"lm_head.weight"})
@@ -9,8 +9,8 @@
 //                   .slice("lm_head.weight", 0, first, count)
 //                   .shard("*.q_proj.weight", 0, rank, ranks);
 //
-// A selection is a list of wishes. They are resolved against the catalog when the load is planned,
-// all of them before the first byte is read; only what is wanted is read.
+// A selection is resolved against the catalog when the load is planned, before the first byte is
+// read. Only what is selected is read.
 
 #include <cstdint>
 #include <functional>
@@ -65,7 +65,7 @@ struct wishes {
 
 }  // namespace detail
 
-/// A value, free to copy. Its functions change it and return it, so that they can be chained.
+/// A value type. Its functions modify it and return it, so that they can be chained.
 ///
 /// In a glob `*` stands for any text, also with dots in it, `?` for any one byte, `[a-c]` and
 /// `[!a-c]` for one byte of a set, as in Python's fnmatch; all else stands for itself.
@@ -79,16 +79,16 @@ class RINGLOAD_EXPORT selection {
   selection& operator=(selection&& other) noexcept;
   ~selection();
 
-  // Which tensors. Where none of the next three is called, all of them; else those that any of the
-  // calls chooses.
+  // Which tensors: those that any of the next three calls chooses.
+  // Without such a call, all.
 
   selection& names(std::vector<std::string> these);
   selection& matching(std::string glob);
   /// Those for which `wanted` returns true. Called in a thread of the library, once for each tensor
-  /// of the checkpoint, before the first read; what it throws ends the load.
+  /// of the checkpoint, before the first read; an exception fails the load.
   selection& where(std::function<bool(const tensor_info&)> wanted);
 
-  /// Of what the calls above choose, not these.
+  /// Excludes these from what the calls above choose.
   selection& except(std::string glob);
 
   /// Of what the calls above choose, the routed experts of one rank only: of tensors with
@@ -111,8 +111,8 @@ class RINGLOAD_EXPORT selection {
   /// in the order of `names`. They must agree in dtype and in all other dimensions.
   selection& fused(std::string as, std::vector<std::string> names, std::uint32_t dim);
 
-  /// A name, or a glob of matching(), slice(), shard() or fused(), that no tensor of the checkpoint
-  /// has is `errc::no_such_tensor`, unless this is called: then it is passed over.
+  /// A name, or a glob of matching(), slice(), shard() or fused(), that matches no tensor is
+  /// `errc::no_such_tensor`, unless this is called: then it is ignored.
   selection& allow_missing();
 
   const detail::wishes& wishes() const noexcept { return wishes_; }
