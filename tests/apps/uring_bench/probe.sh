@@ -31,10 +31,11 @@ needed=32
 pages=/sys/kernel/mm/hugepages/hugepages-2048kB
 # says_of_pages NR FREE
 says_of_pages() {
+  said="hugetlb pages .* $2 of $1 reserved are free; with --huge-pages reserved"
   if [ "$2" -ge "$needed" ]; then
-    grep -q "  ok    hugetlb pages .* $2 of $1 reserved are free; with --huge-pages reserved" "$work/out" || fail "$2 of $1"
+    grep -q "  ok    $said" "$work/out" || fail "$2 of $1"
   else
-    grep -q "  note  hugetlb pages .* $2 of $1 reserved are free; with --huge-pages reserved" "$work/out" || fail "$2 of $1"
+    grep -q "  note  $said" "$work/out" || fail "$2 of $1"
     grep -q "sysctl vm.nr_hugepages=$(($1 - $2 + needed)) " "$work/out" || fail "advice at $2 of $1"
   fi
 }
