@@ -47,7 +47,7 @@ fault no_memory(std::uint64_t bytes, const char* of) {
 boost::system::error_code populate_pages(std::uintptr_t begin, std::uintptr_t end) noexcept {
   while (::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE) != 0) {
     if (errno == EINTR || errno == EAGAIN) continue;
-    if (errno == EINVAL) return {};  // An older kernel: the pages come when they are touched.
+    if (errno == EINVAL) return {};  // An older kernel: pages are populated by page faults.
     return system_code(errno == EFAULT ? ENOMEM : errno);
   }
   return {};
@@ -74,7 +74,7 @@ mapping::~mapping() {
 }
 
 result<mapping> mapping::make(std::uint64_t bytes, page_kind kind) {
-  // No address space is this large, and below the size is rounded up.
+  // Larger than any address space; also keeps the rounding below from overflowing.
   if (bytes > bytes_max) {
     errno = ENOMEM;
     return no_memory(bytes, "memory");
@@ -92,7 +92,7 @@ result<mapping> mapping::make(std::uint64_t bytes, page_kind kind) {
     if (!at) return no_memory(whole, "memory");
     return mapping({at, whole});
   }
-  // Mapped with a huge page to spare, and cut to the part that begins on one.
+  // Mapped one huge page larger, then trimmed to an aligned part.
   std::byte* at = map(nullptr, whole + huge_page_bytes, 0);
   if (!at) return no_memory(whole, "memory");
   const auto address = reinterpret_cast<std::uintptr_t>(at);
@@ -135,8 +135,8 @@ boost::system::error_code map_again(std::span<std::byte> memory, page_kind kind)
   return {};
 }
 
-// Each huge page by its last small page first: the kernel clears a huge page towards the place that
-// was missed, and front to back costs a sixth less than back to front.
+// Faults each huge page at its last small page: the kernel clears a huge page towards the address
+// that faulted, and clearing front to back costs a sixth less than back to front.
 boost::system::error_code populate(std::span<std::byte> memory) noexcept {
   if (memory.empty()) return {};
   const auto address = reinterpret_cast<std::uintptr_t>(memory.data());

@@ -16,9 +16,8 @@
 
 namespace ringload::inline v0 {
 
-// A box of a tensor's elements, and where they lie in a stream. By dimension, outermost first. A
-// stride may be 0, which repeats elements, and the elements of two boxes of one tensor are
-// distinct.
+// A box of a tensor's elements, and their place in a stream. By dimension, outermost first. A
+// stride of 0 repeats elements. The boxes of one tensor do not overlap.
 struct piece {
   stored_stream stored;
   std::uint64_t first_byte = 0;  // In the decoded stream: of the element at `origin`.
@@ -27,11 +26,11 @@ struct piece {
   std::vector<std::uint64_t> stride_bytes;  // In the decoded stream.
 };
 
-// How the bytes of a tensor lie that are not simply there, row-major and little-endian.
+// The layout of a tensor that is not simply row-major and little-endian.
 struct stored_form {
   std::vector<piece> pieces;
-  std::uint8_t swap_bytes = 0;  // Units whose bytes are reversed: 2, 4 or 8; 0: none.
-  // One element, for those that lie in no piece; empty: zeros.
+  std::uint8_t swap_bytes = 0;  // Units that are byte-swapped: 2, 4 or 8; 0: none.
+  // The value of elements that are in no piece; empty: zeros.
   std::vector<std::byte> fill;
 };
 

@@ -28,7 +28,7 @@ result<void> ready_slots::make_ready(std::uint32_t slot, backend& target) {
   if (!not_reserved) return not_reserved.error();
   note_pages(slot, std::move(*not_reserved));
   if (auto pinned = target.pin(slots_.at(slot)); !pinned) return pinned.error();
-  // Pinned once: nothing fails from here on.
+  // Pinned exactly once: nothing fails from here on.
   {
     const std::lock_guard lock(mutex_);
     pinned_bytes_ += slots_.slot_bytes();

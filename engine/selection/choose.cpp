@@ -78,17 +78,17 @@ class chooser {
 
   std::vector<std::uint64_t> shape_of(const box& of) const;
 
-  // Empty where there is none and that is allowed.
+  // Empty if there is none and missing names are allowed.
   result<std::optional<std::uint32_t>> find(const std::string& wanted_name);
   result<void> found_any(bool any, const std::string& glob) const;
 
   const catalog& from_;
   const wishes& wanted_;
   const bool all_;                // No tensor is chosen by name, glob or predicate: all are.
-  std::vector<bool> taken_;       // By tensor: it is made by itself.
+  std::vector<bool> taken_;       // By tensor: it is loaded by itself.
   std::vector<bool> fused_part_;  // By tensor.
   std::unordered_map<std::string_view, std::uint32_t> by_name_;  // Filled when first needed.
-  // Of tensors that are not wanted whole, by tensor.
+  // By tensor, for those that are selected in part.
   std::unordered_map<std::uint32_t, std::vector<std::optional<range>>> cuts_;
 };
 
@@ -199,7 +199,7 @@ result<void> chooser::cut() {
       const std::vector<std::uint64_t>& shape = from_.tensors[t].shape;
       const std::uint64_t size = wish.dim < shape.size() ? shape[wish.dim] : 0;
       const std::uint64_t block = size / wish.ranks + (size % wish.ranks != 0 ? 1 : 0);
-      // Where the product would leave 64 bits, the block begins behind the end all the same.
+      // If the product overflows 64 bits, the block begins past the end.
       const std::uint64_t begin = std::min(size, checked_multiply(block, wish.rank).value_or(size));
       if (auto good = cut(t, wish.dim, {begin, begin + std::min(block, size - begin)}); !good) {
         return good.error();
@@ -217,8 +217,8 @@ std::vector<std::uint64_t> chooser::shape_of(const box& of) const {
   return shape;
 }
 
-// The tensors that are parts of fused ones, which come by themselves only where they were chosen by
-// name, glob or predicate.
+// The tensors that are parts of fused ones. They are loaded separately only if they were also
+// chosen by name, glob or predicate.
 result<void> chooser::find_fused() {
   for (const detail::fused_wish& wish : wanted_.fused) {
     for (const std::string& each : wish.names) {

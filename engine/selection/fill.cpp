@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Destinations as a caller describes them, by hand or by DLPack.
+// Destinations, described by the caller or by DLPack.
 
 #include <cstdint>
 #include <optional>
@@ -39,8 +39,8 @@ fill_error::~fill_error() = default;
 
 namespace {
 
-// The type of that name, with one element in as many lanes as make a byte: PyTorch has 4-bit types
-// in pairs, and their last dimension is that of the pairs.
+// The dtype of a DLPack type. PyTorch has 4-bit types in pairs, 2 lanes to a byte, and its last
+// dimension counts the pairs.
 struct element {
   dtype type;
   std::uint64_t per_item = 1;
@@ -93,7 +93,7 @@ destination described(std::string name, const dlpack::tensor& from, std::shared_
     if (from.strides != nullptr) out.strides.push_back(from.strides[d]);
   }
   if (what->per_item > 1 && !out.shape.empty()) out.shape.back() *= what->per_item;
-  // Strides that say what their absence says are left away: only then is a type of less than a byte
+  // Strides of a dense row-major tensor are dropped: without strides a type of less than a byte is
   // known to be dense.
   std::int64_t dense = 1;
   bool row_major = true;
@@ -122,7 +122,7 @@ destination destination_of(std::string name, dlpack::managed_tensor_versioned* f
   if (from->version.major > 1 || (from->flags & read_only) != 0) {
     const std::string place = "destination '" + printable(name) + "'";
     const bool newer = from->version.major > 1;
-    // Of an unknown major version only version, manager_ctx and deleter are where we know them.
+    // With an unknown major version, only version, manager_ctx and deleter have known offsets.
     if (from->deleter != nullptr) from->deleter(from);
     throw error(errc::invalid_destination, place,
                 newer ? "its DLPack is of a newer major version than 1" : "it is read-only");

@@ -33,7 +33,7 @@ std::optional<footprint> footprint::make(std::uint64_t address, std::uint64_t el
   made.begin_ = address - below;
   made.end_ = *end;
 
-  // The innermost first, to see what follows on without a gap.
+  // Innermost first, to merge contiguous levels.
   std::ranges::sort(made.repetitions_, {}, &repetition::pitch_bytes);
   std::vector<repetition> apart;
   std::uint64_t inner_bytes = element_bytes;
@@ -69,16 +69,16 @@ bool footprint::any_run(std::size_t level, std::uint64_t at, const Visit& visit)
   return false;
 }
 
-// Whether a byte of [from, to) is in the part from `level` on that begins at `at`.
+// Whether the levels from `level` on, beginning at `at`, contain a byte of [from, to).
 bool footprint::meets(std::uint64_t from, std::uint64_t to, std::size_t level,
                       std::uint64_t at) const noexcept {
   if (level == repetitions_.size()) return from < at + run_bytes_ && at < to;
   const auto [count, pitch] = repetitions_[level];
-  // What lies before the byte that is looked for ends before it, but for the last of them.
+  // All repetitions that begin before `from` also end before it, except the last of them.
   const std::uint64_t first = from <= at ? 0 : std::min((from - at) / pitch, count - 1);
   for (std::uint64_t i = first; i < count && at + i * pitch < to; ++i) {
     if (meets(from, to, level + 1, at + i * pitch)) return true;
-    // Nothing of this one lay in the range, and the next one begins in it: its first byte does.
+    // That one has no byte in the range, but the next begins in it, with its first byte.
     if (i + 1 < count && at + (i + 1) * pitch < to && from <= at + (i + 1) * pitch) return true;
   }
   return false;

@@ -9,8 +9,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// The end of the set that begins at `at`, one past its bracket; 0 where no bracket closes it, and
-// the bracket then stands for itself. A bracket right after the opening one belongs to the set.
+// The end of the set that begins at `at`, one past its closing bracket; 0 if it is not closed, and
+// the opening bracket is literal then. A bracket right after the opening one belongs to the set.
 std::size_t end_of_set(std::string_view glob, std::size_t at) noexcept {
   std::size_t first = at + 1;
   if (first < glob.size() && glob[first] == '!') ++first;
@@ -34,7 +34,7 @@ bool in_set(std::string_view set, char c) noexcept {
   return found != inverted;
 }
 
-// Whether what stands at `at`, which is no star, fits `c`; moves behind it if so.
+// Whether the pattern item at `at`, which is no star, matches `c`; if so, moves past it.
 bool one_fits(std::string_view glob, std::size_t& at, char c) noexcept {
   if (at >= glob.size()) return false;
   if (glob[at] == '[') {
@@ -55,8 +55,8 @@ bool one_fits(std::string_view glob, std::size_t& at, char c) noexcept {
 
 }  // namespace
 
-// On a mismatch only the last star has to take more: what an earlier one takes more, the last one
-// could take as well.
+// On a mismatch only the last star has to match more: whatever an earlier star could match more,
+// the last one can as well.
 bool matches(std::string_view glob, std::string_view text) noexcept {
   std::size_t at = 0;
   std::size_t reached = 0;

@@ -28,7 +28,7 @@ std::string shape_text(std::span<const std::uint64_t> shape) {
 }
 
 // The destination's elements in memory, with strides; a type of less than a byte as one dimension
-// of bytes. Empty where the numbers leave 64 bits or the type ends inside a byte.
+// of bytes. Empty if a number overflows 64 bits or the type ends inside a byte.
 struct strided {
   std::uint64_t element_bytes = 1;
   std::vector<std::uint64_t> shape;
@@ -51,7 +51,7 @@ std::optional<strided> in_memory(const destination& one) {
   for (std::size_t d = one.shape.size(); d-- > 0;) {
     std::int64_t step = 0;
     if (one.strides.empty()) {
-      // The product of the sizes fits; one of them may be 0 and another too large all the same.
+      // The product fits, but if one size is 0, another may still be too large.
       if (dense > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
         return std::nullopt;
       }

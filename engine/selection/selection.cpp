@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The list of wishes as it is written down.
+// Builds a selection.
 
 #include <ringload/selection.hpp>
 #include <utility>

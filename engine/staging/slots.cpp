@@ -40,7 +40,7 @@ result<slots> slots::make(std::uint32_t count, std::uint64_t slot_bytes, huge_pa
 result<std::string> slots::populate(std::uint32_t slot) const {
   const std::span<std::byte> memory = at(slot);
   auto failed = ringload::populate(memory);
-  // Before Linux 5.14 nothing is populated and no refusal is seen: a touch would be a SIGBUS.
+  // Before Linux 5.14 populate() does nothing and cannot fail; the first access would SIGBUS.
   const bool refused = reserved_ && (failed || absent_bytes(memory) > 0);
   std::string why;
   if (refused) {
