@@ -53,6 +53,11 @@ int run_program(std::string_view program, const std::function<void()>& command) 
     const std::string place = failed.place().empty() ? std::string(program) + ": " : "";
     complain(program, "error: " + place + failed.what());
     return 1;
+  } catch (const boost::system::system_error& failed) {
+    // Of Asio's: its own words name its source file.
+    complain(program,
+             std::string("error: ") + error(failed.code(), std::string(program), {}).what());
+    return 1;
   } catch (const std::exception& failed) {
     complain(program, "error: " + std::string(program) + ": " + failed.what());
     return 1;

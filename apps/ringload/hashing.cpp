@@ -50,12 +50,11 @@ std::string hex(std::span<const std::byte> bytes) {
 hashing::hashing(asio::io_context& context)
     : context_(context),
       all_done_(context, asio::steady_timer::time_point::max()),
-      pool_(std::max(1U, std::thread::hardware_concurrency())) {}
+      workers_(std::thread::hardware_concurrency()) {}
 
 hashing::~hashing() {
   stop_ = true;
-  pool_.stop();
-  pool_.join();
+  workers_.stop();
 }
 
 void hashing::add(tensor landed, digest_algorithm algorithm) {
@@ -63,7 +62,7 @@ void hashing::add(tensor landed, digest_algorithm algorithm) {
   to.name = landed.name();
   to.algorithm = algorithm;
   ++left_;
-  asio::post(pool_, [this, &to, landed = std::move(landed)] {
+  asio::post(workers_.get_executor(), [this, &to, landed = std::move(landed)] {
     std::exception_ptr failure;
     try {
       hash(landed, to);

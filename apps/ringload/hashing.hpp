@@ -7,7 +7,6 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -15,6 +14,8 @@
 #include <ringload/verify.hpp>
 #include <span>
 #include <string>
+
+#include "worker_threads.hpp"
 
 namespace ringload::tool {
 
@@ -57,7 +58,7 @@ class hashing {
   std::atomic<std::uint64_t> bytes_hashed_ = 0;
   std::atomic<bool> stop_ = false;
 
-  boost::asio::thread_pool pool_;  // Last: its threads use all of the above.
+  worker_threads workers_;  // Last: its threads use all of the above.
 };
 
 }  // namespace ringload::tool

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session.hpp"
 
-#include <unistd.h>
+#include <fcntl.h>
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cerrno>
 #include <chrono>
 #include <exception>
+#include <ringload/error.hpp>
 #include <utility>
 
 #include "interrupts.hpp"
@@ -22,6 +24,12 @@ namespace asio = boost::asio;
 
 constexpr auto redraw_every = std::chrono::milliseconds(100);
 
+int duplicate(int descriptor) {
+  const int own = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (own < 0) throw error({errno, boost::system::system_category()}, {}, {});
+  return own;
+}
+
 class session {
  public:
   session(asio::io_context& context, progress_bar& bar, std::function<progress()> so_far)
@@ -29,7 +37,7 @@ class session {
         bar_(bar),
         so_far_(std::move(so_far)),
         redraw_(context),
-        interrupts_(context, ::dup(interrupt_fd())) {}
+        interrupts_(context, duplicate(interrupt_fd())) {}
 
   void run(asio::awaitable<void> work) {
     asio::co_spawn(context_, std::move(work),

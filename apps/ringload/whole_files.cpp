@@ -11,7 +11,6 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <cerrno>
 #include <ringload/error.hpp>
 #include <span>
@@ -21,6 +20,7 @@
 #include "hashing.hpp"
 #include "interrupts.hpp"
 #include "openssl_hasher.hpp"
+#include "worker_threads.hpp"
 
 namespace ringload::tool {
 
@@ -104,11 +104,11 @@ whole_file described(const fs::path& path) {
 
 void hash_files(std::vector<whole_file>& files,
                 const std::function<void(const whole_file&)>& tell) {
-  asio::io_context here;  // What the pool's threads want told, this one tells.
+  asio::io_context here;  // What the workers want told, this one tells.
   std::atomic<bool> stop = false;
-  asio::thread_pool pool(std::max(1U, std::thread::hardware_concurrency()));
+  worker_threads workers(std::thread::hardware_concurrency());
   for (whole_file& file : files) {
-    asio::post(pool, [&, left = asio::make_work_guard(here)] {
+    asio::post(workers.get_executor(), [&, left = asio::make_work_guard(here)] {
       if (!file.expected.empty()) hash(file, stop);
       asio::post(here, [&] {
         throw_if_interrupted();

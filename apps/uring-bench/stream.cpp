@@ -5,7 +5,6 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "failure.hpp"
 #include "interrupts.hpp"
 #include "readers/ring_reader.hpp"
+#include "readers/threads.hpp"
 #include "ring/ring.hpp"
 #include "size.hpp"
 #include "staging/slots.hpp"
@@ -160,7 +160,7 @@ class run_of_stream {
   }
 
   void make_ready(lane& one) {
-    boost::asio::post(helpers_, [this, lane_of = &one] {
+    boost::asio::post(helpers_.get_executor(), [this, lane_of = &one] {
       const auto failed = populate(place(*lane_of));
       boost::asio::post(loop_, [this, lane_of, failed] {
         if (failed) problem_ = failed.message();
@@ -233,7 +233,7 @@ class run_of_stream {
   const half which_;
   boost::asio::io_context loop_{1};
   std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> stay_;
-  boost::asio::thread_pool helpers_{within_.copy_threads};
+  threads helpers_{within_.copy_threads};
   std::unique_ptr<backend> target_;
   slots staging_;
   std::unique_ptr<ring> the_ring_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <boost/system/generic_category.hpp>
 #include <boost/system/system_category.hpp>
+#include <cerrno>
 #include <string_view>
 
 namespace ringload::inline v0 {
@@ -64,9 +65,20 @@ std::string category_type::message(int value) const {
   return "unknown error " + std::to_string(value);
 }
 
+// The system's words name no limit, and hardly a thing that was refused.
+std::string words_for(const boost::system::error_code& code) {
+  if (code == system_code(EMFILE)) {
+    return code.message() + ": the limit of this process is reached (ulimit -n)";
+  }
+  if (code == system_code(ENFILE)) {
+    return code.message() + ": the system's limit is reached (fs.file-max)";
+  }
+  return code.message();
+}
+
 std::string sentence(const boost::system::error_code& code, const std::string& place,
                      const std::string& cause) {
-  const std::string what = cause.empty() ? code.message() : cause;
+  const std::string what = cause.empty() ? words_for(code) : cause;
   return place.empty() ? what : place + ": " + what;
 }
 
@@ -88,6 +100,14 @@ fault fault::in(const std::string& outer) const {
 
 boost::system::error_code system_code(int error_number) noexcept {
   return {error_number, boost::system::system_category()};
+}
+
+fault thread_refused(int error_number) {
+  std::string cause = "a thread could not be started: " + system_code(error_number).message();
+  if (error_number == EAGAIN) {
+    cause += ": a limit of threads is reached (ulimit -u, or the control group's pids.max)";
+  }
+  return {system_code(error_number), "", std::move(cause)};
 }
 
 std::string message_of(const fault& what) { return sentence(what.code, what.where, what.cause); }

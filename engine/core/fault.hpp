@@ -34,7 +34,11 @@ using result = boost::system::result<T, fault>;
 /// errno, or the negative result of a kernel call turned positive.
 boost::system::error_code system_code(int error_number) noexcept;
 
-/// "No such file or directory": the code's message, without its category.
+/// A thread could not be started; the cause names the limits that may be reached.
+fault thread_refused(int error_number);
+
+/// "No such file or directory": the code's message, without its category. For EMFILE and ENFILE it
+/// also names the limit that is reached.
 std::string message_of(const fault& what);
 
 error to_error(const fault& what);

@@ -104,7 +104,7 @@ std::shared_ptr<engine> engine::make(device on, const limits& within, reader_wra
         done.set_value();
       });
     } catch (const std::system_error& e) {
-      throw error(system_code(e.code().value()), "the engine thread", {});
+      throw to_error(thread_refused(e.code().value()));
     }
   }
   const result<void> good = answer.get();

@@ -11,18 +11,24 @@
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <vector>
+
+#include "core/fault.hpp"
 
 namespace ringload::inline v0 {
 
 class threads {
  public:
-  // Throws std::system_error if a thread cannot be started, after joining the others.
+  // Throws `error` if a thread cannot be started, after joining the others.
   explicit threads(std::uint32_t count) : stay_(context_.get_executor()) {
     all_.reserve(count);
     try {
       for (std::uint32_t i = 0; i < count; ++i) all_.emplace_back([this] { run(); });
+    } catch (const std::system_error& refused) {
+      join();
+      throw to_error(thread_refused(refused.code().value()));
     } catch (...) {
       join();
       throw;

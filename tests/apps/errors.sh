@@ -46,6 +46,33 @@ fi
 rm "$work/sharded/model-00002-of-00003.safetensors"
 fails "$work/sharded" '00002'
 
+# Few descriptors: at each number of them it works, or says which limit is reached.
+for command in load sum; do
+  for limit in $(seq 6 30); do
+    code=0
+    (ulimit -n "$limit" && exec "$ringload" $command "$work/good.safetensors") \
+      >"$work/out" 2>"$work/err" || code=$?
+    [ "$code" -ne 127 ] || continue # Not even its libraries can be opened.
+    [ "$code" -eq 0 ] && continue
+    complains '^ringload: error: .*: Too many open files: .*ulimit -n'
+  done
+  [ "$code" -eq 0 ] || fail "ulimit -n 30 is not enough for $command"
+done
+
+# Few threads: the same. Root has no such limit, and another user may not be let into this folder.
+for limit in $(seq 1 16); do
+  command -v setpriv >/dev/null && command -v bash >/dev/null && [ "$(id -u)" -eq 0 ] || break
+  chmod 755 "$work"
+  for command in load sum; do
+    code=0
+    setpriv --reuid 54321 --regid 54321 --clear-groups \
+      bash -c 'ulimit -u "$0" && exec timeout 60 "$@"' \
+      "$limit" "$ringload" $command "$work/good.safetensors" >"$work/out" 2>"$work/err" || code=$?
+    grep -q -e ermission -e 'fork' "$work/err" && continue
+    [ "$code" -eq 0 ] || complains '^ringload: error: .*thread could not be started: .*ulimit -u'
+  done
+done
+
 # What the library refuses.
 for options in '--slots 0' '--slots 1025' '--slot-bytes 3M' '--slot-bytes 1K' '--copy-threads 0' \
   '--reader-threads 65' '--device cuda:1023'; do

@@ -55,6 +55,20 @@ TEST_CASE("message_of: is the place, a colon and the cause") {
   CHECK(message_of({errc::memory_exceeded, ""}) == "not enough memory");
 }
 
+TEST_CASE("message_of: a limit that was reached is named") {
+  CHECK(message_of({system_code(EMFILE), "a.safetensors"}) ==
+        "a.safetensors: Too many open files: the limit of this process is reached (ulimit -n)");
+  CHECK(message_of({system_code(ENFILE), ""}) ==
+        "Too many open files in system: the system's limit is reached (fs.file-max)");
+  CHECK(message_of({system_code(EMFILE), "", "a cause of its own"}) == "a cause of its own");
+  CHECK(message_of(thread_refused(EAGAIN)) ==
+        "a thread could not be started: Resource temporarily unavailable: a limit of threads is "
+        "reached (ulimit -u, or the control group's pids.max)");
+  CHECK(message_of(thread_refused(EPERM)) ==
+        "a thread could not be started: Operation not permitted");
+  CHECK(thread_refused(EAGAIN).code == system_code(EAGAIN));
+}
+
 TEST_CASE("fault: each layer puts its place before those further in") {
   const fault inner{errc::truncated_file, "byte 4,000", "gone"};
   const fault outer = inner.in("tensor 'w'").in("model.safetensors");

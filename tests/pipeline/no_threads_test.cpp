@@ -77,6 +77,7 @@ TEST_CASE("no threads: whichever is refused, the loader says so, and ends those 
       const auto failed = failure_of(with.load_async(file.name(), checked, asio::use_future));
       until_failure = -1;
       REQUIRE(failed);
+      CHECK(holds(failed->what(), "a thread could not be started: ") == has_failed);
       const auto wanted = has_failed
                               ? boost::system::error_code(EAGAIN, boost::system::system_category())
                               : make_error_code(errc::wrong_digest);
@@ -84,6 +85,7 @@ TEST_CASE("no threads: whichever is refused, the loader says so, and ends those 
       CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
     } catch (const error& e) {
       CHECK(e.code() == boost::system::error_code(EAGAIN, boost::system::system_category()));
+      CHECK(holds(e.what(), "a thread could not be started: "));
     }
     more = has_failed;
     until_failure = -1;
