@@ -53,6 +53,21 @@ class MeasureTest(unittest.TestCase):
             self.assertEqual(make.call_count, run.attempts_max)
 
 
+class CeilingTest(unittest.TestCase):
+    def test_is_one_pass_over_the_bytes_of_the_load(self):
+        said = ({"gb_per_s": 2.0, "cpu_s_per_gib": 0.5}, {"wall": 9, "of": 1 << 30})
+        for state, route in (("cold", "direct"), ("warm", "buffered")):
+            with mock.patch("page_cache.prepare"), mock.patch.object(
+                run, "measured", return_value=said
+            ) as measured:
+                found = run.measure_ceiling("uring-bench", state, "x", ["x"], 1 << 30)
+            command = measured.call_args.args[0]
+            self.assertEqual(command[command.index("--bytes") + 1], str(1 << 30))
+            self.assertEqual(command[command.index("--route") + 1], route)
+            self.assertAlmostEqual(found["seconds"], (1 << 30) / 2e9)
+            self.assertEqual(found["cpu"], 0.5)
+
+
 class MakeWarmTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
