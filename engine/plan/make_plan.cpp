@@ -49,6 +49,7 @@ class planner {
   void read_run(std::uint32_t first, std::uint32_t last, std::uint64_t run_end);
   void read_body(std::uint32_t index);
   result<void> reserve_for(const stored_item& item);
+  result<void> place_filled();
   result<void> reserve(std::uint64_t bytes, std::uint64_t alignment);
   void settle(std::uint32_t first, std::uint32_t last);
   result<void> read_staged(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit);
@@ -94,6 +95,7 @@ result<void> planner::run(std::uint32_t* culprit) {
     if (auto good = read_staged(first, last, culprit); !good) return good;
     first = last;
   }
+  if (auto good = place_filled(); !good) return good;
   made_.arena_bytes =
       round_up(std::max<std::uint64_t>(made_.arena_bytes, 1), std::uint64_t{block_bytes});
   if (too_large()) {
@@ -155,15 +157,14 @@ result<void> planner::place(std::uint32_t first, std::uint32_t last) {
   for (std::uint32_t i = first; i < last;) {
     const stored_item& item = items_[i];
     if (!item.straight || !item.own_place) {
-      if (item.straight) read_body(i);
+      read_body(i);
       ++i;
       continue;
     }
     // A run: straight tensors that are near enough to be read in one go.
     std::uint64_t run_end = item.end;
-    std::uint32_t next = i + 1;
-    std::uint32_t run_last = next;
-    for (; next < last; ++next) {
+    std::uint32_t run_last = i + 1;
+    for (std::uint32_t next = run_last; next < last; ++next) {
       const stored_item& more = items_[next];
       if (!more.straight || !more.own_place) continue;
       if (more.begin > run_end && more.begin - run_end >= read_through_bytes) break;
@@ -171,7 +172,7 @@ result<void> planner::place(std::uint32_t first, std::uint32_t last) {
       run_last = next + 1;
     }
     if (auto good = place_run(i, run_last, run_end); !good) return good;
-    i = next;
+    for (; i < run_last; ++i) read_body(i);
   }
   // Those that are staged as they are stand one after another: between two of them is padding only.
   for (std::uint32_t i = first; i < last; ++i) {
@@ -191,6 +192,18 @@ result<void> planner::reserve_for(const stored_item& item) {
   if (auto good = reserve(at.bytes, alignment_of(item)); !good) return good;
   at.destination_offset = reserved_at_;
   placed_[item.tensor] = true;
+  return {};
+}
+
+// Tensors of which nothing is stored.
+result<void> planner::place_filled() {
+  for (const fill_op& fill : made_.fills) {
+    const tensor_form& form = *what_.tensors[fill.tensor].form;
+    stored_item item;
+    item.tensor = fill.tensor;
+    item.own_place = form.destination == 0 && form.block == tensor_form::no_block;
+    if (auto good = reserve_for(item); !good) return good;
+  }
   return {};
 }
 
@@ -255,9 +268,10 @@ void planner::read_run(std::uint32_t first, std::uint32_t last, std::uint64_t ru
   }
 }
 
+// The whole blocks of a tensor that has its place already.
 void planner::read_body(std::uint32_t index) {
   const stored_item& item = items_[index];
-  if (too_large()) return;
+  if (!item.straight || item.own_place || too_large()) return;
   made_.parts[index].straight = true;
   made_.parts[index].reads_begin = static_cast<std::uint32_t>(made_.reads.size());
   for (std::uint64_t at = item.begin; at < item.end;) {
