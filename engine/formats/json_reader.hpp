@@ -5,9 +5,9 @@
 //
 // It is our own because its errors name the byte, and what was expected there. Boost.JSON 1.81 was
 // tried in its place (basic_parser and a handler, 2026-11): the same verdict on 175,820 mutated
-// headers and indexes, 1.11 times the processor time for a header of 100,000 tensors, 52 lines of 797
-// less. But of the 165,436 refusals 19 % named another byte, and 41 % more said only that it was
-// a syntax error; and every program that links the library would have linked Boost.JSON too.
+// headers and indexes, 1.11 times the processor time for a header of 100,000 tensors, and 52 of 797
+// lines less. But of the 165,436 refusals 19 % named another byte, and 41 % more said only that it
+// was a syntax error; and every program that links the library would have linked Boost.JSON too.
 //
 // Nothing here makes a tree: a header of 100 MB costs at most its own size once more, and that only
 // for escapes.
