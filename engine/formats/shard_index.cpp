@@ -14,7 +14,6 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr unsigned depth_max = 127;  // As in a header: containers, the outermost included.
-constexpr std::string_view shard_suffix = ".safetensors";
 
 struct listing {
   std::string_view tensor;
@@ -106,7 +105,7 @@ bool may_leave_folder(std::string_view path) noexcept {
   return false;
 }
 
-std::optional<fault> check_shard(const listing& of) {
+std::optional<fault> check_shard(const listing& of, std::string_view suffix) {
   const auto refused = [&](errc code, std::string cause) {
     return fault{code, tensor_place(of.tensor),
                  "its shard '" + printable(of.shard) + "' " + std::move(cause)};
@@ -114,8 +113,8 @@ std::optional<fault> check_shard(const listing& of) {
   if (may_leave_folder(of.shard)) {
     return refused(errc::path_outside_source, "is no path inside the model's folder");
   }
-  if (!of.shard.ends_with(shard_suffix)) {
-    return refused(errc::malformed_index, "is no .safetensors file");
+  if (!of.shard.ends_with(suffix)) {
+    return refused(errc::malformed_index, "is no " + std::string(suffix) + " file");
   }
   if (has_control_character(of.shard)) {
     return refused(errc::malformed_index, "has a control character in its name");
@@ -125,7 +124,7 @@ std::optional<fault> check_shard(const listing& of) {
 
 }  // namespace
 
-result<shard_index> parse_shard_index(std::span<const std::byte> bytes) {
+result<shard_index> parse_shard_index(std::span<const std::byte> bytes, std::string_view suffix) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (const std::size_t valid = utf8_valid_bytes(text); valid != text.size()) {
     return fault{errc::malformed_index, "byte " + grouped(valid),
@@ -149,7 +148,7 @@ result<shard_index> parse_shard_index(std::span<const std::byte> bytes) {
   std::vector<std::string_view> shards;
   for (const listing& each : listings) {
     if (!shards.empty() && each.shard == checked) continue;  // Neighbours mostly share a shard.
-    if (auto bad = check_shard(each)) return *bad;
+    if (auto bad = check_shard(each, suffix)) return *bad;
     shards.push_back(checked = each.shard);
   }
   std::ranges::sort(shards);

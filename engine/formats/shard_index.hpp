@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// `model.safetensors.index.json`: which tensor is in which shard. It is an allow-list: a tensor is
-// taken only from the shard that the index names for it.
+// `model.safetensors.index.json` and its like: which tensor is in which shard. It is an allow-list:
+// a tensor is taken only from the shard that the index names for it.
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,7 +25,9 @@ struct shard_index {
 };
 
 // Refuses a duplicate name, a shard path that could leave the folder (absolute or with `..`, by the
-// rules of Windows too), and a shard that is no `.safetensors` file.
-result<shard_index> parse_shard_index(std::span<const std::byte> text);
+// rules of Windows too), and a shard whose name does not end with `suffix`: an index lists files of
+// one kind.
+result<shard_index> parse_shard_index(std::span<const std::byte> text,
+                                      std::string_view suffix = ".safetensors");
 
 }  // namespace ringload::inline v0

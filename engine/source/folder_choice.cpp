@@ -14,9 +14,28 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::string_view model_stem = "model";
-constexpr std::string_view file_suffix = ".safetensors";
-constexpr std::string_view index_suffix = ".safetensors.index.json";
+// Files of one kind, and what the model among them is called on the hub; empty: nothing else
+// counts.
+struct file_kind {
+  std::string_view suffix;
+  std::string_view model_stem;
+};
+
+constexpr std::array<file_kind, 11> kinds = {{
+    {".safetensors", "model"},
+    {".bin", "pytorch_model"},
+    {".gguf", {}},
+    {".pt", {}},
+    {".pth", {}},
+    {".zt", {}},
+    {".npz", {}},
+    {".npy", {}},
+    {".onnx", {}},
+    {".h5", {}},
+    {".hdf5", {}},
+}};
+
+constexpr std::string_view index_suffix = ".index.json";  // After that of its shards.
 constexpr std::size_t number_digits = 5;
 constexpr std::size_t shown_max = 4;  // How many names a message lists.
 
@@ -26,6 +45,7 @@ struct series_file {
   std::uint32_t total = 0;
   std::uint32_t number = 0;
   std::string_view name;
+  std::string_view suffix;
 
   bool same_series(const series_file& other) const {
     return stem == other.stem && total == other.total;
@@ -47,11 +67,12 @@ std::optional<std::uint32_t> take_number(std::string_view& text, std::string_vie
   return value;
 }
 
-std::optional<series_file> as_series_file(std::string_view name) {
-  if (!name.ends_with(file_suffix)) return std::nullopt;
+std::optional<series_file> as_series_file(std::string_view name, std::string_view suffix) {
+  if (!name.ends_with(suffix)) return std::nullopt;
   series_file out;
   out.name = name;
-  out.stem = name.substr(0, name.size() - file_suffix.size());
+  out.suffix = suffix;
+  out.stem = name.substr(0, name.size() - suffix.size());
   const auto total = take_number(out.stem, "-of-");
   const auto number = total ? take_number(out.stem, "-") : std::nullopt;
   if (!number) return std::nullopt;
@@ -66,7 +87,7 @@ std::string file_name(const series_file& of, std::uint32_t number) {
     return std::string(number_digits - text.size(), '0') + text;
   };
   return std::string(of.stem) + "-" + digits(number) + "-of-" + digits(of.total) +
-         std::string(file_suffix);
+         std::string(of.suffix);
 }
 
 template <class Names>
@@ -115,16 +136,24 @@ struct sorted_names {
   std::vector<std::string_view> indexes;
   std::vector<std::string_view> files;  // Those that are in no series.
   std::vector<series_file> series;
+
+  bool empty() const { return indexes.empty() && files.empty() && series.empty(); }
+  std::string_view first() const {
+    return !indexes.empty() ? indexes.front()
+           : !files.empty() ? files.front()
+                            : series.front().name;
+  }
 };
 
-sorted_names sort_out(const std::vector<std::string>& names) {
+sorted_names sort_out(const std::vector<std::string>& names, std::string_view suffix) {
+  const std::string suffix_of_index = std::string(suffix) + std::string(index_suffix);
   sorted_names out;
   for (const std::string& name : names) {
-    if (name.ends_with(index_suffix)) {
+    if (name.ends_with(suffix_of_index)) {
       out.indexes.push_back(name);
-    } else if (const auto part = as_series_file(name)) {
+    } else if (const auto part = as_series_file(name, suffix)) {
       out.series.push_back(*part);
-    } else if (name.ends_with(file_suffix)) {
+    } else if (name.ends_with(suffix)) {
       out.files.push_back(name);
     }
   }
@@ -134,51 +163,65 @@ sorted_names sort_out(const std::vector<std::string>& names) {
   return out;
 }
 
-template <class Names>
-bool holds(const Names& names, std::string_view stem, std::string_view suffix) {
-  return std::ranges::find(names, std::string(stem) + std::string(suffix)) != names.end();
+folder_choice the_index(std::string_view name) { return {std::string(name), {}}; }
+folder_choice the_file(std::string_view name) { return {{}, {std::string(name)}}; }
+
+// What is called as the hub calls a model. Nothing where nothing is.
+std::optional<result<folder_choice>> choose_model(const sorted_names& found,
+                                                  const file_kind& kind) {
+  if (kind.model_stem.empty()) return std::nullopt;
+  const std::string file = std::string(kind.model_stem) + std::string(kind.suffix);
+  const std::string index = file + std::string(index_suffix);
+  if (std::ranges::find(found.indexes, index) != found.indexes.end()) return the_index(index);
+  if (std::ranges::find(found.files, file) != found.files.end()) return the_file(file);
+  const auto is_model = [&](const series_file& each) { return each.stem == kind.model_stem; };
+  if (std::ranges::none_of(found.series, is_model)) return std::nullopt;
+  // A variant of the same model, such as `model.fp16.safetensors`, could be meant as well.
+  for (const std::string_view each : found.files) {
+    if (!each.starts_with(std::string(kind.model_stem) + ".")) continue;
+    return ambiguous(std::vector<std::string_view>{found.series.front().name, each});
+  }
+  return whole_series(found.series);
 }
 
-}  // namespace
-
-result<folder_choice> choose_checkpoint(const std::vector<std::string>& names) {
-  const sorted_names found = sort_out(names);
-  const auto index = [](std::string_view name) { return folder_choice{std::string(name), {}}; };
-  const auto file = [](std::string_view name) { return folder_choice{{}, {std::string(name)}}; };
-
-  if (holds(found.indexes, model_stem, index_suffix)) {
-    return index(std::string(model_stem) + std::string(index_suffix));
-  }
-  if (holds(found.files, model_stem, file_suffix)) {
-    return file(std::string(model_stem) + std::string(file_suffix));
-  }
-  const auto is_model = [](const series_file& each) { return each.stem == model_stem; };
-  if (std::ranges::any_of(found.series, is_model)) {
-    // A variant of the same model, such as `model.fp16.safetensors`, could be meant as well.
-    for (const std::string_view each : found.files) {
-      if (!each.starts_with(std::string(model_stem) + ".")) continue;
-      return ambiguous(std::vector<std::string_view>{found.series.front().name, each});
-    }
-    return whole_series(found.series);
-  }
-  if (found.indexes.size() == 1) return index(found.indexes.front());
+// The only index, the only series or the only file.
+result<folder_choice> choose_only(const sorted_names& found) {
+  if (found.indexes.size() == 1) return the_index(found.indexes.front());
   if (found.indexes.size() > 1) return ambiguous(found.indexes);
   if (!found.series.empty() && !found.files.empty()) {
     return ambiguous(std::vector<std::string_view>{found.files.front(), found.series.front().name});
   }
   if (!found.series.empty()) return whole_series(found.series);
-  if (found.files.size() == 1) return file(found.files.front());
-  if (found.files.size() > 1) return ambiguous(found.files);
+  if (found.files.size() == 1) return the_file(found.files.front());
+  return ambiguous(found.files);
+}
+
+}  // namespace
+
+result<folder_choice> choose_checkpoint(const std::vector<std::string>& names) {
+  std::vector<sorted_names> others;
+  for (const file_kind& kind : kinds) {
+    sorted_names found = sort_out(names, kind.suffix);
+    if (found.empty()) continue;
+    if (auto model = choose_model(found, kind)) return *model;
+    // Where there are safetensors, the same tensors often lie beside them in other forms.
+    if (&kind == &kinds.front()) return choose_only(found);
+    others.push_back(std::move(found));
+  }
+  if (others.size() == 1) return choose_only(others.front());
+  if (others.size() > 1) {
+    std::vector<std::string_view> candidates;
+    for (const sorted_names& each : others) candidates.push_back(each.first());
+    return ambiguous(candidates);
+  }
   return fault{errc::not_a_checkpoint, "",
                names.empty() ? "the folder is empty"
-                             : "the folder holds no .safetensors file, only " + listed(names)};
+                             : "the folder holds no file of tensors, only " + listed(names)};
 }
 
 bool is_checkpoint_file(std::string_view name) noexcept {
-  constexpr std::array<std::string_view, 11> suffixes = {".safetensors", ".gguf", ".npy", ".npz",
-                                                         ".pt",          ".pth",  ".bin", ".onnx",
-                                                         ".h5",          ".zt",   ".hdf5"};
-  return std::ranges::any_of(suffixes, [&](std::string_view each) { return name.ends_with(each); });
+  return std::ranges::any_of(kinds,
+                             [&](const file_kind& each) { return name.ends_with(each.suffix); });
 }
 
 }  // namespace ringload::inline v0

@@ -18,7 +18,9 @@ struct folder_choice {
 
 // In this order: the index `model.safetensors.index.json`; `model.safetensors`; the one complete
 // series `model-0000x-of-0000y.safetensors`; the only `*.safetensors.index.json`; the only series;
-// the only `*.safetensors`. Two candidates are ambiguous_source.
+// the only `*.safetensors`. Without any of these, the same of `pytorch_model` and `.bin`; then, if
+// all files of tensors are of one kind (`.gguf`, `.pt`, `.npz`, ...), its only index, series or
+// file. Two candidates are ambiguous_source.
 result<folder_choice> choose_checkpoint(const std::vector<std::string>& names);
 
 // Whether a file of that name holds tensors, by its extension.

@@ -10,6 +10,7 @@
 #include "formats/detect.hpp"
 #include "formats/gguf.hpp"
 #include "formats/npy.hpp"
+#include "formats/pytorch.hpp"
 #include "formats/safetensors.hpp"
 #include "formats/zip.hpp"
 #include "source/file_input.hpp"
@@ -60,9 +61,12 @@ result<parsed_file> as(std::string_view format, result<file_entries> found) {
 std::string stem_of(std::string_view name) { return std::filesystem::path(name).stem().native(); }
 
 // The members say what the archive is.
-result<parsed_file> read_zip(input& from, profile strictness) {
+result<parsed_file> read_zip(input& from, std::string_view name, profile strictness) {
   auto members = read_zip_directory(from);
   if (!members) return members.error();
+  if (is_pytorch_archive(*members)) {
+    return as("pytorch", parse_pytorch_zip(from, *members, {strictness, stem_of(name)}));
+  }
   npy_options how;
   how.strictness = strictness;
   return as("npz", parse_npz(from, *members, how));
@@ -85,7 +89,12 @@ result<parsed_file> read_entries(const regular_file& file, std::string_view name
       how.strictness = strictness;
       return as("npy", parse_npy(from, stem_of(name), how));
     }
-    case file_format::zip: return read_zip(from, strictness);
+    case file_format::zip: return read_zip(from, name, strictness);
+    case file_format::pickle:
+      if (guess->by_name_only) return foreign(*guess, {});
+      return as("pytorch", parse_pytorch_legacy(from, {strictness, stem_of(name)}));
+    case file_format::tar:
+      return foreign(*guess, "PyTorch 0.1 wrote such files, and they are not read");
     default: return foreign(*guess, "such files cannot be loaded");
   }
 }

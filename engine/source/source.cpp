@@ -111,6 +111,14 @@ result<opened_source> from_files(const model_folder& folder, const std::vector<s
   return finished(std::move(opened), std::move(made));
 }
 
+// pytorch_model.bin.index.json lists .bin files; an index that does not say it, .safetensors.
+std::string suffix_of_shards(const std::string& index_path) {
+  constexpr std::string_view index_suffix = ".index.json";
+  const fs::path shard = index_path.substr(0, index_path.size() - index_suffix.size());
+  const std::string suffix = shard.extension().native();
+  return is_checkpoint_file(suffix) ? suffix : ".safetensors";
+}
+
 // A shard that is not there is told by the index and a tensor that needs it.
 fault missing_shard(const fault& why, const shard_index& index, std::uint32_t shard,
                     const std::string& index_path) {
@@ -126,7 +134,7 @@ result<opened_source> from_index(const model_folder& folder, const regular_file&
                                  const std::string& index_path, profile strictness) {
   auto text = read_index_text(index_file);
   if (!text) return text.error().in(printable_path(index_path));
-  auto index = parse_shard_index(*text);
+  auto index = parse_shard_index(*text, suffix_of_shards(index_path));
   if (!index) return index.error().in(printable_path(index_path));
   // Which shards there are, and which tensor is taken from which, is fixed.
 
@@ -182,7 +190,7 @@ bool looks_like_path(std::string_view source) {
   constexpr std::string_view first_of_path = "/.~";
   const std::string_view repository = source.substr(0, source.find('@'));
   return first_of_path.find(source.front()) != std::string_view::npos ||
-         source.ends_with(".safetensors") || source.ends_with(".json") ||
+         is_checkpoint_file(source) || source.ends_with(".json") ||
          std::ranges::count(repository, '/') > 1;
 }
 

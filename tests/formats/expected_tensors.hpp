@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "binary_text.hpp"
+#include "decoding/stream_decoder.hpp"
 #include "formats/dense.hpp"
 #include "formats/entries.hpp"
 
@@ -46,8 +47,49 @@ inline std::string varints_decoded(std::string_view stored, std::size_t width) {
   return out;
 }
 
-// The dense bytes of a tensor that is stored row-major in one stream, which is all that the formats
-// tested here have. Nothing for what is compressed.
+inline std::string inflated(const stored_stream& what, std::string_view stored) {
+  struct text_output final : decoded_output {
+    std::string text;
+    std::size_t at = 0;
+
+    std::span<std::byte> room() override {
+      return std::as_writable_bytes(std::span(text)).subspan(at);
+    }
+    void filled(std::size_t bytes) override { at += bytes; }
+  };
+  text_output out;
+  out.text.resize(what.decoded_bytes + 1);
+  auto decoder = stream_decoder::make(what, 1);
+  REQUIRE(decoder.has_value());
+  REQUIRE(decoder->take(bytes_of(stored), out).has_value());
+  REQUIRE(decoder->finish(out).has_value());
+  out.text.resize(out.at);
+  return out.text;
+}
+
+// The elements of a box in the order of its dimensions, the last the fastest.
+inline std::string gathered(const piece& box, std::string_view decoded, std::size_t element_bytes) {
+  std::string out;
+  std::vector<std::uint64_t> at(box.extent.size());
+  for (bool more = true; more;) {
+    std::uint64_t byte = box.first_byte;
+    for (std::size_t d = 0; d < at.size(); ++d) byte += at[d] * box.stride_bytes[d];
+    REQUIRE(byte + element_bytes <= decoded.size());
+    out += decoded.substr(byte, element_bytes);
+    more = false;
+    for (std::size_t d = at.size(); d-- > 0;) {
+      if (++at[d] < box.extent[d]) {
+        more = true;
+        break;
+      }
+      at[d] = 0;
+    }
+  }
+  return out;
+}
+
+// The dense bytes of a tensor that is stored in one stream, which is all that the formats tested
+// here have. Nothing for what is compressed with zstd.
 inline std::string dense_bytes(const entry& tensor, const std::vector<std::string>& files) {
   if (tensor.stored == nullptr) return files.at(0).substr(tensor.offset, tensor.bytes);
   if (tensor.bytes == 0) return {};
@@ -55,10 +97,6 @@ inline std::string dense_bytes(const entry& tensor, const std::vector<std::strin
   const piece& whole = tensor.stored->pieces[0];
   const stored_stream& from = whole.stored;
   REQUIRE(whole.extent == tensor.shape);
-  std::uint64_t stride = std::max(bits(tensor.dtype) / 8, 1U);
-  for (std::size_t i = tensor.shape.size(); i-- > 0; stride *= tensor.shape[i]) {
-    REQUIRE(whole.stride_bytes[i] == stride);
-  }
   std::string out;
   if (from.in_memory != nullptr) {
     out.assign(reinterpret_cast<const char*>(from.in_memory->data()), from.in_memory->size());
@@ -67,8 +105,13 @@ inline std::string dense_bytes(const entry& tensor, const std::vector<std::strin
   }
   if (from.how == codec::varint) out = varints_decoded(out, bits(tensor.dtype) / 8);
   if (from.how == codec::zstd) return {};
+  if (from.how == codec::deflate) out = inflated(from, out);
   REQUIRE(out.size() == from.decoded_bytes);
-  out = out.substr(whole.first_byte, tensor.bytes);
+  if (bits(tensor.dtype) % 8 == 0) {
+    out = gathered(whole, out, bits(tensor.dtype) / 8);
+  } else {
+    out = out.substr(whole.first_byte, tensor.bytes);
+  }
   const std::size_t unit = tensor.stored->swap_bytes;
   for (std::size_t i = 0; unit != 0 && i + unit <= out.size(); i += unit) {
     std::reverse(out.begin() + static_cast<std::ptrdiff_t>(i),

@@ -107,6 +107,15 @@ TEST_CASE("shard_index: a shard of another format is malformed_index") {
   }
 }
 
+TEST_CASE("shard_index: an index lists files of its own kind") {
+  const auto listed = [](std::string_view shard, std::string_view suffix) {
+    return parse_shard_index(bytes_of(map_to(shard)), suffix).has_value();
+  };
+  CHECK(listed("pytorch_model-00001-of-00002.bin", ".bin"));
+  CHECK_FALSE(listed("model-00001-of-00002.safetensors", ".bin"));
+  CHECK_FALSE(listed("../a.bin", ".bin"));
+}
+
 TEST_CASE("shard_index: many tensors over many shards keep their places") {
   std::string text = R"({"weight_map":{)";
   for (int i = 0; i < 5000; ++i) {

@@ -114,13 +114,45 @@ TEST_CASE("folder_choice: more than one candidate is ambiguous, and they are nam
   CHECK(mentions(fault_in(many), "'13.safetensors' and 46 more"));
 }
 
-TEST_CASE("folder_choice: a folder without safetensors says what it holds") {
-  const fault other = fault_in({"config.json", "pytorch_model.bin"});
+TEST_CASE("folder_choice: a folder without tensors says what it holds") {
+  const fault other = fault_in({"config.json", "tokenizer.model"});
   CHECK(other.code == errc::not_a_checkpoint);
-  CHECK(mentions(other, "'pytorch_model.bin'"));
+  CHECK(mentions(other, "'tokenizer.model'"));
   CHECK(fault_in({}).code == errc::not_a_checkpoint);
   CHECK(mentions(fault_in({}), "empty"));
   CHECK(fault_in({"a.SAFETENSORS", ".safetensors.tmp"}).code == errc::not_a_checkpoint);
+}
+
+TEST_CASE("folder_choice: safetensors come before every other form") {
+  CHECK(files_in({"adapter.safetensors", "pytorch_model.bin", "model.gguf"}) ==
+        names{"adapter.safetensors"});
+  CHECK(index_in({"model.safetensors.index.json", "pytorch_model.bin.index.json"}) ==
+        "model.safetensors.index.json");
+  CHECK(fault_in({"a.safetensors", "b.safetensors", "pytorch_model.bin"}).code ==
+        errc::ambiguous_source);
+}
+
+TEST_CASE("folder_choice: PyTorch's model is its index, its file or its series") {
+  const names shards = {"pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"};
+  const names beside = {"training_args.bin", "optimizer.pt", "model.onnx", "config.json"};
+  CHECK(index_in(shards + beside + names{"pytorch_model.bin.index.json"}) ==
+        "pytorch_model.bin.index.json");
+  CHECK(files_in(beside + names{"pytorch_model.bin"}) == names{"pytorch_model.bin"});
+  CHECK(files_in(shards + names{"training_args.bin"}) == shards);
+  CHECK(fault_in({shards[0]}).code == errc::incomplete_series);
+}
+
+TEST_CASE("folder_choice: other forms load where they are the only one") {
+  const names parts = {"m-Q4_K-00001-of-00002.gguf", "m-Q4_K-00002-of-00002.gguf"};
+  CHECK(files_in(parts + names{"config.json"}) == parts);
+  for (const auto* only :
+       {"a.gguf", "a.pt", "a.pth", "a.bin", "a.npz", "a.npy", "a.onnx", "a.zt", "a.h5", "a.hdf5"}) {
+    CHECK(files_in({"readme.md", only}) == names{only});
+  }
+  CHECK(fault_in({"a.gguf", "b.gguf"}).code == errc::ambiguous_source);
+  const fault two = fault_in({"a.gguf", "b.npz"});
+  CHECK(two.code == errc::ambiguous_source);
+  CHECK(mentions(two, "'a.gguf', 'b.npz'"));
 }
 
 TEST_CASE("folder_choice: names that only resemble a series are single files") {

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Whatever the bytes, they are refused as an array, or it lies in them.
+
+#include "formats/npy.hpp"
+
+#include "entries.hpp"
+
+using namespace ringload;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
+  memory_input from(std::as_bytes(std::span(input, size)));
+  npy_options how;
+  for (const profile strictness : {profile::strict, profile::reference}) {
+    how.strictness = strictness;
+    const auto found = parse_npy(from, "array", how);
+    if (found) {
+      ringload::testing::hold(found->tensors.size() == 1, "a file is one array");
+      ringload::testing::hold_entries(*found, size);
+    } else {
+      ringload::testing::hold_fault(found.error());
+    }
+    how.nameless = {dtype::f8_e4m3, dtype::bf16};
+  }
+  return 0;
+}
