@@ -210,6 +210,52 @@ TEST_CASE("host: copies write to their ranges, and nowhere else") {
   CHECK(std::memcmp(arena_begin, expected.data(), expected.size()) == 0);
 }
 
+TEST_CASE("host: a map's elements go to their places, also in memory of the caller's") {
+  boost::asio::io_context loop;
+  boost::asio::io_context threads;
+  const auto target = host_backend();
+  const auto made = target->allocate(block_bytes);
+  REQUIRE(made.has_value());
+  std::vector<std::byte> slot(1000);
+  for (std::size_t i = 0; i < slot.size(); ++i) slot[i] = noise_at(i);
+  REQUIRE(target->attach(loop, {slot, slot.size()}).has_value());
+
+  // 5 rows of 3 elements of 4 bytes, stored column by column from byte 100 of the slot on.
+  strided_map transposed;
+  transposed.dimensions[0] = {3, 20, 4};
+  transposed.dimensions[1] = {5, 4, 12};
+  transposed.rank = 2;
+  transposed.element_bytes = 4;
+  std::vector<std::byte> memory(80, std::byte{0xEE});
+  std::byte* const beside[] = {memory.data()};
+  copy_op copy = {10, 100, 60};
+  copy.destination = 1;
+  copy.map = 0;
+  remembered op;
+  op.slot = slot.data();
+  op.copies = {&copy, 1};
+  op.maps = {&transposed, 1};
+  op.into = made->get();
+  op.beside = beside;
+  op.threads = threads.get_executor();
+  target->start(op);
+  threads.run();
+  loop.run();
+  CHECK(op.times == 1);
+  CHECK_FALSE(op.failed);
+  target->detach();
+
+  std::vector<std::byte> expected(80, std::byte{0xEE});
+  for (std::size_t row = 0; row < 5; ++row) {
+    for (std::size_t column = 0; column < 3; ++column) {
+      for (std::size_t b = 0; b < 4; ++b) {
+        expected[10 + row * 12 + column * 4 + b] = noise_at(100 + column * 20 + row * 4 + b);
+      }
+    }
+  }
+  CHECK(memory == expected);
+}
+
 TEST_CASE("host: each operation is done once, in the order of the starts, never from inside one") {
   boost::asio::io_context loop;
   const auto target = host_backend();
