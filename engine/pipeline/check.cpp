@@ -54,8 +54,9 @@ struct hashing {
 
   result<void> hash() {
     const tensor_digest& wanted = of.expected(tensor);
-    const hasher pass =
-        wanted.algorithm == digest_algorithm::crc32c ? begin_crc32c() : of.options.verify->sha256();
+    const hasher pass = wanted.algorithm == digest_algorithm::crc32c
+                            ? begin_crc32c()
+                            : of.options().verify->sha256();
     const std::uint64_t bytes = of.named().catalog().tensors[tensor].bytes;
     std::vector<std::byte> room(static_cast<std::size_t>(std::min(bytes, step_bytes)));
     for (std::uint64_t at = 0; at < bytes && !of.stopped();) {
@@ -71,7 +72,7 @@ struct hashing {
     if (found == wanted.bytes) return {};
     return fault{errc::wrong_digest, of.tensor_in_file(tensor),
                  "its " + std::string(name(wanted.algorithm)) + " is " + hex(found) + ", but " +
-                     printable_path(of.options.verify->place) + " says " + hex(wanted.bytes)};
+                     printable_path(of.options().verify->place) + " says " + hex(wanted.bytes)};
   }
 };
 

@@ -11,11 +11,6 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-load_options with_own_manifest(load_options options, const manifest* own) {
-  options.verify = own;
-  return options;
-}
-
 plan_progress progress_of(const plan& work) {
   std::vector<plan_progress::range> parts_of_tensor;
   parts_of_tensor.reserve(work.tensors.size());
@@ -31,11 +26,12 @@ plan_progress progress_of(const plan& work) {
 
 }  // namespace
 
-job::job(std::shared_ptr<engine> e, std::string from, load_options how)
+job::job(std::shared_ptr<engine> e, load_request what)
     : the_engine(std::move(e)),
-      source(std::move(from)),
-      verify(how.verify ? std::make_unique<const manifest>(*how.verify) : nullptr),
-      options(with_own_manifest(how, verify.get())),
+      source(shown(what)),
+      verify(what.options.verify ? std::make_unique<const manifest>(*what.options.verify)
+                                 : nullptr),
+      request(std::move(what)),
       quiet_(the_engine->loop) {}
 
 void job::cancel() noexcept {
@@ -58,12 +54,12 @@ load_stats job::progress() const {
 }
 
 void job::begin(opened_load work) {
-  named_ = std::make_shared<const named_catalog>(std::move(work.catalog));
-  files_ = std::move(work.files);
+  from_ = std::move(work.from);
+  named_ = std::move(work.named);
   plan_ = std::move(work.plan);
   checks_ = tensor_checks(std::move(work.expected));
   progress_.emplace(progress_of(plan_));
-  counters.memory_kept = work.memory->was_kept();
+  counters.memory_kept = work.memory && work.memory->was_kept();
   storage_ = std::make_shared<tensor_storage>(named_, std::move(plan_.tensors),
                                               std::move(work.memory), the_engine->on);
   counters.bytes_total = named_->catalog().bytes();
@@ -76,7 +72,7 @@ void job::begin(opened_load work) {
 }
 
 std::string job::place(const read_op& read, std::uint64_t file_offset) const {
-  std::string where = printable_path(files_[read.file].path);
+  std::string where = printable_path(file(read).path);
   const auto index = static_cast<std::uint32_t>(&read - plan_.reads.data());
   for (std::uint32_t p = read.parts_begin; p < read.parts_end; ++p) {
     const tensor_info& info = named_->catalog().tensors[plan_.parts[p].tensor];
@@ -277,6 +273,13 @@ void job::complete_start() {
   waiting->complete(nullptr, loading(shared_from_this()));
 }
 
+void job::await_open(std::unique_ptr<operation<checkpoint>> waiting) {
+  waiting->cancel->arm([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->cancel();
+  });
+  waiters_.open.add(waiters_.new_id(), std::move(waiting));
+}
+
 // Nothing here may throw: the load would never end.
 void job::finish() noexcept {
   outcome_.finish();
@@ -286,7 +289,8 @@ void job::finish() noexcept {
   } catch (const std::bad_alloc&) {
     // A model without statistics is better than none.
   }
-  waiters_.end_all(outcome_, stopped() ? model() : model(storage_));
+  waiters_.end_all(outcome_, stopped() ? model() : model(storage_), checkpoint(from_));
+  from_.reset();
 }
 
 }  // namespace ringload::inline v0::detail

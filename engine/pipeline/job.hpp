@@ -33,13 +33,14 @@ class engine;
 
 class job : public std::enable_shared_from_this<job> {
  public:
-  job(std::shared_ptr<engine> e, std::string source, load_options options);
+  job(std::shared_ptr<engine> e, load_request what);
 
   // Never changed.
   const std::shared_ptr<engine> the_engine;
-  const std::string source;
+  const std::string source;                      // For errors.
   const std::unique_ptr<const manifest> verify;  // Our own copy; null: nothing is checked.
-  const load_options options;                    // Its `verify` is ours.
+  const load_request request;
+  const load_options& options() const noexcept { return request.options; }
 
   // ---- From any thread ----
 
@@ -62,7 +63,7 @@ class job : public std::enable_shared_from_this<job> {
 
   // The reads may now be taken.
   void begin(opened_load work);
-  const open_file& file(const read_op& read) const noexcept { return files_[read.file]; }
+  const open_file& file(const read_op& read) const noexcept { return from_->files[read.file]; }
   const read_op& read(std::uint32_t index) const noexcept { return plan_.reads[index]; }
   std::span<const copy_op> copies(const read_op& read) const noexcept {
     return std::span(plan_.copies).subspan(read.copies_begin, read.copies_end - read.copies_begin);
@@ -105,6 +106,8 @@ class job : public std::enable_shared_from_this<job> {
   void await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting);
   void await_finish(std::unique_ptr<operation<model>> waiting);
   void await_start(std::unique_ptr<operation<loading>> waiting);
+  void await_open(std::unique_ptr<operation<checkpoint>> waiting);
+  bool awaits_open() const noexcept { return !waiters_.open.empty(); }
   void complete_start();
 
   // Takes no more reads and checks; those in flight are waited for. The first reason is kept.
@@ -113,7 +116,9 @@ class job : public std::enable_shared_from_this<job> {
   bool quiet() const noexcept;
   boost::asio::awaitable<void> until_quiet() { return quiet_.wait(); }
 
-  std::vector<open_file> take_files() noexcept { return std::move(files_); }
+  // The files, for a thread that may block to close them. Null where they were not opened.
+  std::shared_ptr<const opened_checkpoint> opened() const noexcept { return from_; }
+  void release_files() noexcept { from_.reset(); }
   // The memory of a failed load, for a thread that may block to free it. Tensors that were handed
   // out keep it alive.
   std::shared_ptr<const tensor_storage> release_storage() noexcept { return std::move(storage_); }
@@ -140,9 +145,9 @@ class job : public std::enable_shared_from_this<job> {
   plan plan_;  // Without `tensors`, which are in storage_.
 
   // Touched by the engine thread only.
-  std::vector<open_file> files_;
-  std::shared_ptr<tensor_storage> storage_;  // Null before begin() and after a failure.
-  std::optional<plan_progress> progress_;    // Empty before begin().
+  std::shared_ptr<const opened_checkpoint> from_;  // Null before begin(), and once it is over.
+  std::shared_ptr<tensor_storage> storage_;        // Null before begin() and after a failure.
+  std::optional<plan_progress> progress_;          // Empty before begin().
   tensor_checks checks_;
   load_waiters waiters_;
   load_outcome outcome_;

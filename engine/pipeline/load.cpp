@@ -21,23 +21,20 @@ struct open_task {
   result<opened_load> found = fault();
 
   void operator()() noexcept {
-    found =
-        attempt([&] { return open_load(of.source, of.options, e.within, *e.target, e.direct); });
+    found = attempt(
+        [&] { return open_load(of.request, of.verify.get(), e.within, *e.target, e.direct); });
   }
 };
 
+// Closes the files as well, unless somebody else has the checkpoint too.
 struct close_files_task {
-  std::vector<open_file> files;
+  std::shared_ptr<const opened_checkpoint> files;
+  bool keep;  // Somebody waits for the checkpoint itself.
   result<void> unchanged;
 
   void operator()() noexcept {
-    unchanged = attempt([&]() -> result<void> {
-      for (const open_file& file : files) {
-        if (auto same = check_unchanged(file); !same) return same.error();
-      }
-      return {};
-    });
-    files.clear();
+    unchanged = attempt([&] { return check_unchanged(*files); });
+    if (!keep) files.reset();
   }
 };
 
@@ -74,8 +71,9 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, o
 
 boost::asio::awaitable<void> end(engine& e, job& one, open_task& open) {
   engine& with = e;
-  close_files_task close = {one.take_files(), {}};
-  if (!close.files.empty()) co_await on_thread(*with.closing_thread, with.loop, close);
+  close_files_task close = {one.opened(), one.awaits_open(), {}};
+  if (!close.keep) one.release_files();
+  if (close.files) co_await on_thread(*with.closing_thread, with.loop, close);
   if (!close.unchanged) one.stop(close.unchanged.error());
   if (!one.stopped()) co_return;
   release_memory_task release = {std::move(open.found), one.release_storage()};

@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <ringload/checkpoint.hpp>
 #include <ringload/loading.hpp>
 #include <unordered_map>
 #include <utility>
@@ -77,6 +78,7 @@ class load_waiters {
   std::unordered_map<std::uint32_t, waiter_list<tensor>> tensors;
   waiter_list<std::optional<tensor>> next;
   waiter_list<model> finish;
+  waiter_list<checkpoint> open;
 
   // What waits for that tensor, if it still does.
   std::unique_ptr<operation<tensor>> remove(std::uint32_t t, std::uint64_t id) noexcept {
@@ -84,8 +86,9 @@ class load_waiters {
     return found == tensors.end() ? nullptr : found->second.remove(id);
   }
 
-  // Completes everything that still waits; `whole` is the model if the load was not stopped.
-  void end_all(const load_outcome& how, const model& whole) noexcept {
+  // Completes everything that still waits; `whole` and `opened` are what came of it if the load
+  // was not stopped.
+  void end_all(const load_outcome& how, const model& whole, const checkpoint& opened) noexcept {
     if (start) {
       try {
         std::exchange(start, nullptr)->complete(how.failure(), loading());
@@ -96,6 +99,7 @@ class load_waiters {
     tensors.clear();
     next.end_all(how, std::nullopt);
     finish.end_all(how, whole);
+    open.end_all(how, opened);
   }
 
  private:

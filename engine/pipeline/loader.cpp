@@ -55,21 +55,35 @@ void run(const std::shared_ptr<job>& one) {
 
 }  // namespace
 
-void begin_load(const std::shared_ptr<engine>& with, std::string source, load_options options,
+void begin_load(const std::shared_ptr<engine>& with, load_request what,
                 std::unique_ptr<operation<model>> waiting) {
-  auto one = std::make_shared<job>(with, std::move(source), options);
+  auto one = std::make_shared<job>(with, std::move(what));
   post_or_abort(*with, one->source, std::move(waiting), [one](std::unique_ptr<operation<model>> w) {
     one->await_finish(std::move(w));
     run(one);
   });
 }
 
-void begin_start(const std::shared_ptr<engine>& with, std::string source, load_options options,
+void begin_start(const std::shared_ptr<engine>& with, load_request what,
                  std::unique_ptr<operation<loading>> waiting) {
-  auto one = std::make_shared<job>(with, std::move(source), options);
+  auto one = std::make_shared<job>(with, std::move(what));
   post_or_abort(*with, one->source, std::move(waiting),
                 [one](std::unique_ptr<operation<loading>> w) {
                   one->await_start(std::move(w));
+                  run(one);
+                });
+}
+
+// A load of nothing, whose checkpoint is what is wanted.
+void begin_open(const std::shared_ptr<engine>& with, source_name source, open_options how,
+                std::unique_ptr<operation<checkpoint>> waiting) {
+  load_request what(std::move(source), selection().names({}), load_options());
+  what.options.strictness = how.strictness;
+  what.independent_files = how.independent_files;
+  auto one = std::make_shared<job>(with, std::move(what));
+  post_or_abort(*with, one->source, std::move(waiting),
+                [one](std::unique_ptr<operation<checkpoint>> w) {
+                  one->await_open(std::move(w));
                   run(one);
                 });
 }

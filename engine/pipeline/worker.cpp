@@ -45,7 +45,7 @@ struct task {
 bool use_direct_read(const job& of, const read_op& read) {
   const open_file& file = of.file(read);
   if (!file.direct || of.direct_refused()) return false;
-  if (of.options.route == read_route::direct) return true;
+  if (of.options().route == read_route::direct) return true;
   switch (residency_of(file.buffered.get(), read.file_offset, read.bytes)) {
     case residency::cached:
     case residency::dirty: return false;
@@ -150,7 +150,7 @@ boost::asio::awaitable<void> process_read(engine& e, task& t) {
   if (!t.read.straight()) co_await prepare_slot(e, t);
   if (!t.outcome) co_return;
   co_await read_into(e, t);
-  if (t.direct_refused && t.of.options.route == read_route::direct) {
+  if (t.direct_refused && t.of.options().route == read_route::direct) {
     t.outcome = fault{errc::direct_unavailable, t.outcome.error().where,
                       "the file system refused a direct read: Invalid argument"};
   } else if (t.direct_refused) {

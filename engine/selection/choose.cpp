@@ -255,6 +255,9 @@ result<chosen_tensor> chooser::fuse(const detail::fused_wish& wish) {
       return wrong_range(at_tensor(from_, **t),
                          "there is no dimension " + grouped(wish.dim) + " to fuse along");
     }
+    if (bits(from_.tensors[**t].dtype) % 8 != 0) {
+      return wrong_range(at_tensor(from_, **t), "elements of less than a byte cannot be fused");
+    }
     if (made.boxes.size() == 1) {
       made.shape = shape;
       continue;

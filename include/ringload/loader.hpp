@@ -9,16 +9,20 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <memory>
+#include <ringload/checkpoint.hpp>
 #include <ringload/detail/operation.hpp>
+#include <ringload/detail/request.hpp>
 #include <ringload/device.hpp>
 #include <ringload/export.hpp>
 #include <ringload/limits.hpp>
 #include <ringload/loading.hpp>
 #include <ringload/model.hpp>
+#include <ringload/selection.hpp>
 #include <ringload/stats.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace ringload::inline v0 {
 
@@ -28,18 +32,21 @@ class engine;
 
 using loading_signature = void(std::exception_ptr, loading);
 
-RINGLOAD_EXPORT void begin_load(const std::shared_ptr<engine>& with, std::string source,
-                                load_options options, std::unique_ptr<operation<model>> waiting);
-RINGLOAD_EXPORT void begin_start(const std::shared_ptr<engine>& with, std::string source,
-                                 load_options options, std::unique_ptr<operation<loading>> waiting);
+using open_signature = void(std::exception_ptr, checkpoint);
+
+RINGLOAD_EXPORT void begin_load(const std::shared_ptr<engine>& with, load_request what,
+                                std::unique_ptr<operation<model>> waiting);
+RINGLOAD_EXPORT void begin_start(const std::shared_ptr<engine>& with, load_request what,
+                                 std::unique_ptr<operation<loading>> waiting);
+RINGLOAD_EXPORT void begin_open(const std::shared_ptr<engine>& with, source_name source,
+                                open_options how, std::unique_ptr<operation<checkpoint>> waiting);
 
 struct initiate_load : initiation {
   std::shared_ptr<engine> with;
   explicit initiate_load(std::shared_ptr<engine> e) : with(std::move(e)) {}
   template <class Handler>
-  void operator()(Handler&& handler, std::string source, load_options options) const {
-    begin_load(with, std::move(source), options,
-               make_operation<model>(std::forward<Handler>(handler)));
+  void operator()(Handler&& handler, load_request what) const {
+    begin_load(with, std::move(what), make_operation<model>(std::forward<Handler>(handler)));
   }
 };
 
@@ -47,9 +54,18 @@ struct initiate_start : initiation {
   std::shared_ptr<engine> with;
   explicit initiate_start(std::shared_ptr<engine> e) : with(std::move(e)) {}
   template <class Handler>
-  void operator()(Handler&& handler, std::string source, load_options options) const {
-    begin_start(with, std::move(source), options,
-                make_operation<loading>(std::forward<Handler>(handler)));
+  void operator()(Handler&& handler, load_request what) const {
+    begin_start(with, std::move(what), make_operation<loading>(std::forward<Handler>(handler)));
+  }
+};
+
+struct initiate_open : initiation {
+  std::shared_ptr<engine> with;
+  explicit initiate_open(std::shared_ptr<engine> e) : with(std::move(e)) {}
+  template <class Handler>
+  void operator()(Handler&& handler, source_name source, open_options how) const {
+    begin_open(with, std::move(source), how,
+               make_operation<checkpoint>(std::forward<Handler>(handler)));
   }
 };
 
@@ -80,34 +96,115 @@ class RINGLOAD_EXPORT loader {
   /// still write to a buffer of ours. Their operations complete with `operation_aborted`.
   ~loader();
 
-  /// Loads every tensor of the checkpoint that `source` names: a file, a folder, a shard index, or
-  /// `owner/model[@revision]` in the local Hugging Face cache. All or nothing: on failure, or when
-  /// cancelled, its memory of the device is freed, but for what `limits::kept_bytes` keeps.
-  /// Fails with `ringload::error`, which names the place.
+  /// Opens the checkpoint that `source` names and reads its catalog, for any number of loads: a
+  /// file, a folder, a shard index, `owner/model[@revision]` in the local Hugging Face cache, or
+  /// the address of such a model's page, https://huggingface.co/owner/model. Completes with
+  /// `ringload::error`, which names the place.
+  template <boost::asio::completion_token_for<detail::open_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto open_async(std::string_view source, CompletionToken&& token = {}) {
+    return open_async(source, open_options(), std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::open_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto open_async(std::string_view source, open_options how, CompletionToken&& token = {}) {
+    return boost::asio::async_initiate<CompletionToken, detail::open_signature>(
+        detail::initiate_open(engine_), token, detail::source_name(std::string(source)), how);
+  }
+  /// Several files as one checkpoint, each with tensors of its own.
+  template <boost::asio::completion_token_for<detail::open_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto open_async(std::vector<std::string> files, CompletionToken&& token = {}) {
+    return boost::asio::async_initiate<CompletionToken, detail::open_signature>(
+        detail::initiate_open(engine_), token, detail::source_name(std::move(files)),
+        open_options());
+  }
+  template <boost::asio::completion_token_for<detail::open_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto open_async(std::vector<std::string> files, open_options how, CompletionToken&& token = {}) {
+    return boost::asio::async_initiate<CompletionToken, detail::open_signature>(
+        detail::initiate_open(engine_), token, detail::source_name(std::move(files)), how);
+  }
+
+  /// Loads what `wanted` chooses of the checkpoint, or all of it. All or nothing: on failure, or
+  /// when cancelled, no memory of the device stays taken, but for what `limits::kept_bytes` allows.
+  /// The first forms open `source`, as open_async does, and close it when they are over.
   template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto load_async(std::string_view source, CompletionToken&& token = {}) {
-    return load_async(source, load_options(), std::forward<CompletionToken>(token));
+    return load_async(source, selection(), load_options(), std::forward<CompletionToken>(token));
   }
   template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto load_async(std::string_view source, load_options options, CompletionToken&& token = {}) {
+    return load_async(source, selection(), options, std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto load_async(std::string_view source, selection wanted, load_options options,
+                  CompletionToken&& token = {}) {
     return boost::asio::async_initiate<CompletionToken, detail::model_signature>(
-        detail::initiate_load(engine_), token, std::string(source), options);
+        detail::initiate_load(engine_), token,
+        detail::load_request(detail::source_name(std::string(source)), std::move(wanted), options));
+  }
+  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto load_async(const checkpoint& file, CompletionToken&& token = {}) {
+    return load_async(file, selection(), load_options(), std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto load_async(const checkpoint& file, selection wanted, CompletionToken&& token = {}) {
+    return load_async(file, std::move(wanted), load_options(),
+                      std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto load_async(const checkpoint& file, selection wanted, load_options options,
+                  CompletionToken&& token = {}) {
+    return boost::asio::async_initiate<CompletionToken, detail::model_signature>(
+        detail::initiate_load(engine_), token,
+        detail::load_request(file, std::move(wanted), options));
   }
 
-  /// Completes once the catalog is known and the memory is allocated. The bytes are then being
-  /// read, and the `loading` gives each tensor as soon as it is loaded.
+  /// Completes as soon as catalog and plan are fixed and the memory is taken; the bytes are then on
+  /// their way, and the `loading` gives the tensors as they land.
   template <boost::asio::completion_token_for<detail::loading_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto start_async(std::string_view source, CompletionToken&& token = {}) {
-    return start_async(source, load_options(), std::forward<CompletionToken>(token));
+    return start_async(source, selection(), load_options(), std::forward<CompletionToken>(token));
   }
   template <boost::asio::completion_token_for<detail::loading_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto start_async(std::string_view source, load_options options, CompletionToken&& token = {}) {
+    return start_async(source, selection(), options, std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::loading_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto start_async(std::string_view source, selection wanted, load_options options,
+                   CompletionToken&& token = {}) {
     return boost::asio::async_initiate<CompletionToken, detail::loading_signature>(
-        detail::initiate_start(engine_), token, std::string(source), options);
+        detail::initiate_start(engine_), token,
+        detail::load_request(detail::source_name(std::string(source)), std::move(wanted), options));
+  }
+  template <boost::asio::completion_token_for<detail::loading_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto start_async(const checkpoint& file, CompletionToken&& token = {}) {
+    return start_async(file, selection(), load_options(), std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::loading_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto start_async(const checkpoint& file, selection wanted, CompletionToken&& token = {}) {
+    return start_async(file, std::move(wanted), load_options(),
+                       std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::loading_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto start_async(const checkpoint& file, selection wanted, load_options options,
+                   CompletionToken&& token = {}) {
+    return boost::asio::async_initiate<CompletionToken, detail::loading_signature>(
+        detail::initiate_start(engine_), token,
+        detail::load_request(file, std::move(wanted), options));
   }
 
   ringload::device device() const noexcept;

@@ -4,6 +4,7 @@
 // All of ringload but the CUDA device, which is in ringload/cuda.hpp.
 
 #include <ringload/catalog.hpp>
+#include <ringload/checkpoint.hpp>
 #include <ringload/device.hpp>
 #include <ringload/dlpack.hpp>
 #include <ringload/dtype.hpp>

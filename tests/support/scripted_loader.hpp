@@ -33,12 +33,14 @@ class scripted_loader {
   template <class CompletionToken>
   auto load_async(std::string_view source, load_options options, CompletionToken&& token) {
     return boost::asio::async_initiate<CompletionToken, detail::model_signature>(
-        detail::initiate_load(engine_), token, std::string(source), options);
+        detail::initiate_load(engine_), token,
+        detail::load_request(detail::source_name(std::string(source)), {}, options));
   }
   template <class CompletionToken>
   auto start_async(std::string_view source, load_options options, CompletionToken&& token) {
     return boost::asio::async_initiate<CompletionToken, detail::loading_signature>(
-        detail::initiate_start(engine_), token, std::string(source), options);
+        detail::initiate_start(engine_), token,
+        detail::load_request(detail::source_name(std::string(source)), {}, options));
   }
 
   load_stats stats() const {

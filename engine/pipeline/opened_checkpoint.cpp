@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/opened_checkpoint.hpp"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "formats/printable.hpp"
+#include "source/source.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+result<void> check_unchanged_size(const struct ::stat& now, const std::string& path,
+                                  std::uint64_t before) {
+  const auto bytes = static_cast<std::uint64_t>(now.st_size);
+  if (bytes == before) return {};
+  return fault{bytes < before ? errc::truncated_file : errc::changed_file, printable_path(path),
+               "the file had " + grouped(before) + " bytes when it was opened, and has " +
+                   grouped(bytes) + " now"};
+}
+
+result<open_file> open_for_reading(unique_fd buffered, const file_info& info, read_route route,
+                                   direct_files& direct) {
+  open_file file;
+  file.path = info.path;
+  file.bytes = info.bytes;
+  struct ::stat status = {};
+  if (::fstat(buffered.get(), &status) != 0)
+    return fault{system_code(errno), printable_path(info.path)};
+  file.modified = status.st_mtim;
+  if (auto same = check_unchanged_size(status, info.path, info.bytes); !same) return same.error();
+
+  if (route != read_route::buffered) {
+    auto second = direct.open(buffered.get(), info.path, info.bytes);
+    if (!second) return second.error().in(printable_path(info.path));
+    file.direct_refusal = second->refusal;
+    file.direct = std::move(second->fd);
+  }
+  file.buffered = std::move(buffered);
+  return file;
+}
+
+result<opened_source> find_source(const source_name& source, const open_options& how) {
+  if (const auto* paths = std::get_if<std::vector<std::string>>(&source)) {
+    return open_files(*paths, how.strictness);
+  }
+  const std::string& name = std::get<std::string>(source);
+  if (how.independent_files) return open_folder_of_files(name, how.strictness);
+  return open_checkpoint(name, how.strictness);
+}
+
+}  // namespace
+
+std::string shown(const source_name& source) {
+  if (const auto* name = std::get_if<std::string>(&source)) return *name;
+  const auto& paths = std::get<std::vector<std::string>>(source);
+  if (paths.empty()) return "";
+  if (paths.size() == 1) return paths.front();
+  return paths.front() + " and " + grouped(paths.size() - 1) + " more";
+}
+
+std::string shown(const load_request& what) {
+  return what.opened ? what.opened.opened()->name : shown(what.source);
+}
+
+result<std::shared_ptr<const opened_checkpoint>> open_source(const source_name& source,
+                                                             const open_options& how,
+                                                             read_route route,
+                                                             direct_files& direct) {
+  auto found = find_source(source, how);
+  if (!found) return found.error();
+  auto made = std::make_shared<opened_checkpoint>();
+  made->name = shown(source);
+  for (std::size_t i = 0; i < found->files.size(); ++i) {
+    auto file =
+        open_for_reading(std::move(found->files[i]), found->catalog.files[i], route, direct);
+    if (!file) return file.error();
+    made->files.push_back(std::move(*file));
+  }
+  made->stored = std::move(found->stored);
+  made->named = std::make_shared<const named_catalog>(std::move(found->catalog));
+  return std::shared_ptr<const opened_checkpoint>(std::move(made));
+}
+
+result<void> check_unchanged(const opened_checkpoint& one) {
+  for (const open_file& file : one.files) {
+    struct ::stat now = {};
+    if (::fstat(file.buffered.get(), &now) != 0)
+      return fault{system_code(errno), printable_path(file.path)};
+    if (auto same = check_unchanged_size(now, file.path, file.bytes); !same) return same.error();
+    if (now.st_mtim.tv_sec != file.modified.tv_sec ||
+        now.st_mtim.tv_nsec != file.modified.tv_nsec) {
+      return fault{errc::changed_file, printable_path(file.path), {}};
+    }
+  }
+  return {};
+}
+
+}  // namespace ringload::inline v0::detail

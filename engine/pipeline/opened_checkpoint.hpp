@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A checkpoint whose files are open and whose catalog is known: what all loads from it share.
+
+#include <sys/types.h>
+#include <time.h>
+
+#include <cstdint>
+#include <memory>
+#include <ringload/detail/request.hpp>
+#include <ringload/limits.hpp>
+#include <string>
+#include <vector>
+
+#include "core/fault.hpp"
+#include "core/unique_fd.hpp"
+#include "formats/entries.hpp"
+#include "pipeline/named_catalog.hpp"
+#include "readers/direct_file.hpp"
+
+namespace ringload::inline v0::detail {
+
+struct open_file {
+  unique_fd buffered;
+  unique_fd direct;            // Empty: read through the page cache only.
+  std::string direct_refusal;  // Why, if direct reads were tried.
+  std::string path;
+  std::uint64_t bytes = 0;
+  ::timespec modified = {};  // When the file was opened.
+};
+
+struct opened_checkpoint {
+  std::string name;  // As the user wrote it, for errors.
+  std::shared_ptr<const named_catalog> named;
+  std::vector<std::shared_ptr<const stored_form>> stored;  // By tensor; null: a plain extent.
+  std::vector<open_file> files;                            // By file of the catalog.
+};
+
+// For errors.
+std::string shown(const source_name& source);
+std::string shown(const load_request& what);
+
+// Opens the files, also for direct reads unless `route` is buffered, and reads the catalog. Blocks.
+result<std::shared_ptr<const opened_checkpoint>> open_source(const source_name& source,
+                                                             const open_options& how,
+                                                             read_route route,
+                                                             direct_files& direct);
+
+// Fails with errc::truncated_file or errc::changed_file if a file changed since it was opened.
+result<void> check_unchanged(const opened_checkpoint& one);
+
+}  // namespace ringload::inline v0::detail

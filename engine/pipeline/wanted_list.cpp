@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/wanted_list.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "core/convert.hpp"
+
+namespace ringload::inline v0::detail {
+
+wanted_list::wanted_list(const opened_checkpoint& from, const std::vector<chosen_tensor>& which,
+                         const load_options& options)
+    : from_(from),
+      which_(which),
+      options_(options),
+      block_of_(which.size(), tensor_form::no_block) {
+  tensors_.reserve(which.size());
+  for (const chosen_tensor& each : which) {
+    if (each.boxes.size() > 1) {
+      add_fused(each);
+    } else {
+      add(each.boxes.front(), each);
+    }
+  }
+}
+
+conversion wanted_list::conversion_of(const tensor_info& t) const {
+  if (!options_.dtype || !convertible(t.dtype, *options_.dtype)) return {};
+  if (options_.converts && !options_.converts(t, options_.converts_with)) return {};
+  return {*float_type_of(t.dtype), *float_type_of(*options_.dtype)};
+}
+
+void wanted_list::add(const box& one, const chosen_tensor& of) {
+  const tensor_info& t = from_.named->catalog().tensors[one.tensor];
+  const auto& stored = from_.stored[one.tensor];
+  const conversion as = conversion_of(t);
+  const dtype loaded = as.needed() ? *options_.dtype : t.dtype;
+  tensors_.push_back({t.file, alignment(loaded), t.offset, t.bytes, as});
+  tensor_of_.push_back(static_cast<std::uint32_t>(&of - which_.data()));
+  const bool plain = stored == nullptr && one.ranges.empty() && of.boxes.size() == 1;
+  if (plain) return;
+
+  form_memory& memory = forms_.emplace_back();
+  memory.form.shape = t.shape;
+  memory.form.element_bits = bits(t.dtype);
+  memory.box = one.ranges;
+  memory.form.box = memory.box;
+  if (stored) add_pieces(memory, *stored, bits(t.dtype) / 8);
+  tensors_.back().form = &memory.form;
+}
+
+void wanted_list::add_pieces(form_memory& to, const stored_form& stored,
+                             std::uint32_t element_bytes) {
+  to.form.in_pieces = true;
+  to.form.swap_bytes = stored.swap_bytes;
+  to.form.fill = stored.fill;
+  to.pieces.reserve(stored.pieces.size());
+  for (const piece& each : stored.pieces) {
+    const stored_stream& s = each.stored;
+    auto index = static_cast<std::uint32_t>(wanted_streams_.size());
+    if (s.in_memory == nullptr) {
+      index = stream_at_.emplace(std::tuple(s.file, s.offset, s.bytes), index).first->second;
+    }
+    if (index == wanted_streams_.size()) {
+      wanted_stream made = {wanted_stream::kind::raw, s.file, s.offset, s.bytes, s.decoded_bytes};
+      const bool as_it_is =
+          s.how == codec::raw && s.shuffle_bytes == 0 && !s.fletcher32 && !s.crc32;
+      if (!as_it_is) made.how = wanted_stream::kind::decoded;
+      if (s.in_memory != nullptr) made.how = wanted_stream::kind::in_memory;
+      wanted_streams_.push_back(made);
+      streams_.push_back({&s, std::max(element_bytes, 1U)});
+    }
+    to.pieces.push_back({index, each.first_byte, each.origin, each.extent, each.stride_bytes});
+  }
+  to.form.pieces = to.pieces;
+}
+
+// One block of the arena, dense and row-major; each part's rows lie apart by the whole's.
+void wanted_list::add_fused(const chosen_tensor& of) {
+  const auto tensor = static_cast<std::uint32_t>(&of - which_.data());
+  block_of_[tensor] = static_cast<std::uint32_t>(blocks_.size());
+  std::uint64_t offset = 0;
+  for (const box& one : of.boxes) {
+    add(one, of);
+    wanted_tensor& w = tensors_.back();
+    const tensor_info& t = from_.named->catalog().tensors[one.tensor];
+    const std::uint64_t width = w.as.needed() ? w.as.to_bytes() : bits(t.dtype) / 8;
+    form_memory& memory = forms_.back();
+    memory.strides.resize(of.shape.size());
+    std::uint64_t stride = width;
+    for (std::size_t d = of.shape.size(); d-- > 0;) {
+      memory.strides[d] = static_cast<std::int64_t>(stride);
+      stride *= of.shape[d];
+    }
+    memory.form.destination_strides = memory.strides;
+    memory.form.block = block_of_[tensor];
+    memory.form.destination_offset = offset;
+    const std::uint64_t count = one.ranges.empty() ? t.shape[of.dim] : one.ranges[of.dim].count();
+    offset += count * static_cast<std::uint64_t>(memory.strides[of.dim]);
+    // The bytes of the whole, the same at each turn.
+    blocks_.resize(block_of_[tensor] + 1);
+    blocks_.back() = {stride, w.alignment};
+  }
+}
+
+plan_input wanted_list::input() const noexcept {
+  plan_input out;
+  out.tensors = tensors_;
+  out.streams = wanted_streams_;
+  out.blocks = blocks_;
+  return out;
+}
+
+std::optional<std::uint32_t> wanted_list::first_converted() const noexcept {
+  const auto at =
+      std::ranges::find_if(tensors_, [](const wanted_tensor& w) { return w.as.needed(); });
+  if (at == tensors_.end()) return std::nullopt;
+  return tensor_of_[static_cast<std::size_t>(at - tensors_.begin())];
+}
+
+std::uint64_t wanted_list::loaded_bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const wanted_tensor& w = tensors_[i];
+    std::uint64_t bytes = w.bytes;
+    if (w.form != nullptr && !w.form->box.empty()) {
+      bytes = w.form->element_bits / 8;
+      for (const range& each : w.form->box) bytes *= each.count();
+    }
+    sum += w.as.needed() ? bytes / w.as.from_bytes() * w.as.to_bytes() : bytes;
+  }
+  return sum;
+}
+
+void wanted_list::merge_fused(plan& made) const {
+  if (blocks_.empty()) return;
+  for (part& p : made.parts) p.tensor = tensor_of_[p.tensor];
+  for (stream_output& o : made.outputs) o.tensor = tensor_of_[o.tensor];
+  for (fill_op& f : made.fills) f.tensor = tensor_of_[f.tensor];
+  std::vector<placement> tensors(which_.size());
+  std::vector<bool> begun(which_.size());
+  for (std::size_t w = 0; w < made.tensors.size(); ++w) {
+    const std::uint32_t t = tensor_of_[w];
+    const placement& part_of = made.tensors[w];
+    placement& whole = tensors[t];
+    if (!begun[t]) {
+      whole = part_of;
+      if (block_of_[t] != tensor_form::no_block) {
+        whole.destination_offset = made.blocks[block_of_[t]];
+      }
+    } else {
+      whole.bytes += part_of.bytes;
+      // An empty part has no range of its own.
+      if (part_of.parts_begin != part_of.parts_end) {
+        const bool empty = whole.parts_begin == whole.parts_end;
+        whole.parts_begin =
+            empty ? part_of.parts_begin : std::min(whole.parts_begin, part_of.parts_begin);
+        whole.parts_end = empty ? part_of.parts_end : std::max(whole.parts_end, part_of.parts_end);
+      }
+    }
+    begun[t] = true;
+  }
+  made.tensors = std::move(tensors);
+}
+
+}  // namespace ringload::inline v0::detail
