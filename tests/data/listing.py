@@ -20,7 +20,7 @@ class Listing:
     def add(self, name, dtype, shape, data, type="", original_shape=""):
         """`data`: the dense, row-major, little-endian bytes."""
         shapes = [str(list(map(int, s))) if s != "" else "" for s in (shape, original_shape)]
-        self.rows.append((name, dtype, shapes[0], type, shapes[1], crc32c(bytes(data))))
+        self.rows.append((name, dtype, shapes[0], type, shapes[1], bytes(data)))
 
     def write(self):
         with open(f"{self.path}.list", "w") as out:
@@ -28,4 +28,4 @@ class Listing:
                 out.write("\t".join(row[:5]) + "\n")
         with open(f"{self.path}.manifest", "w") as out:
             for row in self.rows:
-                out.write(f"crc32c {row[5]:08x}  {row[0]}\n")
+                out.write(f"crc32c {crc32c(row[5]):08x}  {row[0]}\n")

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the GGUF files of this folder by the package gguf (0.19), and what tests expect of them.
 
-    pip install gguf==0.19.0 numpy && ./make.py [FOLDER]
+    pip install gguf==0.19.0 numpy && ./make.py [FOLDER [BLOCKS]]
+
+With BLOCKS also many_blocks.gguf, of so many blocks a row, and everything by another seed each time.
 """
 import os
 import sys
@@ -14,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from listing import Listing
 
 folder = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
-random = np.random.default_rng(16)
+random = np.random.default_rng(None if len(sys.argv) > 2 else 16)
 T = gguf.GGMLQuantizationType
 
 PLAIN = {
@@ -119,5 +121,5 @@ if __name__ == "__main__":
             if gguf.GGML_QUANT_SIZES[t][0] > 1 and t.name not in DEQUANTIZED + ["Q8_1"]]
     blocks(at("other_blocks.gguf"), wild=True, per_row=2, types=rest)
     split(at("split.gguf"))
-    if len(sys.argv) > 2:  # Much random data, for bench/peers and by hand.
+    if len(sys.argv) > 2:
         blocks(at("many_blocks.gguf"), wild=True, per_row=int(sys.argv[2]), rows=16)

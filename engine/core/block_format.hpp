@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Blocks of quantised numbers, as GGUF files hold them: a few small whole numbers for each element,
+// and scales that several elements share. The layouts are ggml's.
+//
+// Of a block's elements, runs of 16 or 32 have one scale and lie in their bytes in one regular way:
+//
+//   q4_0  | scale, 2 bytes | 16 bytes: elements 0 to 15 in the low halves, 16 to 31 in the high |
+//
+// An element is scale * number, or scale * number + minimum, in f32, each step rounded to nearest:
+// bit for bit what the Python package gguf makes. A NaN is 0x7FC00000, whatever made it. The host
+// and the kernels of a GPU both compile this header, so this is C++17.
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/block_run.hpp"
+
+namespace ringload {
+inline namespace v0 {
+
+enum class block_type : std::uint8_t {
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q8_0,
+  q2_k,
+  q3_k,
+  q4_k,
+  q5_k,
+  q6_k,
+  q8_k,
+  iq4_nl,
+  iq4_xs,
+  mxfp4,
+};
+
+constexpr unsigned block_type_count = 14;
+
+// Of each type: how many elements and bytes a block has; how many elements a run has, at most 32;
+// whether something is added; of a block what its runs share, and its run of that index; of a run
+// its number of that index.
+template <block_type>
+struct block_format;
+
+// 16 bytes with two elements each, 16 apart, after the scale.
+struct nibbles_of_32 {
+  static constexpr unsigned elements = 32;
+  static constexpr unsigned run_elements = 16;
+
+  RINGLOAD_ANYWHERE static blocks::run run_at(blocks::byte_pointer nibbles, unsigned index,
+                                              float scale) noexcept {
+    blocks::run r;
+    r.low = nibbles;
+    r.low_shift = 4 * index;
+    r.scale = scale;
+    return r;
+  }
+};
+
+template <>
+struct block_format<block_type::q4_0> : nibbles_of_32 {
+  static constexpr unsigned bytes = 18;
+  static constexpr bool adds = false;
+
+  RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
+    return {blocks::half_at(block), 0};
+  }
+  RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared has,
+                                           unsigned index) noexcept {
+    return run_at(block + 2, index, has.scale);
+  }
+  RINGLOAD_ANYWHERE static std::int32_t number(const blocks::run& r, unsigned i) noexcept {
+    return blocks::low_bits(r, i, 15) - 8;
+  }
+};
+
+template <>
+struct block_format<block_type::q4_1> : nibbles_of_32 {
+  static constexpr unsigned bytes = 20;
+  static constexpr bool adds = true;
+
+  RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
+    return {blocks::half_at(block), blocks::half_at(block + 2)};
+  }
+  RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared has,
+                                           unsigned index) noexcept {
+    blocks::run r = run_at(block + 4, index, has.scale);
+    r.minimum = has.minimum;
+    return r;
+  }
+  RINGLOAD_ANYWHERE static std::int32_t number(const blocks::run& r, unsigned i) noexcept {
+    return blocks::low_bits(r, i, 15);
+  }
+};
+
+// The fifth bit of element i is bit i of four bytes before the others. Spread to a byte for each
+// element of the run, for a processor has no vectors of shifts of bytes.
+struct fifth_bits_of_32 : nibbles_of_32 {
+  struct spread_run : blocks::run {
+    std::uint8_t fifth[16];
+  };
+
+  RINGLOAD_ANYWHERE static spread_run spread(const blocks::run& r,
+                                             blocks::byte_pointer bits) noexcept {
+    spread_run out = {r, {}};
+    for (unsigned half = 0; half < 2; ++half) {
+      // Byte i keeps bit i, wherever it is in the byte, and then moves it to the lowest.
+      const std::uint64_t kept = bits[half] * 0x0101010101010101U & 0x8040201008040201U;
+      const std::uint64_t moved = (kept + 0x7F7F7F7F7F7F7F7FU) >> 7U & 0x0101010101010101U;
+      for (unsigned i = 0; i < 8; ++i) {
+        out.fifth[8 * half + i] = static_cast<std::uint8_t>(moved >> (8 * i));
+      }
+    }
+    return out;
+  }
+  RINGLOAD_ANYWHERE static std::int32_t five_bits(const spread_run& r, unsigned i) noexcept {
+    return blocks::low_bits(r, i, 15) | r.fifth[i] << 4;
+  }
+};
+
+template <>
+struct block_format<block_type::q5_0> : fifth_bits_of_32 {
+  static constexpr unsigned bytes = 22;
+  static constexpr bool adds = false;
+
+  RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
+    return {blocks::half_at(block), 0};
+  }
+  RINGLOAD_ANYWHERE static spread_run run(blocks::byte_pointer block, blocks::shared has,
+                                          unsigned index) noexcept {
+    blocks::run r = run_at(block + 6, index, has.scale);
+    return spread(r, block + 2 + 2 * index);
+  }
+  RINGLOAD_ANYWHERE static std::int32_t number(const spread_run& r, unsigned i) noexcept {
+    return five_bits(r, i) - 16;
+  }
+};
+
+template <>
+struct block_format<block_type::q5_1> : fifth_bits_of_32 {
+  static constexpr unsigned bytes = 24;
+  static constexpr bool adds = true;
+
+  RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
+    return {blocks::half_at(block), blocks::half_at(block + 2)};
+  }
+  RINGLOAD_ANYWHERE static spread_run run(blocks::byte_pointer block, blocks::shared has,
+                                          unsigned index) noexcept {
+    blocks::run r = run_at(block + 8, index, has.scale);
+    r.minimum = has.minimum;
+    return spread(r, block + 4 + 2 * index);
+  }
+  RINGLOAD_ANYWHERE static std::int32_t number(const spread_run& r, unsigned i) noexcept {
+    return five_bits(r, i);
+  }
+};
+
+template <>
+struct block_format<block_type::q8_0> {
+  static constexpr unsigned elements = 32;
+  static constexpr unsigned bytes = 34;
+  static constexpr unsigned run_elements = 32;
+  static constexpr bool adds = false;
+
+  RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
+    return {blocks::half_at(block), 0};
+  }
+  RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared has,
+                                           unsigned) noexcept {
+    blocks::run r;
+    r.low = block + 2;
+    r.scale = has.scale;
+    return r;
+  }
+  RINGLOAD_ANYWHERE static std::int32_t number(const blocks::run& r, unsigned i) noexcept {
+    return blocks::signed_byte(r.low[i]);
+  }
+};
+
+// 16 scales, 64 bytes of four elements each, two halves.
+template <>
+struct block_format<block_type::q2_k> {
+  static constexpr unsigned elements = 256;
+  static constexpr unsigned bytes = 84;
+  static constexpr unsigned run_elements = 16;
+  static constexpr bool adds = true;
+
+  RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
+    return {blocks::half_at(block + 80), blocks::half_at(block + 82)};
+  }
+  RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared has,
+                                           unsigned index) noexcept {
+    const std::uint32_t scales = block[index];
+    blocks::run r;
+    r.low = block + 16 + index / 8 * 32 + index % 2 * 16;
+    r.low_shift = index % 8 / 2 * 2;
+    r.scale = blocks::product(has.scale, static_cast<float>(scales & 15U));
+    r.minimum = -blocks::product(has.minimum, static_cast<float>(scales >> 4U));
+    return r;
+  }
+  RINGLOAD_ANYWHERE static std::int32_t number(const blocks::run& r, unsigned i) noexcept {
+    return blocks::low_bits(r, i, 3);
+  }
+};
+
+// 32 bytes of third bits, 64 of four elements each, 16 scales of 6 bits in 12 bytes, and the scale.
+template <>
+struct block_format<block_type::q3_k> {
+  static constexpr unsigned elements = 256;
+  static constexpr unsigned bytes = 110;
+  static constexpr unsigned run_elements = 16;
+  static constexpr bool adds = false;
+
+  RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
+    return {blocks::half_at(block + 108), 0};
+  }
+  RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared has,
+                                           unsigned index) noexcept {
+    const blocks::byte_pointer packed = block + 96;
+    const std::uint32_t low = static_cast<std::uint32_t>(packed[index % 8]) >> (index / 8 * 4);
+    const std::uint32_t high = static_cast<std::uint32_t>(packed[8 + index % 4]) >> (index / 4 * 2);
+    const auto scale = static_cast<std::int32_t>((low & 15U) | (high & 3U) << 4U) - 32;
+    blocks::run r;
+    r.low = block + 32 + index / 8 * 32 + index % 2 * 16;
+    r.low_shift = index % 8 / 2 * 2;
+    r.high = block + index % 2 * 16;
+    r.high_shift = index / 2;
+    r.scale = blocks::product(has.scale, static_cast<float>(scale));
+    return r;
+  }
+  // A third bit of 0 takes 4 away.
+  RINGLOAD_ANYWHERE static std::int32_t number(const blocks::run& r, unsigned i) noexcept {
+    return blocks::low_bits(r, i, 3) - 4 + blocks::high_bits(r, i, 1) * 4;
+  }
+};
+
+template <>
+struct block_format<block_type::q4_k> {
+  static constexpr unsigned elements = 256;
+  static constexpr unsigned bytes = 144;
+  static constexpr unsigned run_elements = 32;
+  static constexpr bool adds = true;
+
+  RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
+    return {blocks::half_at(block), blocks::half_at(block + 2)};
+  }
+  // The scales of a block of q4_k or q5_k; the run's bytes are the caller's.
+  RINGLOAD_ANYWHERE static blocks::run scaled(blocks::byte_pointer block, blocks::shared has,
+                                              unsigned index) noexcept {
+    const blocks::scale_and_minimum six = blocks::six_bits(block + 4, index);
+    blocks::run r;
+    r.scale = blocks::product(has.scale, static_cast<float>(six.scale));
+    r.minimum = -blocks::product(has.minimum, static_cast<float>(six.minimum));
+    r.low_shift = index % 2 * 4;
+    return r;
+  }
+  RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared has,
+                                           unsigned index) noexcept {
+    blocks::run r = scaled(block, has, index);
+    r.low = block + 16 + index / 2 * 32;
+    return r;
+  }
+  RINGLOAD_ANYWHERE static std::int32_t number(const blocks::run& r, unsigned i) noexcept {
+    return blocks::low_bits(r, i, 15);
+  }
+};
+
+// As q4_k, and 32 bytes of fifth bits: bit n of each is of run n.
+template <>
+struct block_format<block_type::q5_k> {
+  static constexpr unsigned elements = 256;
+  static constexpr unsigned bytes = 176;
+  static constexpr unsigned run_elements = 32;
+  static constexpr bool adds = true;
+
+  RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
+    return {blocks::half_at(block), blocks::half_at(block + 2)};
+  }
+  RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared has,
+                                           unsigned index) noexcept {
+    blocks::run r = block_format<block_type::q4_k>::scaled(block, has, index);
+    r.low = block + 48 + index / 2 * 32;
+    r.high = block + 16;
+    r.high_shift = index;
+    return r;
+  }
+  RINGLOAD_ANYWHERE static std::int32_t number(const blocks::run& r, unsigned i) noexcept {
+    return blocks::low_bits(r, i, 15) | blocks::high_bits(r, i, 1) << 4;
+  }
+};
+
+// 128 bytes of low halves, 64 of two bits each, 16 signed scales, and the scale.
+template <>
+struct block_format<block_type::q6_k> {
+  static constexpr unsigned elements = 256;
+  static constexpr unsigned bytes = 210;
+  static constexpr unsigned run_elements = 16;
+  static constexpr bool adds = false;
+
+  RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
+    return {blocks::half_at(block + 208), 0};
+  }
+  RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared has,
+                                           unsigned index) noexcept {
+    const unsigned half = index / 8;
+    const unsigned quarter = index % 8 / 2;  // 32 elements.
+    const unsigned within = index % 2 * 16;
+    const std::int32_t scale = blocks::signed_byte(block[192 + index]);
+    blocks::run r;
+    r.low = block + half * 64 + quarter % 2 * 32 + within;
+    r.low_shift = quarter / 2 * 4;
+    r.high = block + 128 + half * 32 + within;
+    r.high_shift = quarter * 2;
+    r.scale = blocks::product(has.scale, static_cast<float>(scale));
+    return r;
+  }
+  RINGLOAD_ANYWHERE static std::int32_t number(const blocks::run& r, unsigned i) noexcept {
+    return (blocks::low_bits(r, i, 15) | blocks::high_bits(r, i, 3) << 4) - 32;
+  }
+};
+
+// The scale is an f32. After the numbers come their sums, which nothing here needs.
+template <>
+struct block_format<block_type::q8_k> {
+  static constexpr unsigned elements = 256;
+  static constexpr unsigned bytes = 292;
+  static constexpr unsigned run_elements = 32;
+  static constexpr bool adds = false;
+
+  RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
+    return {blocks::float_of(blocks::u32_at(block)), 0};
+  }
+  RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared has,
+                                           unsigned index) noexcept {
+    blocks::run r;
+    r.low = block + 4 + index * 32;
+    r.scale = has.scale;
+    return r;
+  }
+  RINGLOAD_ANYWHERE static std::int32_t number(const blocks::run& r, unsigned i) noexcept {
+    return blocks::signed_byte(r.low[i]);
+  }
+};
+
+template <>
+struct block_format<block_type::iq4_nl> : nibbles_of_32 {
+  static constexpr unsigned bytes = 18;
+  static constexpr bool adds = false;
+
+  RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
+    return {blocks::half_at(block), 0};
+  }
+  RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared has,
+                                           unsigned index) noexcept {
+    return run_at(block + 2, index, has.scale);
+  }
+  RINGLOAD_ANYWHERE static std::int32_t number(const blocks::run& r, unsigned i) noexcept {
+    return blocks::iq4_number(blocks::low_bits(r, i, 15));
+  }
+};
+
+// The scale, 2 bits and then 4 bits of eight further ones, and 128 bytes of elements 16 apart.
+template <>
+struct block_format<block_type::iq4_xs> {
+  static constexpr unsigned elements = 256;
+  static constexpr unsigned bytes = 136;
+  static constexpr unsigned run_elements = 16;
+  static constexpr bool adds = false;
+
+  RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
+    return {blocks::half_at(block), 0};
+  }
+  RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared has,
+                                           unsigned index) noexcept {
+    const unsigned which = index / 2;
+    const std::uint32_t low = static_cast<std::uint32_t>(block[4 + which / 2]) >> (which % 2 * 4);
+    const std::uint32_t high = blocks::u16_at(block + 2) >> (which * 2);
+    const auto scale = static_cast<std::int32_t>((low & 15U) | (high & 3U) << 4U) - 32;
+    blocks::run r;
+    r.low = block + 8 + which * 16;
+    r.low_shift = index % 2 * 4;
+    r.scale = blocks::product(has.scale, static_cast<float>(scale));
+    return r;
+  }
+  RINGLOAD_ANYWHERE static std::int32_t number(const blocks::run& r, unsigned i) noexcept {
+    return blocks::iq4_number(blocks::low_bits(r, i, 15));
+  }
+};
+
+// The scale is half of the power of two that an E8M0 is: 2^(e - 128).
+template <>
+struct block_format<block_type::mxfp4> : nibbles_of_32 {
+  static constexpr unsigned bytes = 17;
+  static constexpr bool adds = false;
+
+  RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
+    const std::uint32_t e = block[0];
+    return {blocks::float_of(e < 2 ? 0x00200000U << e : (e - 1) << 23U), 0};
+  }
+  RINGLOAD_ANYWHERE static blocks::run run(blocks::byte_pointer block, blocks::shared has,
+                                           unsigned index) noexcept {
+    return run_at(block + 1, index, has.scale);
+  }
+  RINGLOAD_ANYWHERE static std::int32_t number(const blocks::run& r, unsigned i) noexcept {
+    return blocks::e2m1_number(blocks::low_bits(r, i, 15));
+  }
+};
+
+// The bits of an element as an f32, from its run.
+template <block_type Type>
+RINGLOAD_ANYWHERE inline std::uint32_t dequantized(const blocks::run& r, std::int32_t number) {
+  float value = blocks::product(r.scale, static_cast<float>(number));
+  if (block_format<Type>::adds) value = blocks::sum(value, r.minimum);
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  return (bits & 0x7FFFFFFFU) > f32_bits::infinity ? f32_bits::quiet_nan : bits;
+}
+
+template <block_type Type>
+struct block_tag {
+  static constexpr block_type type = Type;
+};
+
+// Calls `work` with the tag of a type.
+template <class Work>
+auto with_block_type(block_type type, Work work) {
+  switch (type) {
+    case block_type::q4_0: break;
+    case block_type::q4_1: return work(block_tag<block_type::q4_1>());
+    case block_type::q5_0: return work(block_tag<block_type::q5_0>());
+    case block_type::q5_1: return work(block_tag<block_type::q5_1>());
+    case block_type::q8_0: return work(block_tag<block_type::q8_0>());
+    case block_type::q2_k: return work(block_tag<block_type::q2_k>());
+    case block_type::q3_k: return work(block_tag<block_type::q3_k>());
+    case block_type::q4_k: return work(block_tag<block_type::q4_k>());
+    case block_type::q5_k: return work(block_tag<block_type::q5_k>());
+    case block_type::q6_k: return work(block_tag<block_type::q6_k>());
+    case block_type::q8_k: return work(block_tag<block_type::q8_k>());
+    case block_type::iq4_nl: return work(block_tag<block_type::iq4_nl>());
+    case block_type::iq4_xs: return work(block_tag<block_type::iq4_xs>());
+    case block_type::mxfp4: return work(block_tag<block_type::mxfp4>());
+  }
+  return work(block_tag<block_type::q4_0>());
+}
+
+}  // namespace v0
+}  // namespace ringload
