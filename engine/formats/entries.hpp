@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <ringload/catalog.hpp>
+#include <ringload/verify.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,16 @@ struct stored_form {
   std::vector<std::byte> fill;
 };
 
+// What the file says that the stored bytes of a tensor hash to.
+struct stored_digest {
+  digest_algorithm algorithm = digest_algorithm::crc32c;
+  std::vector<std::byte> bytes;  // 4, the highest first, or 32.
+};
+
+// What a file says of a tensor or an object beside what it is: strings as they are, all else as
+// JSON text.
+using attributes = std::vector<std::pair<std::string, std::string>>;
+
 // One tensor of one file. Extents lie inside the file and stand in file order. Those of one file
 // may overlap where the format lets tensors share their bytes.
 struct entry {
@@ -46,15 +57,18 @@ struct entry {
   std::shared_ptr<const stored_form> stored;
   std::string type;  // A logical or block type: "q4_k", "complex64"; empty: dtype says it all.
   std::vector<std::uint64_t> original_shape;  // Of what `type` means; empty: shape.
+  std::shared_ptr<const stored_digest> digest;  // Null: the file has none.
+  ringload::attributes attributes = {};
 };
 
 // An object that is not dense, for instance sparse_csr: its parts are tensors named "name/part".
 struct composite {
   std::string name;
-  std::string layout;  // "sparse_csr", "sparse_coo", "group".
+  std::string layout;  // "sparse_csr", "sparse_coo", or what the file calls it.
   std::string type;
   std::vector<std::uint64_t> shape;
   std::vector<std::string> parts;  // Without the object's name.
+  ringload::attributes attributes = {};
 };
 
 struct file_entries {

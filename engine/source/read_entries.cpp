@@ -13,6 +13,7 @@
 #include "formats/pytorch.hpp"
 #include "formats/safetensors.hpp"
 #include "formats/zip.hpp"
+#include "formats/zt.hpp"
 #include "source/file_input.hpp"
 
 namespace ringload::inline v0 {
@@ -84,6 +85,9 @@ result<parsed_file> read_entries(const regular_file& file, std::string_view name
                                 // wrong.
     case file_format::safetensors: return as("safetensors", read_safetensors(file, strictness));
     case file_format::gguf: return as("gguf", parse_gguf(from, strictness));
+    case file_format::zt:
+    case file_format::zt_0_1:
+    case file_format::zt_2: return as("zt", parse_zt(from, strictness));
     case file_format::npy: {
       npy_options how;
       how.strictness = strictness;

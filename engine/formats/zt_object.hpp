@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// One object of a .zt manifest -> tensors.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/fault.hpp"
+#include "formats/entries.hpp"
+
+namespace ringload::inline v0 {
+
+// A run of stored bytes, as the manifest says it.
+struct zt_component {
+  std::string name;
+  std::uint64_t manifest_byte = 0;
+  std::optional<ringload::dtype> dtype;
+  std::string type;  // Logical; empty: dtype says it all.
+  std::optional<std::uint64_t> offset;
+  std::optional<std::uint64_t> length;  // Stored.
+  std::optional<std::uint64_t> uncompressed_length;
+  bool zstd = false;
+  std::uint8_t swap_bytes = 0;
+  std::string digest;  // "algorithm:value"; empty: none.
+};
+
+struct zt_object {
+  std::string name;
+  std::uint64_t manifest_byte = 0;
+  std::optional<std::string> format;
+  std::optional<std::vector<std::uint64_t>> shape;
+  ringload::attributes attributes;
+  std::optional<std::vector<zt_component>> components;
+};
+
+// Where blobs may lie, and what a version says of them.
+struct zt_blobs {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t alignment = 1;
+  // 1.1 and 0.1 do not say how long what is compressed becomes: a dense tensor's shape does.
+  bool length_by_shape = false;
+};
+
+std::optional<ringload::dtype> zt_dtype(std::string_view short_name) noexcept;
+std::optional<ringload::dtype> zt_0_1_dtype(std::string_view long_name) noexcept;
+
+// Adds the object's tensors, and its composite where it is not dense.
+std::optional<fault> add_zt_object(zt_object object, const zt_blobs& blobs, file_entries& found);
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/zt.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "expected_tensors.hpp"
+#include "zt_text.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+using namespace ringload::testing::zt_files;
+
+namespace {
+
+using shape_type = std::vector<std::uint64_t>;
+
+std::string unhexed(std::string_view digits) {
+  std::string out;
+  for (std::size_t i = 0; i + 1 < digits.size(); i += 2) {
+    if (digits[i] == ' ') ++i;
+    out += static_cast<char>(std::stoi(std::string(digits.substr(i, 2)), nullptr, 16));
+  }
+  return out;
+}
+
+const entry* tensor(const file_entries& in, std::string_view name) {
+  const auto found = std::ranges::find(in.tensors, name, &entry::name);
+  return found == in.tensors.end() ? nullptr : &*found;
+}
+
+const cbor_pairs zstd_of_16 = {{"encoding", cbor_text("zstd")},
+                               {"uncompressed_length", cbor_number(16)}};
+
+}  // namespace
+
+TEST_CASE("zt: a file without tensors has 48 bytes") {
+  const std::string file = unhexed(
+      "5a54454e31303030a26776657273696f6e65312e322e30676f626a65637473a0"
+      "18000000000000005a54454e31303030");
+  REQUIRE(file.size() == 48);
+  CHECK(file == zt_text(zt_manifest({})));
+  const auto found = parsed(file);
+  REQUIRE(found.has_value());
+  CHECK(found->tensors.empty());
+}
+
+TEST_CASE("zt: one raw tensor, with and without a digest") {
+  const std::string blob = unhexed("0000803f000000400000404000008040");
+  const auto file = [&](const cbor_pairs& digest) {
+    const std::string object =
+        cbor_map({{"shape", cbor_numbers({2, 2})},
+                  {"format", cbor_text("dense")},
+                  {"components", cbor_map({{"data", zt_component("f32", 64, 16, digest)}})}});
+    return zt_text(zt_manifest({{"t", object}}), blob);
+  };
+  const std::string plain = file({});
+  CHECK(plain.size() == 190);
+  CHECK(plain.substr(80, 94) ==
+        unhexed("a26776657273696f6e65312e322e30676f626a65637473a16174a365736861706582020266666f726d"
+                "61746564656e73656a636f6d706f6e656e7473a16464617461a365647479706563663332666f666673"
+                "65741840666c656e67746810"));
+  const auto found = parsed(plain);
+  REQUIRE(found.has_value());
+  const entry& t = found->tensors.at(0);
+  CHECK(t.name == "t");
+  CHECK(t.dtype == dtype::f32);
+  CHECK(t.shape == shape_type{2, 2});
+  CHECK(t.offset == 64);
+  CHECK(t.bytes == 16);
+  CHECK(t.stored == nullptr);
+  CHECK(t.digest == nullptr);
+
+  const std::string crc = file({{"digest", cbor_text("crc32c:0x9EBA690A")}});
+  CHECK(crc.size() == 215);
+  const auto checked = parsed(crc);
+  REQUIRE(checked.has_value());
+  REQUIRE(checked->tensors[0].digest != nullptr);
+  CHECK(checked->tensors[0].digest->algorithm == digest_algorithm::crc32c);
+  CHECK(checked->tensors[0].stored == nullptr);
+  CHECK(std::string(reinterpret_cast<const char*>(checked->tensors[0].digest->bytes.data()), 4) ==
+        number_text(crc32c(bytes_of(blob)), std::endian::big));
+
+  const std::string sha = file(
+      {{"digest",
+        cbor_text("sha256:ad73b9acd6e4a74b2f5bb5386658ce3bb146cd040a1867646ab3b973fb6632b1")}});
+  CHECK(sha.size() == 270);
+  const auto hashed = parsed(sha);
+  REQUIRE(hashed.has_value());
+  CHECK(hashed->tensors[0].digest->algorithm == digest_algorithm::sha256);
+  CHECK(hashed->tensors[0].digest->bytes.size() == 32);
+}
+
+TEST_CASE("zt: digests are read in either case; a wrong one is refused, an unknown one noted") {
+  const auto file = [](std::string_view digest) {
+    return dense({16}, zt_component("u8", 64, 16, {{"digest", cbor_text(digest)}}));
+  };
+  CHECK(parsed(file("crc32c:0Xabcdef09"))->tensors[0].digest != nullptr);
+  CHECK(parsed(file("sha256:" + std::string(64, 'A')))->tensors[0].digest != nullptr);
+  CHECK(code_of(file("crc32c:0x1234567")) == errc::malformed_header);
+  CHECK(code_of(file("crc32c:0x123456789")) == errc::malformed_header);
+  CHECK(code_of(file("crc32c:0x1234567g")) == errc::malformed_header);
+  CHECK(code_of(file("sha256:" + std::string(63, 'a'))) == errc::malformed_header);
+  for (const char* unknown : {"crc32c:12345678", "xxh3:00", "nothing"}) {
+    const auto found = parsed(file(unknown));
+    REQUIRE(found.has_value());
+    CHECK(found->tensors[0].digest == nullptr);
+    CHECK(found->notes.size() == 1);
+  }
+}
+
+TEST_CASE("zt: a compressed tensor is one zstd stream of the size that its shape has") {
+  const auto found = parsed(dense({2, 2}, zt_component("f32", 64, 13, zstd_of_16)));
+  REQUIRE(found.has_value());
+  const entry& t = found->tensors[0];
+  CHECK(t.bytes == 16);
+  REQUIRE(t.stored != nullptr);
+  const piece& whole = t.stored->pieces.at(0);
+  CHECK(whole.stored.how == codec::zstd);
+  CHECK(whole.stored.offset == 64);
+  CHECK(whole.stored.bytes == 13);
+  CHECK(whole.stored.decoded_bytes == 16);
+  CHECK(whole.stride_bytes == shape_type{8, 4});
+  // What no stream of that length can become is refused before anything is allocated.
+  const auto bomb = [](std::uint64_t decoded) {
+    return dense({decoded}, zt_component("u8", 64, 16,
+                                         {{"encoding", cbor_text("zstd")},
+                                          {"uncompressed_length", cbor_number(decoded)}}));
+  };
+  CHECK_FALSE(code_of(bomb(4 * 131'072)));
+  CHECK(code_of(bomb(5 * 131'072)) == errc::wrong_tensor_bytes);
+  CHECK(code_of(bomb(std::uint64_t{1} << 62)) == errc::wrong_tensor_bytes);
+  // An encoder's length must be there, but in version 1.1, which has none.
+  const std::string without = zt_component("f32", 64, 13, {{"encoding", cbor_text("zstd")}});
+  CHECK(code_of(dense({2, 2}, without)) == errc::malformed_header);
+  CHECK(parsed(dense({2, 2}, without, "1.1.0"))->tensors.at(0).bytes == 16);
+  CHECK(code_of(dense({2, 3}, zt_component("f32", 64, 13, zstd_of_16))) ==
+        errc::wrong_tensor_bytes);
+  const cbor_pairs untrue = {{"uncompressed_length", cbor_number(17)}};
+  CHECK(code_of(dense({16}, zt_component("u8", 64, 16, untrue))) == errc::wrong_tensor_bytes);
+}
+
+TEST_CASE("zt: every dtype, scalars and empty tensors; no other dtype") {
+  const std::vector<std::pair<std::string, dtype>> all = {
+      {"f64", dtype::f64},     {"f32", dtype::f32}, {"f16", dtype::f16}, {"bf16", dtype::bf16},
+      {"i64", dtype::i64},     {"i32", dtype::i32}, {"i16", dtype::i16}, {"i8", dtype::i8},
+      {"u64", dtype::u64},     {"u32", dtype::u32}, {"u16", dtype::u16}, {"u8", dtype::u8},
+      {"bool", dtype::boolean}};
+  for (const auto& [name, type] : all) {
+    const std::uint64_t width = bits(type) / 8;
+    const auto found = parsed(dense({3}, zt_component(name, 64, 3 * width)));
+    REQUIRE(found.has_value());
+    CHECK(found->tensors[0].dtype == type);
+    CHECK(parsed(dense({}, zt_component(name, 64, width)))->tensors.at(0).shape.empty());
+    CHECK(parsed(dense({2, 0}, zt_component(name, 64, 0)))->tensors.at(0).bytes == 0);
+    CHECK(code_of(dense({3}, zt_component(name, 64, 3 * width + 1))) == errc::wrong_tensor_bytes);
+  }
+  CHECK(code_of(dense({1}, zt_component("f8", 64, 1))) == errc::unsupported_feature);
+  CHECK(code_of(dense({1}, zt_component("F32", 64, 4))) == errc::unsupported_feature);
+}
+
+TEST_CASE("zt: logical types have a dtype where there is one, and stay named") {
+  const auto typed = [](std::string_view stored, std::string_view type, std::uint64_t length) {
+    return dense({4}, zt_component(stored, 64, length, {{"type", cbor_text(type)}}));
+  };
+  const auto f8 = parsed(typed("u8", "f8_e4m3fn", 4));
+  CHECK(f8->tensors.at(0).dtype == dtype::f8_e4m3);
+  CHECK(f8->tensors.at(0).type == "f8_e4m3fn");
+  CHECK(parsed(typed("u8", "f8_e5m2fnuz", 4))->tensors.at(0).dtype == dtype::f8_e5m2fnuz);
+  CHECK(parsed(typed("f32", "complex64", 32))->tensors.at(0).dtype == dtype::c64);
+  CHECK(parsed(typed("f64", "complex128", 64))->tensors.at(0).dtype == dtype::c128);
+  CHECK(parsed(typed("f32", "f32", 16))->tensors.at(0).type.empty());
+  CHECK(code_of(typed("f32", "complex64", 16)) == errc::wrong_tensor_bytes);
+  CHECK(code_of(typed("f32", "f8_e5m2", 16)) == errc::malformed_header);
+  // Of a type that is not known the elements may be more or fewer than the shape has.
+  const auto same = parsed(typed("u8", "posit8", 4));
+  CHECK(same->tensors.at(0).shape == shape_type{4});
+  CHECK(same->tensors.at(0).type == "posit8");
+  const auto packed = parsed(typed("u8", "i4", 2));
+  CHECK(packed->tensors.at(0).shape == shape_type{2});
+  CHECK(packed->tensors.at(0).original_shape == shape_type{4});
+}
+
+TEST_CASE("zt: offsets are multiples of 64 in front of the manifest, and objects may share them") {
+  const auto placed = [](std::uint64_t offset, std::uint64_t length) {
+    return dense({length}, zt_component("u8", offset, length));
+  };
+  CHECK_FALSE(code_of(placed(64, 256)));
+  CHECK_FALSE(code_of(placed(320, 0)));
+  CHECK(code_of(placed(0, 1)) == errc::invalid_offsets);
+  CHECK(code_of(placed(8, 1)) == errc::invalid_offsets);
+  CHECK(code_of(placed(65, 1)) == errc::invalid_offsets);
+  CHECK(code_of(placed(64, 257)) == errc::extent_outside_file);
+  CHECK(code_of(placed(320, 1)) == errc::extent_outside_file);
+  CHECK(code_of(placed(UINT64_MAX - 63, 64)) == errc::extent_outside_file);
+  CHECK(code_of(placed(64, UINT64_MAX)) == errc::extent_outside_file);
+  CHECK(code_of(dense({std::uint64_t{1} << 63, 2}, zt_component("u8", 64, 0))) ==
+        errc::size_overflow);
+  CHECK(code_of(dense({std::uint64_t{1} << 63, 2, 0}, zt_component("u8", 64, 0))) ==
+        errc::size_overflow);
+  const std::string one = zt_component("u8", 128, 4);
+  const auto shared =
+      parsed(with({{"b", zt_object({4}, "dense", {{"data", one}})},
+                   {"a", zt_object({2, 2}, "dense", {{"data", one}})},
+                   {"c", zt_object({1}, "dense", {{"data", zt_component("u8", 64, 1)}})}}));
+  REQUIRE(shared.has_value());
+  CHECK(shared->tensors[0].name == "c");
+  CHECK(shared->tensors[1].offset == shared->tensors[2].offset);
+}
+
+TEST_CASE("zt: a CSR object is three tensors and says what they are") {
+  const auto csr = [](const shape_type& shape, std::uint64_t values, std::uint64_t indices,
+                      std::uint64_t indptr, std::string_view index_type = "u64") {
+    return with({{"s", zt_object(shape, "sparse_csr",
+                                 {{"values", zt_component("f32", 64, values * 4)},
+                                  {"indices", zt_component(index_type, 128, indices * 8)},
+                                  {"indptr", zt_component("u64", 192, indptr * 8)}},
+                                 {{"attributes", cbor_map({{"why", cbor_text("test")}})}})}});
+  };
+  const auto found = parsed(csr({2, 10}, 5, 5, 3));
+  REQUIRE(found.has_value());
+  REQUIRE(found->composites.size() == 1);
+  const composite& s = found->composites[0];
+  CHECK(s.name == "s");
+  CHECK(s.layout == "sparse_csr");
+  CHECK(s.shape == shape_type{2, 10});
+  CHECK(s.parts == std::vector<std::string>{"values", "indices", "indptr"});
+  CHECK(s.attributes == attributes{{"why", "test"}});
+  REQUIRE(found->tensors.size() == 3);
+  CHECK(tensor(*found, "s/values")->shape == shape_type{5});
+  CHECK(tensor(*found, "s/indices")->dtype == dtype::u64);
+  CHECK(tensor(*found, "s/indptr")->shape == shape_type{3});
+  CHECK(code_of(csr({2, 10}, 5, 4, 3)) == errc::wrong_tensor_bytes);
+  CHECK(code_of(csr({2, 10}, 5, 5, 2)) == errc::wrong_tensor_bytes);
+  CHECK(code_of(csr({UINT64_MAX, 10}, 5, 5, 0)) == errc::wrong_tensor_bytes);
+  CHECK(code_of(csr({20}, 5, 5, 3)) == errc::malformed_header);
+  CHECK(code_of(csr({2, 10}, 5, 5, 3, "i64")) == errc::malformed_header);
+  const std::string lacking =
+      with({{"s", zt_object({2, 10}, "sparse_csr", {{"values", zt_component("f32", 64, 20)}})}});
+  CHECK(message(lacking).ends_with("a sparse_csr object must have the component 'indices'"));
+}
+
+TEST_CASE("zt: a COO object has its coordinates dimension by dimension") {
+  const auto coo = [](const shape_type& shape, std::uint64_t values, std::uint64_t coords) {
+    return with({{"s", zt_object(shape, "sparse_coo",
+                                 {{"values", zt_component("f32", 64, values * 4)},
+                                  {"coords", zt_component("u64", 128, coords * 8)}})}});
+  };
+  const auto found = parsed(coo({2, 10}, 3, 6));
+  REQUIRE(found.has_value());
+  CHECK(tensor(*found, "s/coords")->shape == shape_type{2, 3});
+  CHECK(found->composites.at(0).layout == "sparse_coo");
+  CHECK(code_of(coo({2, 10}, 3, 5)) == errc::wrong_tensor_bytes);
+  CHECK(code_of(coo({}, 3, 1)) == errc::wrong_tensor_bytes);
+  CHECK_FALSE(code_of(coo({2, 10}, 0, 0)));
+}
+
+TEST_CASE("zt: any other object is a group of flat parts, with its attributes") {
+  const std::string file = with(
+      {{"w",
+        zt_object({4, 8}, "quantized_group",
+                  {{"packed_weight", zt_component("i32", 64, 16)},
+                   {"scales", zt_component("f16", 128, 8)},
+                   {"zeros", zt_component("u8", 192, 9, zstd_of_16)}},
+                  {{"attributes", cbor_map({{"bits", cbor_number(4)},
+                                            {"packing", cbor_text("8_per_i32")},
+                                            {"more", cbor_array({cbor_number(1), "\xF5"})}})}})}});
+  const auto found = parsed(file);
+  REQUIRE(found.has_value());
+  const composite& w = found->composites.at(0);
+  CHECK(w.layout == "quantized_group");
+  CHECK(w.attributes == attributes{{"bits", "4"}, {"packing", "8_per_i32"}, {"more", "[1,true]"}});
+  CHECK(tensor(*found, "w/packed_weight")->shape == shape_type{4});
+  CHECK(tensor(*found, "w/zeros")->shape == shape_type{16});
+  CHECK(tensor(*found, "w/zeros")->stored != nullptr);
+  const std::string odd = with({{"w", zt_object({4}, "x", {{"a", zt_component("i32", 64, 15)}})}});
+  CHECK(code_of(odd) == errc::wrong_tensor_bytes);
+}
+
+TEST_CASE("zt: names stand once, also against the parts of objects") {
+  const std::string object = zt_object({1}, "dense", {{"data", zt_component("u8", 64, 1)}});
+  CHECK(code_of(with({{"t", object}, {"t", object}})) == errc::duplicate_tensor);
+  CHECK(code_of(with({{"g", zt_object({1}, "x", {{"p", zt_component("u8", 64, 1)}})},
+                      {"g/p", object}})) == errc::duplicate_tensor);
+  const std::string component = zt_component("u8", 64, 1);
+  CHECK(code_of(with({{"t", zt_object({1}, "x", {{"p", component}, {"p", component}})}})) ==
+        errc::duplicate_tensor);
+  const std::string twice = zt_component("u8", 64, 1, {{"offset", cbor_number(64)}});
+  CHECK(code_of(dense({1}, twice)) == errc::malformed_header);
+  CHECK_FALSE(code_of(with({{"", object}})));
+}
+
+TEST_CASE("zt: what ztensor 1.2.3 wrote is what is found") {
+  const std::string path = data_path("zt/all.zt");
+  const std::string file = content_of(path);
+  const auto found = parsed(file);
+  REQUIRE(found.has_value());
+  check_expected(*found, path, {file});
+  CHECK(found->composites.size() == 3);
+  CHECK(std::ranges::count_if(found->tensors, [](const entry& e) { return e.digest != nullptr; }) ==
+        2);
+  // The CRC is of the bytes as they are stored.
+  const entry* const checked = tensor(*found, "packed_crc");
+  REQUIRE(checked != nullptr);
+  REQUIRE(checked->stored != nullptr);
+  const stored_stream& from = checked->stored->pieces.at(0).stored;
+  CHECK(number_text(crc32c(bytes_of(file.substr(from.offset, from.bytes))), std::endian::big) ==
+        std::string(reinterpret_cast<const char*>(checked->digest->bytes.data()), 4));
+}
