@@ -126,12 +126,12 @@ TEST_CASE("model: finds tensors by name and by position, in the order of the fil
 }
 
 TEST_CASE("model: one that was made empty has no tensors") {
-  const model none;
-  CHECK(none.empty());
-  CHECK(none.catalog().tensors.empty());
-  CHECK(none.stats().bytes == 0);
-  CHECK_FALSE(none.find("a"));
-  CHECK_THROWS_AS(none.at("a"), const error&);
+  const model empty;
+  CHECK(empty.empty());
+  CHECK(empty.catalog().tensors.empty());
+  CHECK(empty.stats().bytes == 0);
+  CHECK_FALSE(empty.find("a"));
+  CHECK_THROWS_AS(empty.at("a"), const error&);
 }
 
 TEST_CASE("stats: bytes, route, engine and reasons") {

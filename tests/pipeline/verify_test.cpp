@@ -217,10 +217,10 @@ TEST_CASE("verify: digests that the library lacks are computed by the caller's h
   CHECK(holds(failed->what(), "its sha256 is"));
 
   m.sha256 = nullptr;
-  const auto none = failure_of(with.load_async(file.name(), checked_by(m), asio::use_future));
-  REQUIRE(none);
-  CHECK(none->code() == errc::digest_unavailable);
-  CHECK(holds(none->what(), "the.sums"));
+  const auto missing = failure_of(with.load_async(file.name(), checked_by(m), asio::use_future));
+  REQUIRE(missing);
+  CHECK(missing->code() == errc::digest_unavailable);
+  CHECK(holds(missing->what(), "the.sums"));
 }
 
 TEST_CASE("verify: an exception of a hasher fails the load, and the error names the tensor") {
