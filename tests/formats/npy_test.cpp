@@ -230,7 +230,7 @@ TEST_CASE("npy: sizes that do not fit in 64 bits, or in the file, are refused") 
 
 TEST_CASE("npy: a header that is cut short, or too long, is refused") {
   const std::string file = array("<f8", "(1,)", 8);
-  for (const std::size_t bytes : {0, 5, 6, 9, 10, 11, 100}) {
+  for (const std::size_t bytes : {0U, 5U, 6U, 9U, 10U, 11U, 100U}) {
     CAPTURE(bytes);
     CHECK(code_of(file.substr(0, bytes)) != boost::system::error_code{});
   }

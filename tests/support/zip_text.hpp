@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "decoding/decoder.hpp"
+#include "support/safetensors_text.hpp"
 
 namespace ringload::testing {
 
@@ -20,10 +21,6 @@ inline std::string number(std::uint64_t value, unsigned bytes) {
   std::string out;
   for (unsigned i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i));
   return out;
-}
-
-inline std::span<const std::byte> bytes_of(std::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
 inline std::string deflated(std::string_view text) {
