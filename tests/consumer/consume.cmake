@@ -5,8 +5,7 @@
 #   WAY        find_package, pkg_config, add_subdirectory or fetch_content
 #   SOURCE     ringload's source tree
 #   WORK       a folder of this test's own
-#   BUILD      for the first two: a build tree of ringload, to install from
-#   PREFIX     or: where ringload is installed already
+#   PREFIX     for the first two: where ringload is installed
 #   CUDA       ON: build and run a program with the component cuda as well
 #   BUILD_TYPE Debug or Release
 #   MORE       more arguments for CMake
@@ -26,20 +25,6 @@ endfunction()
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 set(program ${WORK}/build/consumer)
-
-if(BUILD)
-  set(PREFIX ${WORK}/prefix)
-  # Moved after the installation: nothing in the tree may remember where it was.
-  run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first_prefix_of_this_test)
-  file(RENAME ${WORK}/first_prefix_of_this_test ${PREFIX})
-  file(GLOB_RECURSE texts ${PREFIX}/*.cmake ${PREFIX}/*.pc ${PREFIX}/*.hpp)
-  foreach(text IN LISTS texts)
-    file(STRINGS ${text} lines REGEX "first_prefix_of_this_test")
-    if(lines)
-      message(FATAL_ERROR "${text} names the prefix: ${lines}")
-    endif()
-  endforeach()
-endif()
 
 if(WAY STREQUAL pkg_config)
   file(GLOB_RECURSE pc ${PREFIX}/ringload.pc)
