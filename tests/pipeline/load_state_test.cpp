@@ -160,9 +160,9 @@ TEST_CASE("load_waiters: at the end of a load everything that waits is completed
     waiters.tensors[1].add(waiters.new_id(), waiting(loop, log, 'b'));
     load_outcome how;
     if (stopped) how.stop({errc::truncated_file, "here"});
-    waiters.end_all(how, model());
+    waiters.end_all(how, model(), checkpoint());
     CHECK(completed(loop, log) == (stopped ? "AB" : "ab"));
-    waiters.end_all(how, model());
+    waiters.end_all(how, model(), checkpoint());
     CHECK(completed(loop, log) == "");
   }
 }
