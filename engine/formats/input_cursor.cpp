@@ -42,6 +42,17 @@ bool input_cursor::skip(std::uint64_t count) {
   return true;
 }
 
+void input_cursor::seek(std::uint64_t byte) noexcept {
+  if (byte >= window_begin_ && byte - window_begin_ <= window_.size()) {
+    at_ = static_cast<std::size_t>(byte - window_begin_);
+    return;
+  }
+  window_begin_ = byte;
+  window_ = {};
+  at_ = 0;
+  next_bytes_ = window_bytes_min;
+}
+
 bool input_cursor::fail(fault what) {
   if (!failed_) fault_ = std::move(what);
   failed_ = true;

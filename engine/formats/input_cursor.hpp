@@ -67,6 +67,9 @@ class input_cursor {
 
   bool skip(std::uint64_t count);
 
+  // To a byte of the file before or after; bytes that are skipped are not read.
+  void seek(std::uint64_t byte) noexcept;
+
   // Refuses what was read. Always false, for `return in.fail(...)`. `where` is the place in the
   // file, by default the byte that is read next.
   bool fail(errc code, std::string cause) { return fail_at(position(), code, std::move(cause)); }

@@ -40,6 +40,7 @@ class manifest_reader {
   bool read_attributes(attributes& out);
   bool read_objects(const zt_blobs& blobs);
   bool read_object(zt_object& out);
+  bool count_names(const zt_object& object);
   bool read_components(zt_object& out);
   bool read_component(zt_component& out);
   bool read_component_field(const std::string& key, zt_component& out);
@@ -56,6 +57,7 @@ class manifest_reader {
   cbor_reader cbor_;
   file_entries& found_;
   std::uint64_t attribute_bytes_ = 0;
+  std::uint64_t name_bytes_ = 0;
   std::string text_;
 };
 
@@ -195,6 +197,14 @@ bool manifest_reader::read_object(zt_object& out) {
   return !cbor_.failed();
 }
 
+// The name of an object stands before that of each of its components.
+bool manifest_reader::count_names(const zt_object& object) {
+  name_bytes_ += object.name.size() * (object.components ? object.components->size() : 1);
+  return name_bytes_ <= zt_name_bytes_max ||
+         in_.fail(errc::header_too_large,
+                  "the names of tensors make more than " + grouped(zt_name_bytes_max) + " bytes");
+}
+
 bool manifest_reader::read_objects(const zt_blobs& blobs) {
   if (!cbor_.enter_map()) return false;
   std::unordered_set<std::string> names;
@@ -205,7 +215,8 @@ bool manifest_reader::read_objects(const zt_blobs& blobs) {
     }
     zt_object object;
     object.name = name;
-    if (!read_object(object) || !add(std::move(object), blobs)) return false;
+    if (!read_object(object) || !count_names(object)) return false;
+    if (!add(std::move(object), blobs)) return false;
   }
   return !cbor_.failed();
 }

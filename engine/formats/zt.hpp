@@ -23,6 +23,9 @@ inline constexpr std::uint64_t zt_manifest_bytes_max = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t zt_alignment = 64;
 inline constexpr std::size_t zt_rank_max = 64;
 
+// Of all names, an object's counted once for each of its components.
+inline constexpr std::uint64_t zt_name_bytes_max = std::uint64_t{16} << 20;
+
 // Of the text that all attributes make together.
 inline constexpr std::uint64_t zt_attribute_bytes_max = std::uint64_t{16} << 20;
 

@@ -211,7 +211,7 @@ std::optional<fault> converter::set_flat(const zt_component& part, entry& out) c
 
 // `out` has its bytes and its shape.
 std::optional<fault> converter::set_form(const zt_component& part, entry& out) const {
-  if (!part.zstd && (part.swap_bytes == 0 || out.bytes == 0)) return std::nullopt;
+  if (out.bytes == 0 || (!part.zstd && part.swap_bytes == 0)) return std::nullopt;
   if (part.zstd && out.bytes / zstd_block_bytes_max > *part.length / zstd_block_stored_min) {
     return at(
         object_, part, errc::wrong_tensor_bytes,

@@ -10,6 +10,7 @@
 #include "formats/detect.hpp"
 #include "formats/gguf.hpp"
 #include "formats/npy.hpp"
+#include "formats/onnx.hpp"
 #include "formats/pytorch.hpp"
 #include "formats/safetensors.hpp"
 #include "formats/zip.hpp"
@@ -85,6 +86,7 @@ result<parsed_file> read_entries(const regular_file& file, std::string_view name
                                 // wrong.
     case file_format::safetensors: return as("safetensors", read_safetensors(file, strictness));
     case file_format::gguf: return as("gguf", parse_gguf(from, strictness));
+    case file_format::onnx: return as("onnx", parse_onnx(from, strictness));
     case file_format::zt:
     case file_format::zt_0_1:
     case file_format::zt_2: return as("zt", parse_zt(from, strictness));

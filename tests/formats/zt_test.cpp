@@ -295,6 +295,16 @@ TEST_CASE("zt: names stand once, also against the parts of objects") {
   CHECK_FALSE(code_of(with({{"", object}})));
 }
 
+TEST_CASE("zt: a long name before many components is refused before it fills the memory") {
+  const auto object = [](std::size_t name_bytes) {
+    cbor_pairs parts;
+    for (int i = 0; i < 500; ++i) parts.emplace_back(std::to_string(i), zt_component("u8", 64, 1));
+    return with({{std::string(name_bytes, 'n'), zt_object({1}, "x", parts)}});
+  };
+  CHECK_FALSE(code_of(object(1000)));
+  CHECK(code_of(object(50'000)) == errc::header_too_large);
+}
+
 TEST_CASE("zt: what ztensor 1.2.3 wrote is what is found") {
   const std::string path = data_path("zt/all.zt");
   const std::string file = content_of(path);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/checked.hpp"
@@ -67,11 +68,13 @@ inline void hold_entry(const entry& e, std::uint64_t file_bytes) {
 }
 
 inline void hold_entries(const file_entries& found, std::uint64_t file_bytes) {
-  std::uint64_t before = 0;
+  std::pair<std::uint32_t, std::uint64_t> before = {};
   for (const entry& e : found.tensors) {
     hold_entry(e, file_bytes);
-    hold(e.offset >= before, "tensors stand in file order");
-    before = e.offset;
+    const bool elsewhere = e.stored != nullptr && !e.stored->pieces.empty();
+    const std::pair at{elsewhere ? e.stored->pieces.front().stored.file : 0, e.offset};
+    hold(at >= before, "tensors stand in file order");
+    before = at;
   }
 }
 

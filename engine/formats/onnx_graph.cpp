@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/onnx_graph.hpp"
+
+#include "formats/json_text.hpp"
+#include "formats/onnx.hpp"
+#include "formats/protobuf_reader.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr std::size_t rank_max = 64;
+
+namespace model {
+enum field : std::uint32_t { graph = 7, metadata = 14, training = 20, functions = 25 };
+}
+namespace training {
+enum field : std::uint32_t { initialization = 1, algorithm = 2 };
+}
+namespace graph {
+enum field : std::uint32_t { node = 1, initializer = 5, sparse_initializer = 15 };
+}
+namespace node {
+enum field : std::uint32_t { output = 2, name = 3, type = 4, attribute = 5 };
+}
+namespace attribute {
+enum field : std::uint32_t {
+  name = 1,
+  tensor = 5,
+  graph = 6,
+  tensors = 10,
+  graphs = 11,
+  sparse = 22,
+  sparses = 23,
+};
+}
+namespace function {
+enum field : std::uint32_t { name = 1, node = 7, domain = 10 };
+}
+namespace sparse {
+enum field : std::uint32_t { values = 1, indices = 2, dims = 3 };
+}
+
+class walker {
+ public:
+  walker(input_cursor& in, onnx_model& out) noexcept : in_(in), out_(out) {}
+
+  bool model();
+
+ private:
+  // Who a node is: its first output, which no other node of the graph has; else its name.
+  struct identity {
+    std::string output;
+    std::string name;
+    std::string type;
+    bool has_attributes = false;
+
+    const std::string& key() const noexcept { return output.empty() ? name : output; }
+  };
+
+  bool training(const protobuf_field& message, std::size_t index);
+  bool function(const protobuf_field& message);
+  bool graph(const protobuf_field& message, const std::string& path);
+  bool node(const protobuf_field& message, const std::string& path);
+  bool identify(identity& out);
+  bool attribute(const protobuf_field& message, const std::string& path, const identity& of);
+  bool attribute_name(std::string& out);
+  bool tensor(const protobuf_field& message, const std::string& path, std::string fallback);
+  bool initializer(const protobuf_field& message, const std::string& path);
+  bool named(const protobuf_field& message, const std::string& path, const std::string& name);
+  bool sparse(const protobuf_field& message, const std::string& path, std::string fallback);
+  bool metadata(const protobuf_field& message);
+  bool once(const protobuf_field& part, std::uint32_t& seen);
+
+  protobuf_reader in_;
+  onnx_model& out_;
+  std::uint64_t metadata_bytes_ = 0;
+  std::uint64_t name_bytes_ = 0;
+};
+
+// Of what may stand there once: readers differ in which of two they take.
+bool walker::once(const protobuf_field& part, std::uint32_t& seen) {
+  const std::uint32_t bit = part.number < 32 ? 1U << part.number : 0;
+  if ((seen & bit) != 0) {
+    return in_.fail(part, errc::malformed_header,
+                    "the field " + grouped(part.number) + " stands there twice");
+  }
+  seen |= bit;
+  return true;
+}
+
+bool walker::tensor(const protobuf_field& message, const std::string& path, std::string fallback) {
+  onnx_found& found = out_.tensors.emplace_back();
+  found.path = path;
+  found.fallback = std::move(fallback);
+  return read_onnx_tensor(in_, message, found.tensor) && named(message, path, found.tensor.name);
+}
+
+bool walker::initializer(const protobuf_field& message, const std::string& path) {
+  if (!tensor(message, path, {})) return false;
+  out_.tensors.back().initializer = true;
+  if (!out_.tensors.back().tensor.name.empty()) return true;
+  ++out_.unnamed;
+  out_.tensors.pop_back();
+  return true;
+}
+
+bool walker::named(const protobuf_field& message, const std::string& path,
+                   const std::string& name) {
+  name_bytes_ += path.size() + name.size();
+  return name_bytes_ <= onnx_name_bytes_max ||
+         in_.fail(message, errc::header_too_large,
+                  "the names of tensors make more than " + grouped(onnx_name_bytes_max) + " bytes");
+}
+
+bool walker::sparse(const protobuf_field& message, const std::string& path, std::string fallback) {
+  onnx_sparse& found = out_.sparse.emplace_back();
+  found.path = path;
+  found.fallback = std::move(fallback);
+  if (!named(message, path, found.fallback)) return false;
+  found.file_byte = message.offset;
+  if (!in_.enter(message)) return false;
+  std::uint32_t seen = 0;
+  protobuf_field part;
+  while (in_.next(part)) {
+    bool read = true;
+    switch (part.number) {
+      case sparse::values:
+        read = once(part, seen) && read_onnx_tensor(in_, part, found.values);
+        break;
+      case sparse::indices:
+        read = once(part, seen) && read_onnx_tensor(in_, part, found.indices);
+        break;
+      case sparse::dims: read = in_.integers(part, rank_max, found.dims); break;
+      default: break;
+    }
+    if (!read) return false;
+  }
+  if (in_.failed()) return false;
+  in_.leave();
+  return true;
+}
+
+bool walker::attribute_name(std::string& out) {
+  std::uint32_t seen = 0;
+  protobuf_field part;
+  while (in_.next(part)) {
+    if (part.number != attribute::name) continue;
+    if (!once(part, seen) || !in_.text(part, onnx_text_bytes_max, out)) return false;
+  }
+  in_.rewind();
+  return !in_.failed();
+}
+
+bool walker::attribute(const protobuf_field& message, const std::string& path, const identity& of) {
+  if (!in_.enter(message)) return false;
+  std::string name;
+  if (!attribute_name(name)) return false;
+  // The value of a Constant is its output.
+  const std::string here = of.key() + "/" + name;
+  const bool is_output = of.type == "Constant" && (name == "value" || name == "sparse_value");
+  const std::string& value = is_output ? of.key() : here;
+  std::uint32_t seen = 0;
+  std::size_t index = 0;
+  protobuf_field part;
+  while (in_.next(part)) {
+    bool read = true;
+    switch (part.number) {
+      case attribute::tensor: read = once(part, seen) && tensor(part, path, value); break;
+      case attribute::sparse: read = once(part, seen) && sparse(part, path, value); break;
+      case attribute::graph: read = once(part, seen) && graph(part, path + here + "/"); break;
+      case attribute::tensors:
+        read = tensor(part, path, here + "/" + std::to_string(index++));
+        break;
+      case attribute::sparses:
+        read = sparse(part, path, here + "/" + std::to_string(index++));
+        break;
+      case attribute::graphs:
+        read = graph(part, path + here + "/" + std::to_string(index++) + "/");
+        break;
+      default: break;
+    }
+    if (!read) return false;
+  }
+  if (in_.failed()) return false;
+  in_.leave();
+  return true;
+}
+
+bool walker::identify(identity& out) {
+  std::uint32_t seen = 0;
+  protobuf_field part;
+  while (in_.next(part)) {
+    bool read = true;
+    switch (part.number) {
+      case node::output:
+        if (out.output.empty()) read = in_.text(part, onnx_text_bytes_max, out.output);
+        break;
+      case node::name:
+        read = once(part, seen) && in_.text(part, onnx_text_bytes_max, out.name);
+        break;
+      case node::type:
+        read = once(part, seen) && in_.text(part, onnx_text_bytes_max, out.type);
+        break;
+      case node::attribute: out.has_attributes = true; break;
+      default: break;
+    }
+    if (!read) return false;
+  }
+  in_.rewind();
+  return !in_.failed();
+}
+
+bool walker::node(const protobuf_field& message, const std::string& path) {
+  if (!in_.enter(message)) return false;
+  identity who;
+  if (!identify(who)) return false;
+  protobuf_field part;
+  while (who.has_attributes && in_.next(part)) {
+    if (part.number == node::attribute && !attribute(part, path, who)) return false;
+  }
+  if (in_.failed()) return false;
+  in_.leave();
+  return true;
+}
+
+bool walker::graph(const protobuf_field& message, const std::string& path) {
+  if (!in_.enter(message)) return false;
+  protobuf_field part;
+  while (in_.next(part)) {
+    bool read = true;
+    switch (part.number) {
+      case graph::node: read = node(part, path); break;
+      case graph::initializer: read = initializer(part, path); break;
+      case graph::sparse_initializer: read = sparse(part, path, {}); break;
+      default: break;
+    }
+    if (!read) return false;
+  }
+  if (in_.failed()) return false;
+  in_.leave();
+  return true;
+}
+
+bool walker::function(const protobuf_field& message) {
+  if (!in_.enter(message)) return false;
+  std::string name;
+  std::string domain;
+  protobuf_field part;
+  while (in_.next(part)) {
+    if (part.number == function::name && !in_.text(part, onnx_text_bytes_max, name)) return false;
+    if (part.number == function::domain && !in_.text(part, onnx_text_bytes_max, domain)) {
+      return false;
+    }
+  }
+  if (in_.failed()) return false;
+  in_.rewind();
+  const std::string path = (domain.empty() ? name : domain + "." + name) + "/";
+  while (in_.next(part)) {
+    if (part.number == function::node && !node(part, path)) return false;
+  }
+  if (in_.failed()) return false;
+  in_.leave();
+  return true;
+}
+
+bool walker::training(const protobuf_field& message, std::size_t index) {
+  if (!in_.enter(message)) return false;
+  const std::string path = "training_info/" + std::to_string(index) + "/";
+  protobuf_field part;
+  while (in_.next(part)) {
+    const bool first = part.number == training::initialization;
+    if (!first && part.number != training::algorithm) continue;
+    if (!graph(part, path + (first ? "initialization/" : "algorithm/"))) return false;
+  }
+  if (in_.failed()) return false;
+  in_.leave();
+  return true;
+}
+
+// What does not fit is left out, and so is all after it.
+bool walker::metadata(const protobuf_field& message) {
+  metadata_bytes_ += message.bytes;
+  if (metadata_bytes_ > onnx_metadata_bytes_max) {
+    out_.metadata_left_out = true;
+    return true;
+  }
+  if (!in_.enter(message)) return false;
+  std::string key;
+  std::string value;
+  protobuf_field part;
+  while (in_.next(part)) {
+    if (part.number == 1 && !in_.text(part, onnx_metadata_bytes_max, key)) return false;
+    if (part.number == 2 && !in_.text(part, onnx_metadata_bytes_max, value)) return false;
+  }
+  if (in_.failed()) return false;
+  in_.leave();
+  out_.metadata.emplace_back(as_utf8(key), as_utf8(value));
+  return true;
+}
+
+bool walker::model() {
+  std::uint32_t seen = 0;
+  std::size_t trainings = 0;
+  bool has_graph = false;
+  protobuf_field part;
+  while (in_.next(part)) {
+    bool read = true;
+    switch (part.number) {
+      case model::graph:
+        has_graph = true;
+        read = once(part, seen) && graph(part, {});
+        break;
+      case model::metadata: read = metadata(part); break;
+      case model::training: read = training(part, trainings++); break;
+      case model::functions: read = function(part); break;
+      default: break;
+    }
+    if (!read) return false;
+  }
+  if (in_.failed()) return false;
+  return has_graph || in_.fail({errc::malformed_header, "byte 0", "the model has no graph"});
+}
+
+}  // namespace
+
+bool read_onnx_model(input_cursor& in, onnx_model& out) { return walker(in, out).model(); }
+
+}  // namespace ringload::inline v0
