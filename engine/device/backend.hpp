@@ -61,7 +61,7 @@ struct copy_operation {
   // Anything but bytes that stay as they are.
   bool converts() const noexcept {
     return std::any_of(copies.begin(), copies.end(),
-                       [](const copy_op& c) { return c.as.needed() || c.map != none; });
+                       [](const copy_op& c) { return c.as.needed() || c.map != no_index; });
   }
 };
 
@@ -116,6 +116,12 @@ class backend {
   // Opens the device. From here on `done` may be called by whatever runs in `loop`. The region may
   // be advised, but has no pages yet and must not be touched.
   virtual result<void> attach(boost::asio::io_context& loop, slot_region slots) = 0;
+  // Makes the copies before it returns, in any thread, where the CPU makes them. False, and nothing
+  // was done, where only start() can. `done` is not called.
+  virtual bool copy_now(const copy_operation& op) noexcept {
+    (void)op;
+    return false;
+  }
   // Reports errors through `done`: an exception would lose the waiting coroutine.
   virtual void start(copy_operation& op) noexcept = 0;
   virtual void detach() noexcept = 0;

@@ -32,7 +32,7 @@ void run_copies(const copy_operation& op) {
   for (const copy_op& c : op.copies) {
     const std::byte* const from = op.slot + c.slot_offset;
     std::byte* const to = op.destination(c);
-    if (c.map != none) {
+    if (c.map != no_index) {
       copy_strided(op.maps[c.map], {from, c.bytes}, c.source_offset, to);
     } else if (c.as.needed()) {
       convert(from, to, c.bytes / c.as.from_bytes(), c.as);
@@ -87,6 +87,11 @@ class host_backend final : public backend {
   result<void> attach(boost::asio::io_context& loop, slot_region) override {
     loop_ = &loop;
     return {};
+  }
+
+  bool copy_now(const copy_operation& op) noexcept override {
+    run_copies(op);
+    return true;
   }
 
   void start(copy_operation& op) noexcept override {

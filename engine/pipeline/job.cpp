@@ -17,11 +17,13 @@ plan_progress progress_of(const plan& work) {
   for (const placement& p : work.tensors) parts_of_tensor.push_back({p.parts_begin, p.parts_end});
   std::vector<plan_progress::tensor_part> parts;
   parts.reserve(work.parts.size());
-  for (const part& p : work.parts) parts.push_back({p.tensor, {p.reads_begin, p.reads_end}});
+  for (const part& p : work.parts) {
+    parts.push_back({p.tensor, {p.reads_begin, p.reads_end}, p.stream});
+  }
   std::vector<plan_progress::range> parts_of_read;
   parts_of_read.reserve(work.reads.size());
   for (const read_op& r : work.reads) parts_of_read.push_back({r.parts_begin, r.parts_end});
-  return {std::move(parts_of_tensor), std::move(parts), std::move(parts_of_read)};
+  return {std::move(parts_of_tensor), std::move(parts), std::move(parts_of_read), work.order};
 }
 
 }  // namespace
@@ -69,6 +71,13 @@ void job::begin(opened_load work) {
   for (std::uint32_t t = 0; t < progress_->tensors(); ++t) {
     if (progress_->has_all_bytes(t)) bytes_complete(t);  // A tensor of 0 bytes.
   }
+  stored_streams_ = std::move(work.streams);
+  streams_.resize(plan_.streams.size());
+  for (std::uint32_t s = 0; s < plan_.streams.size(); ++s) {
+    // What the header held is in place already.
+    const bool read = plan_.streams[s].reads_begin != plan_.streams[s].reads_end;
+    if (!read) progress_->decoded(s, [this](std::uint32_t t) { bytes_complete(t); });
+  }
 }
 
 std::string job::place(const read_op& read, std::uint64_t file_offset) const {
@@ -81,6 +90,29 @@ std::string job::place(const read_op& read, std::uint64_t file_offset) const {
     break;
   }
   return where + ": byte " + grouped(file_offset);
+}
+
+running_stream& job::stream(std::uint32_t s, const stream_state::copier& copy) {
+  std::unique_ptr<running_stream>& one = streams_[s];
+  if (!one) {
+    const stream_op& what = plan_.streams[s];
+    const wanted_list::stream& stored = stored_streams_[what.stream];
+    std::byte* const memory =
+        the_engine->target->rules().straight ? storage_->memory().data() : nullptr;
+    one = std::make_unique<running_stream>(the_engine->loop, stored.stored->bytes);
+    one->state.emplace(plan_, what, *stored.stored, stored.element_bytes, memory, copy);
+  }
+  return *one;
+}
+
+void job::stream_decoded(std::uint32_t s) {
+  streams_[s]->state.reset();
+  if (stopped()) return;
+  progress_->decoded(s, [this](std::uint32_t t) { bytes_complete(t); });
+}
+
+std::string job::stream_place(std::uint32_t s) const {
+  return tensor_in_file(plan_.outputs[plan_.streams[s].outputs_begin].tensor);
 }
 
 std::string job::tensor_in_file(std::uint32_t t) const {
@@ -187,6 +219,9 @@ void job::end_prefault() {
 
 void job::stop(fault why) {
   outcome_.stop(std::move(why));
+  for (const auto& one : streams_) {
+    if (one) one->turn.wake_all();
+  }
   wake_if_quiet();
 }
 

@@ -23,6 +23,7 @@
 #include "pipeline/load_waiters.hpp"
 #include "pipeline/open.hpp"
 #include "pipeline/plan_progress.hpp"
+#include "pipeline/stream_state.hpp"
 #include "pipeline/tensor_checks.hpp"
 #include "pipeline/tensor_storage.hpp"
 #include "pipeline/wait_queue.hpp"
@@ -30,6 +31,17 @@
 namespace ringload::inline v0::detail {
 
 class engine;
+
+// A stream that is being decoded.
+struct running_stream {
+  running_stream(boost::asio::io_context& loop, std::uint64_t bytes)
+      : stored_bytes(bytes), turn(loop) {}
+
+  const std::uint64_t stored_bytes;
+  std::uint64_t taken_bytes = 0;  // So much has been decoded: who has the next bytes goes on.
+  wait_queue turn;
+  std::optional<stream_state> state;  // Empty once all is decoded.
+};
 
 class job : public std::enable_shared_from_this<job> {
  public:
@@ -73,6 +85,14 @@ class job : public std::enable_shared_from_this<job> {
   std::uint64_t arena_bytes() const noexcept { return plan_.arena_bytes; }
   // "model.safetensors: tensor 'wte.weight': byte 4,096", for errors.
   std::string place(const read_op& read, std::uint64_t file_offset) const;
+
+  std::span<const feed_op> feeds(const read_op& read) const noexcept {
+    return std::span(plan_.feeds).subspan(read.feeds_begin, read.feeds_end - read.feeds_begin);
+  }
+  // Made when it is first asked for; `copy` is for a new one.
+  running_stream& stream(std::uint32_t s, const stream_state::copier& copy);
+  void stream_decoded(std::uint32_t s);
+  std::string stream_place(std::uint32_t s) const;
 
   // The next read that somebody awaits, and the next in file order. A taken read is in flight until
   // completed() or failed().
@@ -151,6 +171,8 @@ class job : public std::enable_shared_from_this<job> {
   tensor_checks checks_;
   load_waiters waiters_;
   load_outcome outcome_;
+  std::vector<wanted_list::stream> stored_streams_;       // By plan_input::streams.
+  std::vector<std::unique_ptr<running_stream>> streams_;  // By plan::streams; null: not begun.
   bool direct_refused_ = false;
   bool prefault_begun_ = false;
   bool prefaulting_ = false;

@@ -7,6 +7,7 @@
 #include "core/attempt.hpp"
 #include "formats/printable.hpp"
 #include "pipeline/engine.hpp"
+#include "pipeline/feed.hpp"
 #include "pipeline/job.hpp"
 #include "pipeline/on_thread.hpp"
 
@@ -23,6 +24,9 @@ struct open_task {
   void operator()() noexcept {
     found = attempt(
         [&] { return open_load(of.request, of.verify.get(), e.within, *e.target, e.direct); });
+    if (!found) return;
+    auto placed = attempt([&] { return place_unread(e, *found); });
+    if (!placed) found = placed.error();
   }
 };
 

@@ -64,7 +64,7 @@ result<std::vector<const tensor_digest*>> digests_of(const opened_checkpoint& fr
 // What the planner says of a tensor, with the tensor's place.
 fault of_plan(fault why, const std::string& source, const wanted_list& wanted,
               const ringload::catalog& chosen, std::uint32_t culprit) {
-  if (culprit == none) return why.in(printable_path(source));
+  if (culprit == no_index) return why.in(printable_path(source));
   return why.in(at_tensor(chosen, wanted.tensor_of(culprit)));
 }
 
@@ -107,16 +107,12 @@ result<opened_load> open_load(const load_request& what, const manifest* verify,
   }
   plan_limits bounds = {within.slot_bytes};
   bounds.arena_bytes_max = within.arena_bytes_max;
-  std::uint32_t culprit = none;
+  std::uint32_t culprit = no_index;
   auto plan = make_plan(wanted.input(), target.rules(), bounds, &culprit);
   if (!plan) return of_plan(plan.error(), source, wanted, load.named->catalog(), culprit);
   load.plan = std::move(*plan);
   wanted.merge_fused(load.plan);
   load.streams = wanted.take_streams();
-  if (!load.plan.streams.empty() || !load.plan.fills.empty()) {
-    return fault{errc::unsupported_feature, printable_path(source),
-                 "tensors that must be decoded cannot be loaded yet"};
-  }
   // The work is fixed: nothing below chooses an offset or a size.
 
   if (which->empty()) return load;

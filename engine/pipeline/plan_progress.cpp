@@ -6,18 +6,37 @@
 namespace ringload::inline v0::detail {
 
 plan_progress::plan_progress(std::vector<range> parts_of_tensor, std::vector<tensor_part> parts,
-                             std::vector<range> parts_of_read)
+                             std::vector<range> parts_of_read,
+                             const std::vector<std::uint32_t>& order)
     : parts_of_tensor_(std::move(parts_of_tensor)),
       parts_(std::move(parts)),
       parts_of_read_(std::move(parts_of_read)),
       reads_(static_cast<std::uint32_t>(parts_of_read_.size())),
       missing_(parts_of_tensor_.size()),
       loaded_(parts_of_tensor_.size()) {
-  reads_.add_all();
-  for (const tensor_part& part : parts_) {
-    missing_[part.tensor] += part.reads.end - part.reads.begin;
+  if (order.empty()) reads_.add_all();
+  for (const std::uint32_t read : order) reads_.add(read);
+  for (std::uint32_t p = 0; p < parts_.size(); ++p) {
+    const tensor_part& part = parts_[p];
+    const std::uint32_t count = part.reads.end - part.reads.begin;
+    missing_[part.tensor] += part.stream == no_stream ? count : 1;
+    if (part.stream == no_stream) continue;
+    stream_parts_.push_back(p);
+    if (count < 2) continue;
+    if (chain_of_read_.empty()) chain_of_read_.resize(parts_of_read_.size(), no_stream);
+    if (chain_of_read_[part.reads.begin] != no_stream) continue;  // Another tensor's, too.
+    const auto chain = static_cast<std::uint32_t>(next_of_chain_.size());
+    next_of_chain_.push_back(part.reads.begin);
+    for (std::uint32_t r = part.reads.begin; r < part.reads.end; ++r) chain_of_read_[r] = chain;
   }
+  std::ranges::stable_sort(stream_parts_, {}, [this](std::uint32_t p) { return parts_[p].stream; });
   order_.reserve(parts_of_tensor_.size());
+}
+
+// As many are taken as there are, so each is given once.
+std::optional<std::uint32_t> plan_progress::in_chain(std::optional<std::uint32_t> read) noexcept {
+  if (!read || chain_of_read_.empty() || chain_of_read_[*read] == no_stream) return read;
+  return next_of_chain_[chain_of_read_[*read]]++;
 }
 
 bool plan_progress::prioritize(std::uint32_t tensor) {

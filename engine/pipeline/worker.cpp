@@ -14,6 +14,7 @@
 #include "core/retry_allocation.hpp"
 #include "pipeline/copy.hpp"
 #include "pipeline/engine.hpp"
+#include "pipeline/feed.hpp"
 #include "pipeline/job.hpp"
 #include "pipeline/on_thread.hpp"
 #include "pipeline/prefault.hpp"
@@ -159,7 +160,11 @@ boost::asio::awaitable<void> process_read(engine& e, task& t) {
     t.outcome = {};
     co_await read_into(e, t);
   }
-  if (t.outcome && !t.read.straight() && !t.of.stopped()) co_await copy_out(e, t);
+  if (!t.outcome || t.read.straight() || t.of.stopped()) co_return;
+  if (t.read.copies_begin != t.read.copies_end) co_await copy_out(e, t);
+  if (t.outcome && !t.of.stopped()) {
+    co_await feed_streams(e, t.of, t.read, t.into.data(), t.outcome);
+  }
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ void split_straight(std::vector<stored_item>& items, const plan_input& what,
   const std::size_t count = items.size();
   for (std::size_t i = 0; i < count; ++i) {
     const stored_item& item = items[i];
-    if (item.own_place || item.stream != none || item.map != none || item.as.needed()) continue;
+    if (item.own_place || item.stream != no_index || item.map != no_index || item.as.needed())
+      continue;
     std::uint64_t address = item.destination_offset;
     bool possible = rules.straight;
     if (item.destination != 0) {
@@ -71,7 +72,7 @@ void find_aliases(std::vector<stored_item>& items, const plan_input& what) {
       if (one.file != items[i].file || one.begin != items[i].begin || one.end != items[i].end) {
         break;
       }
-      if (one.same_as != none || !same(one, items[i])) continue;
+      if (one.same_as != no_index || !same(one, items[i])) continue;
       items[i].same_as = k - 1;
       break;
     }

@@ -115,7 +115,7 @@ result<void> planner::place_blocks() {
     made_.blocks.push_back(reserved_at_);
   }
   for (stored_item& item : items_) {
-    if (item.block != none) item.destination_offset += made_.blocks[item.block];
+    if (item.block != no_index) item.destination_offset += made_.blocks[item.block];
   }
   return {};
 }
@@ -130,12 +130,12 @@ void planner::add_part(std::uint32_t index) {
 
 // Streams in the order in which the files have them, and what becomes of their bytes.
 void planner::add_streams() {
-  stream_op_.resize(what_.streams.size(), none);
+  stream_op_.resize(what_.streams.size(), no_index);
   for (std::uint32_t i = 0; i < items_.size(); ++i) {
     const stored_item& item = items_[i];
-    if (item.stream == none) continue;
+    if (item.stream == no_index) continue;
     std::uint32_t& op = stream_op_[item.stream];
-    if (op == none) {
+    if (op == no_index) {
       op = static_cast<std::uint32_t>(made_.streams.size());
       made_.streams.push_back({item.stream, 0, 0, 0, 0, 0});
     }
@@ -150,8 +150,8 @@ void planner::add_streams() {
 result<void> planner::place(std::uint32_t first, std::uint32_t last) {
   for (std::uint32_t i = first; i < last; ++i) {
     stored_item& item = items_[i];
-    if (!item.own_place || !rules_.straight || !item.only || item.same_as != none) continue;
-    item.straight = item.stream == none && item.map == none && !item.as.needed() &&
+    if (!item.own_place || !rules_.straight || !item.only || item.same_as != no_index) continue;
+    item.straight = item.stream == no_index && item.map == no_index && !item.as.needed() &&
                     item.begin % alignment_of(item) == 0;
   }
   for (std::uint32_t i = first; i < last;) {
@@ -176,7 +176,7 @@ result<void> planner::place(std::uint32_t first, std::uint32_t last) {
   }
   // Those that are staged as they are stand one after another: between two of them is padding only.
   for (std::uint32_t i = first; i < last; ++i) {
-    if (items_[i].only && items_[i].map == none && items_[i].stream == none) {
+    if (items_[i].only && items_[i].map == no_index && items_[i].stream == no_index) {
       if (auto good = reserve_for(items_[i]); !good) return good;
     }
   }
@@ -187,7 +187,7 @@ result<void> planner::place(std::uint32_t first, std::uint32_t last) {
 }
 
 result<void> planner::reserve_for(const stored_item& item) {
-  if (!item.own_place || item.same_as != none || placed_[item.tensor]) return {};
+  if (!item.own_place || item.same_as != no_index || placed_[item.tensor]) return {};
   placement& at = made_.tensors[item.tensor];
   if (auto good = reserve(at.bytes, alignment_of(item)); !good) return good;
   at.destination_offset = reserved_at_;
@@ -290,7 +290,7 @@ void planner::settle(std::uint32_t first, std::uint32_t last) {
     stored_item& item = items_[i];
     if (!item.own_place) continue;
     placement& at = made_.tensors[item.tensor];
-    if (item.same_as != none) {
+    if (item.same_as != no_index) {
       at.destination_offset = made_.tensors[items_[item.same_as].tensor].destination_offset;
     }
     item.destination_offset += at.destination_offset;
@@ -303,8 +303,8 @@ result<void> planner::read_staged(std::uint32_t first, std::uint32_t last, std::
   std::vector<std::uint32_t> chains;
   for (std::uint32_t i = first; i < last; ++i) {
     const stored_item& item = items_[i];
-    if (item.straight || item.same_as != none || item.begin == item.end) continue;
-    if (item.stream != none) {
+    if (item.straight || item.same_as != no_index || item.begin == item.end) continue;
+    if (item.stream != no_index) {
       const std::uint32_t op = stream_op_[item.stream];
       if (read_[op]) continue;
       read_[op] = true;
@@ -316,7 +316,7 @@ result<void> planner::read_staged(std::uint32_t first, std::uint32_t last, std::
     } else if (item.hole_end > 0) {
       if (item.begin < item.hole_begin) segments.push_back({item.begin, item.hole_begin, i, false});
       if (item.hole_end < item.end) segments.push_back({item.hole_end, item.end, i, false});
-    } else if (item.map == none) {
+    } else if (item.map == no_index) {
       segments.push_back({item.begin, item.end, i, false});
     } else {
       const std::vector<range> rows = rows_of(made_.maps[item.map], rows_max - rows_);
@@ -348,16 +348,16 @@ void planner::finish() {
   for (std::uint32_t i = 0; i < items_.size(); ++i) {
     const stored_item& item = items_[i];
     part& one = made_.parts[i];
-    if (item.same_as != none) {
+    if (item.same_as != no_index) {
       const part& same = made_.parts[item.same_as];
       one.reads_begin = same.reads_begin;
       one.reads_end = same.reads_end;
       one.straight = same.straight;
     }
-    if (item.stream == none) continue;
+    if (item.stream == no_index) continue;
     one.reads_begin = made_.streams[one.stream].reads_begin;
     one.reads_end = made_.streams[one.stream].reads_end;
-    if (item.same_as != none) continue;
+    if (item.same_as != no_index) continue;
     made_.outputs.push_back({item.stream_offset, item.stream_bytes, item.destination_offset,
                              item.destination, item.tensor, item.map, item.as, one.stream});
   }

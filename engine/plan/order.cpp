@@ -11,7 +11,7 @@ namespace {
 // Which parts each read may feed.
 void join_parts(plan& made) {
   for (read_op& read : made.reads) {
-    read.parts_begin = none;
+    read.parts_begin = no_index;
     read.parts_end = 0;
     made.bytes_read += read.bytes;
   }

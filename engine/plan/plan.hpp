@@ -31,7 +31,7 @@
 
 namespace ringload::inline v0 {
 
-inline constexpr std::uint32_t none = ~std::uint32_t{0};
+inline constexpr std::uint32_t no_index = ~std::uint32_t{0};
 
 struct read_op {
   static constexpr std::uint64_t staged = ~std::uint64_t{0};
@@ -61,7 +61,7 @@ struct copy_op {
   std::uint32_t slot_offset;
   std::uint32_t bytes;  // In the slot. If they are converted, whole elements.
   std::uint32_t destination = 0;
-  std::uint32_t map = none;         // Of plan::maps.
+  std::uint32_t map = no_index;     // Of plan::maps.
   std::uint64_t source_offset = 0;  // Of a map: in its stored bytes, of the first of these.
   conversion as = {};               // Not of a map, which has its own.
 };
@@ -82,7 +82,7 @@ struct stream_output {
   std::uint64_t destination_offset;
   std::uint32_t destination;
   std::uint32_t tensor;
-  std::uint32_t map;     // Of plan::maps; or none: one run of bytes.
+  std::uint32_t map;     // Of plan::maps; or no_index: one run of bytes.
   conversion as;         // Of a run.
   std::uint32_t stream;  // Of plan::streams.
 };
@@ -114,12 +114,12 @@ struct part {
   std::uint32_t tensor;
   std::uint32_t reads_begin;  // plan::reads[reads_begin, reads_end) bring it.
   std::uint32_t reads_end;
-  std::uint32_t stream = none;  // Of plan::streams.
+  std::uint32_t stream = no_index;  // Of plan::streams.
   bool straight = false;
 
   bool fed_by(std::uint32_t read) const noexcept { return reads_begin <= read && read < reads_end; }
   // What it waits for.
-  std::uint32_t needs() const noexcept { return stream == none ? reads_end - reads_begin : 1; }
+  std::uint32_t needs() const noexcept { return stream == no_index ? reads_end - reads_begin : 1; }
 };
 
 // Where a tensor lies, and what must happen before it is whole.

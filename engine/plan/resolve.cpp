@@ -147,7 +147,7 @@ result<void> resolver::take_form(const tensor_form& form) {
   if (auto good = in_bits ? take_bits(form) : take_dimensions(form); !good) return good;
   if (auto good = check_destination(form); !good) return good;
   if (elements() == 0) return {};
-  return form.in_pieces ? take_pieces(form) : take_row_major(nullptr, none, tensor_->offset);
+  return form.in_pieces ? take_pieces(form) : take_row_major(nullptr, no_index, tensor_->offset);
 }
 
 // The dimensions of the box, as the tensor's shape and its destination have them.
@@ -362,7 +362,7 @@ void resolver::add_item(const strided_map& map, const wanted_stream* of, std::ui
     item.end = item.begin + bytes;
   } else {
     const bool in_file = of->how == wanted_stream::kind::decoded;
-    item.file = in_file ? of->file : none;
+    item.file = in_file ? of->file : no_index;
     item.begin = in_file ? of->offset : 0;
     item.end = in_file ? of->offset + of->bytes : 0;
     item.stream = stream;

@@ -23,12 +23,12 @@ struct stored_item {
   std::uint64_t stream_offset = 0;  // Of a stream: where its bytes begin when decoded,
   std::uint64_t stream_bytes = 0;   // and how many of them there are.
   std::uint32_t tensor = 0;
-  std::uint32_t file = 0;         // Or `none`, of what is in memory.
+  std::uint32_t file = 0;         // Or no_index, of what is in memory.
   std::uint32_t destination = 0;  // As in a plan.
-  std::uint32_t block = none;
-  std::uint32_t map = none;     // Of resolved::maps.
-  std::uint32_t stream = none;  // Of plan_input::streams, of one that is decoded.
-  conversion as = {};           // Where there is no map.
+  std::uint32_t block = no_index;
+  std::uint32_t map = no_index;     // Of resolved::maps.
+  std::uint32_t stream = no_index;  // Of plan_input::streams, of one that is decoded.
+  conversion as = {};               // Where there is no map.
   bool own_place = false;
   bool only = false;  // The tensor has no other, and nothing to be filled in.
 
@@ -36,7 +36,7 @@ struct stored_item {
   bool straight = false;         // Its bytes land straight.
   std::uint64_t hole_begin = 0;  // The bytes [hole_begin, hole_end) are another item's, which is
   std::uint64_t hole_end = 0;    // straight.
-  std::uint32_t same_as = none;  // The item that brings the same bytes to the same place.
+  std::uint32_t same_as = no_index;  // The item that brings the same bytes to the same place.
 };
 
 struct resolved {

@@ -18,7 +18,7 @@ struct cut_unit {
 };
 
 cut_unit unit_of(const stored_item& item, const plan& made) {
-  if (item.map == none) return {item.as.needed() ? item.as.from_bytes() : 1, false};
+  if (item.map == no_index) return {item.as.needed() ? item.as.from_bytes() : 1, false};
   const strided_map& map = made.maps[item.map];
   bool anyhow = false;
   for (std::uint32_t d = 0; d < map.rank; ++d) {
@@ -77,9 +77,9 @@ class stager {
   std::span<const stored_item> items_;
   const std::uint64_t slot_bytes_;
   plan& made_;
-  std::vector<rest> left_;          // For the next read.
-  std::uint64_t reached_ = 0;       // The end of the wanted bytes in the open read.
-  std::uint32_t last_item_ = none;  // Whose copy is the open read's last.
+  std::vector<rest> left_;              // For the next read.
+  std::uint64_t reached_ = 0;           // The end of the wanted bytes in the open read.
+  std::uint32_t last_item_ = no_index;  // Whose copy is the open read's last.
 };
 
 void stager::run() {
@@ -90,7 +90,7 @@ void stager::run() {
     for (const rest& one : left_) at = std::min(at, one.next);
     made_.reads.push_back(staged_read(file_, round_down(at, std::uint64_t{block_bytes}), made_));
     reached_ = at;
-    last_item_ = none;
+    last_item_ = no_index;
 
     begun.clear();
     begun.swap(left_);
@@ -146,9 +146,10 @@ void stager::take_item(const segment& of, rest one) {
 // that is not wanted.
 bool stager::joins(const stored_item& item, const copy_op& with) const {
   const read_op& read = made_.reads.back();
-  if (read.copies_end == read.copies_begin || with.map != none || with.as.needed()) return false;
+  if (read.copies_end == read.copies_begin || with.map != no_index || with.as.needed())
+    return false;
   const copy_op& before = made_.copies.back();
-  if (before.map != none || before.as.needed() || before.destination != with.destination) {
+  if (before.map != no_index || before.as.needed() || before.destination != with.destination) {
     return false;
   }
   if (item.own_place && items_[last_item_].own_place && item.only && items_[last_item_].only) {
@@ -171,7 +172,7 @@ void stager::add_copy(const segment& of, std::uint64_t from, std::uint32_t bytes
       .source_offset = 0,
       .as = item.as,
   };
-  if (item.map != none) {
+  if (item.map != no_index) {
     with.source_offset = before;
   } else if (item.as.needed()) {
     with.destination_offset += before / item.as.from_bytes() * item.as.to_bytes();
@@ -179,7 +180,7 @@ void stager::add_copy(const segment& of, std::uint64_t from, std::uint32_t bytes
     with.destination_offset += before;
   }
   // Rows of one map that the same read brings are one copy.
-  const bool next_row = item.map != none && last_item_ == of.index;
+  const bool next_row = item.map != no_index && last_item_ == of.index;
   if (next_row || joins(item, with)) {
     copy_op& longer = made_.copies.back();
     longer.bytes = with.slot_offset + with.bytes - longer.slot_offset;

@@ -164,3 +164,41 @@ TEST_CASE("plan_progress: a plan without tensors is loaded from the beginning") 
   CHECK(of.all_loaded());
   CHECK(!of.take_next());
 }
+
+namespace {
+
+// Reads 0 and 4 bring tensor 0. Reads 1 to 3 are a stream, in which tensors 1 and 2 lie, and 5 is
+// one that fits in a read, of tensor 0 again. Taken in an order in which the chain takes turns.
+plan_progress with_streams() {
+  return {{{0, 5}, {1, 2}, {2, 3}},
+          {{0, {0, 1}}, {1, {1, 4}, 0}, {2, {1, 4}, 0}, {0, {4, 5}}, {0, {5, 6}, 1}},
+          {{0, 1}, {1, 3}, {1, 3}, {1, 3}, {3, 4}, {4, 5}},
+          {1, 0, 2, 4, 3, 5}};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "plan_progress: reads of a stream are taken one after the other, whoever asks for which") {
+  plan_progress in_turn = with_streams();
+  CHECK(take_all_reads(in_turn) == numbers{1, 0, 2, 4, 3, 5});
+  plan_progress awaited = with_streams();
+  CHECK(awaited.take_next() == 1U);
+  CHECK(awaited.prioritize(2));
+  CHECK(awaited.take_prioritized() == 2U);
+  CHECK(awaited.take_prioritized() == 3U);
+  CHECK(!awaited.take_prioritized());
+  CHECK(take_all_reads(awaited) == numbers{0, 4, 5});
+}
+
+TEST_CASE("plan_progress: tensors of a stream are whole when it is decoded, not when it is read") {
+  plan_progress progress = with_streams();
+  for (const std::uint32_t read : {1U, 2U, 3U, 0U, 5U}) CHECK(completed_by(progress, read).empty());
+  CHECK(!progress.has_all_bytes(1));
+  numbers complete;
+  progress.decoded(0, [&](std::uint32_t t) { complete.push_back(t); });
+  CHECK(complete == numbers{1, 2});
+  CHECK(completed_by(progress, 4).empty());
+  progress.decoded(1, [&](std::uint32_t t) { complete.push_back(t); });
+  CHECK(complete == numbers{1, 2, 0});
+}

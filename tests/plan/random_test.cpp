@@ -169,7 +169,7 @@ void execution::complete(std::uint32_t tensor) {
 
 void execution::put(const std::byte* from, const stream_output& out) {
   std::byte* const to = memory_[out.destination].data() + out.destination_offset;
-  if (out.map != none) {
+  if (out.map != no_index) {
     copy_strided(p_.maps[out.map], {from, out.bytes}, 0, to);
   } else if (out.as.needed()) {
     convert(from, to, out.bytes / out.as.from_bytes(), out.as);
@@ -208,7 +208,7 @@ void execution::carry_out(std::uint32_t index) {
     REQUIRE(std::uint64_t{copy.slot_offset} + copy.bytes <= r.bytes_needed);
     std::byte* const to = memory_[copy.destination].data() + copy.destination_offset;
     const bytes from(slot.begin() + copy.slot_offset, slot.begin() + copy.slot_offset + copy.bytes);
-    if (copy.map != none) {
+    if (copy.map != no_index) {
       copy_strided(p_.maps[copy.map], from, copy.source_offset, to);
     } else if (copy.as.needed()) {
       convert(from.data(), to, copy.bytes / copy.as.from_bytes(), copy.as);
@@ -217,7 +217,7 @@ void execution::carry_out(std::uint32_t index) {
     }
   }
   for (std::uint32_t i = r.parts_begin; i < r.parts_end; ++i) {
-    if (p_.parts[i].fed_by(index) && p_.parts[i].stream == none) complete(p_.parts[i].tensor);
+    if (p_.parts[i].fed_by(index) && p_.parts[i].stream == no_index) complete(p_.parts[i].tensor);
   }
   for (std::uint32_t f = r.feeds_begin; f < r.feeds_end; ++f) {
     const feed_op& feed = p_.feeds[f];

@@ -169,7 +169,7 @@ boost::system::error_code copier::take_event(cudaEvent_t& event) {
 
 boost::system::error_code copier::launch(const copy_operation& op, cudaStream_t on) {
   const bool mapped = std::any_of(op.copies.begin(), op.copies.end(),
-                                  [](const copy_op& c) { return c.map != none; });
+                                  [](const copy_op& c) { return c.map != no_index; });
   if (mapped) return code_of(cudaErrorNotSupported);
   if (auto failed = launch_copies(op, on)) return failed;
   return launch_kernels(op, on);

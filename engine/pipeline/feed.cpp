@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/feed.hpp"
+
+#include <boost/asio/post.hpp>
+#include <semaphore>
+#include <span>
+
+#include "core/attempt.hpp"
+#include "core/retry_allocation.hpp"
+#include "pipeline/engine.hpp"
+#include "pipeline/job.hpp"
+#include "pipeline/on_thread.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+struct waited_copy final : copy_operation {
+  std::binary_semaphore finished{0};
+  boost::system::error_code failed;
+};
+
+// Makes copies out of memory of the host and waits for them, in a thread that may block.
+boost::system::error_code copy_and_wait(engine& e, const copy_operation& what) {
+  if (e.target->copy_now(what)) return {};
+  waited_copy op;
+  static_cast<copy_operation&>(op) = what;
+  op.done = [](copy_operation& self, boost::system::error_code failed) {
+    auto& mine = static_cast<waited_copy&>(self);
+    mine.failed = failed;
+    mine.finished.release();
+  };
+  retry_allocation([&] { boost::asio::post(e.loop, [&] { e.target->start(op); }); });
+  op.finished.acquire();
+  return op.failed;
+}
+
+copy_operation copies_into(engine& e, arena& memory, std::span<const strided_map> maps) {
+  copy_operation what;
+  what.into = &memory;
+  what.maps = maps;
+  what.threads = e.copy_threads->get_executor();
+  return what;
+}
+
+struct decode_task {
+  running_stream& one;
+  std::span<const std::byte> bytes;
+  bool last;
+  result<void> outcome;
+
+  void operator()() noexcept {
+    outcome = attempt([this]() -> result<void> {
+      if (auto good = one.state->take(bytes); !good) return good.error();
+      if (last) return one.state->finish();
+      return {};
+    });
+  }
+};
+
+boost::asio::awaitable<void> feed_stream(engine& e, job& of, feed_op what, const std::byte* slot,
+                                         result<void>& outcome) {
+  const stream_state::copier copy = [&e, &of](const std::byte* from,
+                                              std::span<const copy_op> copies) {
+    copy_operation op = copies_into(e, of.memory(), of.maps());
+    op.slot = from;
+    op.copies = copies;
+    return copy_and_wait(e, op);
+  };
+  running_stream& one = of.stream(what.stream, copy);
+  while (!of.stopped() && one.taken_bytes != what.stream_offset) co_await one.turn.wait();
+  if (of.stopped()) co_return;
+
+  const std::uint64_t end = what.stream_offset + what.bytes;
+  decode_task work = {one, {slot + what.slot_offset, what.bytes}, end == one.stored_bytes, {}};
+  co_await on_thread(*e.copy_threads, e.loop, work);
+  if (!work.outcome) {
+    outcome = work.outcome.error().in(of.stream_place(what.stream));
+    co_return;
+  }
+  one.taken_bytes = end;
+  if (work.last) of.stream_decoded(what.stream);
+  one.turn.wake_all();
+}
+
+}  // namespace
+
+boost::asio::awaitable<void> feed_streams(engine& e, job& of, const read_op& read,
+                                          const std::byte* slot, result<void>& outcome) {
+  const std::span<const feed_op> feeds = of.feeds(read);
+  for (std::size_t i = 0; i < feeds.size() && outcome && !of.stopped(); ++i) {
+    co_await feed_stream(e, of, feeds[i], slot, outcome);
+  }
+}
+
+result<void> place_unread(engine& e, const opened_load& work) {
+  const plan& made = work.plan;
+  if (!work.memory) return {};
+  copy_operation op = copies_into(e, *work.memory, made.maps);
+  const auto place = [&](const copy_op& one, const std::byte* from,
+                         std::uint32_t tensor) -> result<void> {
+    op.slot = from;
+    op.copies = {&one, 1};
+    if (const auto failed = copy_and_wait(e, op)) {
+      return fault{failed, work.named->catalog().tensors[tensor].name};
+    }
+    return {};
+  };
+  for (const fill_op& each : made.fills) {
+    copy_op one = {};
+    one.destination = each.destination;
+    one.destination_offset = each.destination_offset;
+    one.bytes = each.value_bytes;
+    one.map = each.map;
+    auto good = place(one, made.fill_values.data() + each.value, each.tensor);
+    if (!good) return good.error();
+  }
+  for (const stream_output& each : made.outputs) {
+    const auto& bytes = work.streams[made.streams[each.stream].stream].stored->in_memory;
+    if (bytes == nullptr) continue;
+    copy_op one = {};
+    one.destination = each.destination;
+    one.destination_offset = each.destination_offset;
+    one.bytes = static_cast<std::uint32_t>(each.bytes);
+    one.map = each.map;
+    one.as = each.as;
+    auto good = place(one, bytes->data() + each.stream_offset, each.tensor);
+    if (!good) return good.error();
+  }
+  return {};
+}
+
+}  // namespace ringload::inline v0::detail
