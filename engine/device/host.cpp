@@ -5,21 +5,19 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <cstring>
 #include <mutex>
 #include <ringload/device.hpp>
 #include <string>
 #include <vector>
 
 #include "core/checked.hpp"
-#include "core/convert.hpp"
 #include "core/free_list.hpp"
 #include "core/mapping.hpp"
 #include "core/retry_allocation.hpp"
-#include "core/strided_copy.hpp"
 #include "device/available.hpp"
 #include "device/backend.hpp"
 #include "device/block_arena.hpp"
+#include "device/host_copies.hpp"
 
 namespace ringload::inline v0 {
 
@@ -27,20 +25,6 @@ namespace {
 
 // Up to here a copy in the engine thread costs no more than posting it to another.
 constexpr std::uint64_t copied_at_once_max = 64 * 1024;
-
-void run_copies(const copy_operation& op) {
-  for (const copy_op& c : op.copies) {
-    const std::byte* const from = op.slot + c.slot_offset;
-    std::byte* const to = op.destination(c);
-    if (c.map != no_index) {
-      copy_strided(op.maps[c.map], {from, c.bytes}, c.source_offset, to);
-    } else if (c.as.needed()) {
-      convert(from, to, c.bytes / c.as.from_bytes(), c.as);
-    } else {
-      std::memcpy(to, from, c.bytes);
-    }
-  }
-}
 
 class host_backend final : public backend {
  public:

@@ -4,9 +4,11 @@
 #include <boost/asio/post.hpp>
 #include <semaphore>
 #include <span>
+#include <vector>
 
 #include "core/attempt.hpp"
 #include "core/retry_allocation.hpp"
+#include "device/host_copies.hpp"
 #include "pipeline/engine.hpp"
 #include "pipeline/job.hpp"
 #include "pipeline/on_thread.hpp"
@@ -21,7 +23,15 @@ struct waited_copy final : copy_operation {
 };
 
 // Makes copies out of memory of the host and waits for them, in a thread that may block.
-boost::system::error_code copy_and_wait(engine& e, const copy_operation& what) {
+boost::system::error_code copy_and_wait(engine& e, const filling* fill, copy_operation what) {
+  std::vector<copy_op> apart;
+  if (fill != nullptr && e.on.kind() != device_kind::host) {
+    const std::size_t to_host = fill->host_first(what.copies, apart);
+    what.copies = std::span(apart).first(to_host);
+    run_copies(what);
+    what.copies = std::span(apart).subspan(to_host);
+    if (what.copies.empty()) return {};
+  }
   if (e.target->copy_now(what)) return {};
   waited_copy op;
   static_cast<copy_operation&>(op) = what;
@@ -35,9 +45,11 @@ boost::system::error_code copy_and_wait(engine& e, const copy_operation& what) {
   return op.failed;
 }
 
-copy_operation copies_into(engine& e, arena& memory, std::span<const strided_map> maps) {
+copy_operation copies_into(engine& e, arena* memory, const filling* fill,
+                           std::span<const strided_map> maps) {
   copy_operation what;
-  what.into = &memory;
+  what.into = memory;
+  if (fill != nullptr) what.beside = fill->memory;
   what.maps = maps;
   what.threads = e.copy_threads->get_executor();
   return what;
@@ -62,14 +74,16 @@ boost::asio::awaitable<void> feed_stream(engine& e, job& of, feed_op what, const
                                          result<void>& outcome) {
   const stream_state::copier copy = [&e, &of](const std::byte* from,
                                               std::span<const copy_op> copies) {
-    copy_operation op = copies_into(e, of.memory(), of.maps());
+    arena* const memory = of.has_arena() ? &of.memory() : nullptr;
+    copy_operation op = copies_into(e, memory, of.fill(), of.maps());
     op.slot = from;
     op.copies = copies;
-    return copy_and_wait(e, op);
+    return copy_and_wait(e, of.fill(), op);
   };
   running_stream& one = of.stream(what.stream, copy);
   while (!of.stopped() && one.taken_bytes != what.stream_offset) co_await one.turn.wait();
   if (of.stopped()) co_return;
+  of.begin_writing();
 
   const std::uint64_t end = what.stream_offset + what.bytes;
   decode_task work = {one, {slot + what.slot_offset, what.bytes}, end == one.stored_bytes, {}};
@@ -93,15 +107,17 @@ boost::asio::awaitable<void> feed_streams(engine& e, job& of, const read_op& rea
   }
 }
 
-result<void> place_unread(engine& e, const opened_load& work) {
+result<void> place_unread(engine& e, opened_load& work) {
   const plan& made = work.plan;
-  if (!work.memory) return {};
-  copy_operation op = copies_into(e, *work.memory, made.maps);
+  filling* const fill = work.fill ? &*work.fill : nullptr;
+  if (!work.memory && fill == nullptr) return {};
+  copy_operation op = copies_into(e, work.memory.get(), fill, made.maps);
   const auto place = [&](const copy_op& one, const std::byte* from,
                          std::uint32_t tensor) -> result<void> {
     op.slot = from;
     op.copies = {&one, 1};
-    if (const auto failed = copy_and_wait(e, op)) {
+    if (fill != nullptr) fill->writing = true;
+    if (const auto failed = copy_and_wait(e, fill, op)) {
       return fault{failed, work.named->catalog().tensors[tensor].name};
     }
     return {};

@@ -23,6 +23,6 @@ boost::asio::awaitable<void> feed_streams(engine& e, job& of, const read_op& rea
 
 // Puts in place what needs no read: elements that are stored nowhere, and bytes that the header
 // held. Blocks; in any thread but the engine's.
-result<void> place_unread(engine& e, const opened_load& work);
+result<void> place_unread(engine& e, opened_load& work);
 
 }  // namespace ringload::inline v0::detail

@@ -33,7 +33,7 @@ job::job(std::shared_ptr<engine> e, load_request what)
       source(shown(what)),
       verify(what.options.verify ? std::make_unique<const manifest>(*what.options.verify)
                                  : nullptr),
-      request(std::move(what)),
+      request_(std::move(what)),
       quiet_(the_engine->loop) {}
 
 void job::cancel() noexcept {
@@ -97,8 +97,9 @@ running_stream& job::stream(std::uint32_t s, const stream_state::copier& copy) {
   if (!one) {
     const stream_op& what = plan_.streams[s];
     const wanted_list::stream& stored = stored_streams_[what.stream];
-    std::byte* const memory =
-        the_engine->target->rules().straight ? storage_->memory().data() : nullptr;
+    const std::uint32_t to = plan_.outputs[what.outputs_begin].destination;
+    const bool writable = fill_ ? fill_->on_host(to) : the_engine->target->rules().straight;
+    std::byte* const memory = writable ? destination(to) : nullptr;
     one = std::make_unique<running_stream>(the_engine->loop, stored.stored->bytes);
     one->state.emplace(plan_, what, *stored.stored, stored.element_bytes, memory, copy);
   }
@@ -315,6 +316,31 @@ void job::await_open(std::unique_ptr<operation<checkpoint>> waiting) {
   waiters_.open.add(waiters_.new_id(), std::move(waiting));
 }
 
+void job::await_fill(std::unique_ptr<operation<filled>> waiting) {
+  waiting->cancel->arm([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->cancel();
+  });
+  waiters_.fill = std::move(waiting);
+}
+
+void job::complete_fill() noexcept {
+  if (!waiters_.fill) return;
+  const auto waiting = std::move(waiters_.fill);
+  try {
+    if (!stopped()) {
+      filled done = {std::move(fill_->missing), std::move(fill_->unexpected), progress()};
+      waiting->complete(nullptr, std::move(done));
+    } else if (fill_) {
+      const auto loaded = [this](std::uint32_t t) { return progress_ && progress_->is_loaded(t); };
+      waiting->complete(fill_->failure(outcome_.why(), loaded), filled());
+    } else {
+      waiting->complete(outcome_.failure(), filled());
+    }
+  } catch (const std::bad_alloc&) {
+    // The handler is destroyed, as with the other operations.
+  }
+}
+
 // Nothing here may throw: the load would never end.
 void job::finish() noexcept {
   outcome_.finish();
@@ -324,6 +350,7 @@ void job::finish() noexcept {
   } catch (const std::bad_alloc&) {
     // A model without statistics is better than none.
   }
+  complete_fill();
   waiters_.end_all(outcome_, stopped() ? model() : model(storage_), checkpoint(from_));
   from_.reset();
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One load, as the engine sees it. It holds the five parts of a load's state and connects them:
+// One load, as the engine sees it. It holds the parts of a load's state and connects them:
 //
 //   plan_progress   which reads are taken or in flight, and what each tensor still misses
 //   tensor_checks   which tensors are to be hashed
 //   load_waiters    the operations that wait for tensors, the start or the end
 //   load_counters   the statistics, for any thread
 //   load_outcome    why it stopped, and whether it is over
+//   filling         of a fill: the caller's memory, and the names to report
 
 #include <cstdint>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <ringload/loading.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/fault.hpp"
@@ -51,8 +53,8 @@ class job : public std::enable_shared_from_this<job> {
   const std::shared_ptr<engine> the_engine;
   const std::string source;                      // For errors.
   const std::unique_ptr<const manifest> verify;  // Our own copy; null: nothing is checked.
-  const load_request request;
-  const load_options& options() const noexcept { return request.options; }
+  const load_request& request() const noexcept { return request_; }
+  const load_options& options() const noexcept { return request_.options; }
 
   // ---- From any thread ----
 
@@ -73,6 +75,8 @@ class job : public std::enable_shared_from_this<job> {
 
   // ---- In the engine thread only, from here on ----
 
+  // Before begin(), and also where that is not called any more.
+  void set_fill(filling what) { fill_ = std::move(what); }
   // The reads may now be taken.
   void begin(opened_load work);
   const open_file& file(const read_op& read) const noexcept { return from_->files[read.file]; }
@@ -82,6 +86,15 @@ class job : public std::enable_shared_from_this<job> {
   }
   std::span<const strided_map> maps() const noexcept { return plan_.maps; }
   arena& memory() const noexcept { return storage_->memory(); }
+  bool has_arena() const noexcept { return storage_->has_memory(); }
+  const filling* fill() const noexcept { return fill_ ? &*fill_ : nullptr; }
+  std::byte* destination(std::uint32_t n) const noexcept {
+    return n == 0 ? memory().data() : fill_->memory[n - 1];
+  }
+  // From here on destinations may be torn.
+  void begin_writing() noexcept {
+    if (fill_) fill_->writing = true;
+  }
   std::uint64_t arena_bytes() const noexcept { return plan_.arena_bytes; }
   // "model.safetensors: tensor 'wte.weight': byte 4,096", for errors.
   std::string place(const read_op& read, std::uint64_t file_offset) const;
@@ -127,6 +140,7 @@ class job : public std::enable_shared_from_this<job> {
   void await_finish(std::unique_ptr<operation<model>> waiting);
   void await_start(std::unique_ptr<operation<loading>> waiting);
   void await_open(std::unique_ptr<operation<checkpoint>> waiting);
+  void await_fill(std::unique_ptr<operation<filled>> waiting);
   bool awaits_open() const noexcept { return !waiters_.open.empty(); }
   void complete_start();
 
@@ -139,6 +153,10 @@ class job : public std::enable_shared_from_this<job> {
   // The files, for a thread that may block to close them. Null where they were not opened.
   std::shared_ptr<const opened_checkpoint> opened() const noexcept { return from_; }
   void release_files() noexcept { from_.reset(); }
+  // What was to be filled, with its owners, once nothing writes to it any more.
+  std::optional<fill_request> release_destinations() noexcept {
+    return std::exchange(request_.fill, std::nullopt);
+  }
   // The memory of a failed load, for a thread that may block to free it. Tensors that were handed
   // out keep it alive.
   std::shared_ptr<const tensor_storage> release_storage() noexcept { return std::move(storage_); }
@@ -157,8 +175,12 @@ class job : public std::enable_shared_from_this<job> {
   void prioritize_check(std::uint32_t t);
   void tensor_loaded(std::uint32_t t);
   void complete_next_waiters();
+  void complete_fill() noexcept;
   template <class T>
   void end_wait(std::unique_ptr<operation<T>> waiting) const;
+
+  // Never changed, but for the destinations of a fill, which are released when it is over.
+  load_request request_;
 
   // Set by begin(), never changed after.
   std::shared_ptr<const named_catalog> named_;
@@ -168,6 +190,7 @@ class job : public std::enable_shared_from_this<job> {
   std::shared_ptr<const opened_checkpoint> from_;  // Null before begin(), and once it is over.
   std::shared_ptr<tensor_storage> storage_;        // Null before begin() and after a failure.
   std::optional<plan_progress> progress_;          // Empty before begin().
+  std::optional<filling> fill_;                    // Empty before begin(), and in other loads.
   tensor_checks checks_;
   load_waiters waiters_;
   load_outcome outcome_;

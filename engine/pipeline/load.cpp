@@ -20,25 +20,27 @@ struct open_task {
   engine& e;
   const job& of;
   result<opened_load> found = fault();
+  result<void> placed;
 
   void operator()() noexcept {
-    found = attempt(
-        [&] { return open_load(of.request, of.verify.get(), e.within, *e.target, e.direct); });
-    if (!found) return;
-    auto placed = attempt([&] { return place_unread(e, *found); });
-    if (!placed) found = placed.error();
+    const open_services by = {e.within, e.on, *e.target, e.direct};
+    found = attempt([&] { return open_load(of.request(), of.verify.get(), by); });
+    if (found) placed = attempt([&] { return place_unread(e, *found); });
   }
 };
 
-// Closes the files as well, unless somebody else has the checkpoint too.
+// Closes the files as well, unless somebody else has the checkpoint too; and releases the owners of
+// what was filled.
 struct close_files_task {
   std::shared_ptr<const opened_checkpoint> files;
   bool keep;  // Somebody waits for the checkpoint itself.
+  std::optional<fill_request> filled;
   result<void> unchanged;
 
   void operator()() noexcept {
-    unchanged = attempt([&] { return check_unchanged(*files); });
+    if (files) unchanged = attempt([&] { return check_unchanged(*files); });
     if (!keep) files.reset();
+    filled.reset();
   }
 };
 
@@ -61,6 +63,8 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, o
   with.prepare_slots();
   co_await on_thread(*with.open_threads, with.loop, open);
   if (!open.found) one->stop(open.found.error());
+  if (open.found && open.found->fill) one->set_fill(std::move(*open.found->fill));
+  if (!open.placed) one->stop(open.placed.error());
   if (one->stopped()) co_return;
   if (!open.found->expected.empty()) {
     if (auto ready = with.start_checking(); !ready) one->stop(ready.error());
@@ -75,9 +79,9 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, o
 
 boost::asio::awaitable<void> end(engine& e, job& one, open_task& open) {
   engine& with = e;
-  close_files_task close = {one.opened(), one.awaits_open(), {}};
+  close_files_task close = {one.opened(), one.awaits_open(), one.release_destinations(), {}};
   if (!close.keep) one.release_files();
-  if (close.files) co_await on_thread(*with.closing_thread, with.loop, close);
+  if (close.files || close.filled) co_await on_thread(*with.closing_thread, with.loop, close);
   if (!close.unchanged) one.stop(close.unchanged.error());
   if (!one.stopped()) co_return;
   release_memory_task release = {std::move(open.found), one.release_storage()};
@@ -87,7 +91,7 @@ boost::asio::awaitable<void> end(engine& e, job& one, open_task& open) {
 }  // namespace
 
 boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> one) {
-  open_task open = {e, *one};
+  open_task open = {e, *one, fault(), {}};
   // Any small allocation below may fail. The load then fails, and its waiters are still completed.
   try {
     co_await begin(e, one, open);

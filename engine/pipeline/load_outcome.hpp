@@ -26,6 +26,8 @@ class load_outcome {
   bool stopped() const noexcept { return stopped_; }
   bool finished() const noexcept { return finished_; }
 
+  // Why it was stopped. Engine thread.
+  const fault& why() const noexcept { return why_; }
   // Why it was stopped, as a new exception; null if it was not. Engine thread.
   std::exception_ptr failure() const noexcept {
     if (!stopped_) return nullptr;

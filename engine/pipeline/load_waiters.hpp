@@ -11,6 +11,7 @@
 #include <new>
 #include <optional>
 #include <ringload/checkpoint.hpp>
+#include <ringload/fill.hpp>
 #include <ringload/loading.hpp>
 #include <unordered_map>
 #include <utility>
@@ -79,6 +80,7 @@ class load_waiters {
   waiter_list<std::optional<tensor>> next;
   waiter_list<model> finish;
   waiter_list<checkpoint> open;
+  std::unique_ptr<operation<filled>> fill;  // Null: the load is no fill, or it is over.
 
   // What waits for that tensor, if it still does.
   std::unique_ptr<operation<tensor>> remove(std::uint32_t t, std::uint64_t id) noexcept {

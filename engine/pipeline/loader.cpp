@@ -88,6 +88,16 @@ void begin_open(const std::shared_ptr<engine>& with, source_name source, open_op
                 });
 }
 
+void begin_fill(const std::shared_ptr<engine>& with, load_request what,
+                std::unique_ptr<operation<filled>> waiting) {
+  auto one = std::make_shared<job>(with, std::move(what));
+  post_or_abort(*with, one->source, std::move(waiting),
+                [one](std::unique_ptr<operation<filled>> w) {
+                  one->await_fill(std::move(w));
+                  run(one);
+                });
+}
+
 void await_tensor(const std::shared_ptr<job>& of, std::string name,
                   std::unique_ptr<operation<tensor>> waiting) {
   const auto t = of->named().find(name);

@@ -70,53 +70,84 @@ fault of_plan(fault why, const std::string& source, const wanted_list& wanted,
 
 }  // namespace
 
+namespace {
+
+// The files are open and the catalog is known after this: nothing parses any more.
+result<std::shared_ptr<const opened_checkpoint>> checkpoint_of(const load_request& what,
+                                                               direct_files& direct) {
+  if (auto opened = what.opened.opened()) {
+    if (auto same = check_unchanged(*opened); !same) return same.error();
+    return opened;
+  }
+  const open_options how = {what.options.strictness, what.independent_files};
+  return open_source(what.source, how, what.options.route, direct);
+}
+
+// What is chosen of the checkpoint, and, of a fill, for which destination.
+result<checked_fill> chosen_of(const load_request& what, const opened_checkpoint& from,
+                               const device& on) {
+  const ringload::catalog& all = from.named->catalog();
+  auto which = choose(all, what.wanted.wishes());
+  if (!which) return which.error().in(printable_path(from.name));
+  auto chosen = catalog_of(all, *which);
+  if (!chosen) return chosen.error();
+  if (what.fill) return check_fill(*what.fill, what.options, on, *which, *chosen);
+  checked_fill out;
+  out.which = std::move(*which);
+  out.chosen = std::move(*chosen);
+  return out;
+}
+
+plan_limits limits_of(const limits& within, bool fills) {
+  plan_limits bounds = {within.slot_bytes};
+  if (!fills) {
+    bounds.arena_bytes_max = within.arena_bytes_max;
+    return bounds;
+  }
+  // A buffered read lands at any address. A direct one that cannot is staged by its worker.
+  bounds.direct_alignment = 1;
+  return bounds;
+}
+
+}  // namespace
+
 result<opened_load> open_load(const load_request& what, const manifest* verify,
-                              const limits& within, backend& target, direct_files& direct) {
+                              const open_services& by) {
   const load_options& options = what.options;
+  const bool fills = what.fill.has_value();
   if (auto good = check_dtype(options); !good) return good.error();
   opened_load load;
-  load.from = what.opened.opened();
-  if (load.from) {
-    if (auto same = check_unchanged(*load.from); !same) return same.error();
-  } else {
-    const open_options how = {options.strictness, what.independent_files};
-    auto found = open_source(what.source, how, options.route, direct);
-    if (!found) return found.error();
-    load.from = std::move(*found);
-  }
+  auto from = checkpoint_of(what, by.direct);
+  if (!from) return from.error();
+  load.from = std::move(*from);
   if (auto good = check_route(*load.from, options.route, load.route_reason); !good) {
     return good.error();
   }
-  // The files are open and the catalog is fixed: nothing below parses.
-
   const std::string& source = load.from->name;
-  const ringload::catalog& all = load.from->named->catalog();
-  auto which = choose(all, what.wanted.wishes());
-  if (!which) return which.error().in(printable_path(source));
-  auto chosen = catalog_of(all, *which);
+  auto chosen = chosen_of(what, *load.from, by.on);
   if (!chosen) return chosen.error();
-  load.named = std::make_shared<const named_catalog>(std::move(*chosen));
-  wanted_list wanted(*load.from, *which, options);
+  load.named = std::make_shared<const named_catalog>(std::move(chosen->chosen));
+  if (fills) load.fill = std::move(chosen->state);
+  wanted_list wanted(*load.from, chosen->which, options, chosen->targets);
   if (verify != nullptr) {
-    auto expected = digests_of(*load.from, *which, wanted, *verify);
+    auto expected = digests_of(*load.from, chosen->which, wanted, *verify);
     if (!expected) return expected.error();
     load.expected = std::move(*expected);
   }
-  if (auto room = target.check_room(wanted.loaded_bytes()); !room) {
-    return room.error().in(printable_path(source));
+  if (!fills) {
+    auto room = by.target.check_room(wanted.loaded_bytes());
+    if (!room) return room.error().in(printable_path(source));
   }
-  plan_limits bounds = {within.slot_bytes};
-  bounds.arena_bytes_max = within.arena_bytes_max;
   std::uint32_t culprit = no_index;
-  auto plan = make_plan(wanted.input(), target.rules(), bounds, &culprit);
+  auto plan = make_plan(wanted.input(), by.target.rules(), limits_of(by.within, fills), &culprit);
   if (!plan) return of_plan(plan.error(), source, wanted, load.named->catalog(), culprit);
   load.plan = std::move(*plan);
   wanted.merge_fused(load.plan);
   load.streams = wanted.take_streams();
   // The work is fixed: nothing below chooses an offset or a size.
 
-  if (which->empty()) return load;
-  auto memory = target.allocate(load.plan.arena_bytes);
+  if (fills || chosen->which.empty()) return load;
+  auto memory = by.target.allocate(load.plan.arena_bytes);
   if (!memory) return memory.error().in(printable_path(source));
   load.memory = std::move(*memory);
   return load;

@@ -6,6 +6,7 @@
 // pool.
 
 #include <memory>
+#include <optional>
 #include <ringload/detail/request.hpp>
 #include <ringload/limits.hpp>
 #include <ringload/verify.hpp>
@@ -14,6 +15,7 @@
 
 #include "core/fault.hpp"
 #include "device/backend.hpp"
+#include "pipeline/filling.hpp"
 #include "pipeline/opened_checkpoint.hpp"
 #include "pipeline/wanted_list.hpp"
 #include "plan/plan.hpp"
@@ -27,13 +29,22 @@ struct opened_load {
   std::shared_ptr<const named_catalog> named;
   ringload::plan plan;
   std::vector<wanted_list::stream> streams;  // By plan_input::streams.
-  std::shared_ptr<arena> memory;
+  std::shared_ptr<arena> memory;             // Null, of a fill: nothing goes there.
+  std::optional<filling> fill;
   std::vector<const tensor_digest*> expected;  // By tensor; empty: nothing is checked.
   std::string route_reason;                    // Why a file cannot be read directly, if so.
 };
 
+// What it takes from the loader.
+struct open_services {
+  const limits& within;
+  const device& on;
+  backend& target;
+  direct_files& direct;
+};
+
 // `verify` is options.verify, or a copy that lives as long as the load.
 result<opened_load> open_load(const load_request& what, const manifest* verify,
-                              const limits& within, backend& target, direct_files& direct);
+                              const open_services& by);
 
 }  // namespace ringload::inline v0::detail

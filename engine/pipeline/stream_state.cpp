@@ -16,7 +16,7 @@ std::span<const stream_output> outputs_of(const plan& of, const stream_op& what)
 std::byte* direct_target(std::span<const stream_output> outputs, std::byte* memory) {
   if (memory == nullptr || outputs.size() != 1) return nullptr;
   const stream_output& only = outputs.front();
-  const bool as_they_are = only.map == no_index && !only.as.needed() && only.destination == 0;
+  const bool as_they_are = only.map == no_index && !only.as.needed();
   return as_they_are ? memory + only.destination_offset : nullptr;
 }
 

@@ -4,8 +4,9 @@
 // One compressed stream of a load: decodes its stored bytes in order, in bounded memory, and copies
 // the decoded ones to the tensors that lie in them.
 //
-// Where the host can write to the arena, the bytes of a tensor that stay as they are are decoded
-// into it. All others pass through a small buffer, out of which the device's copies take them.
+// Where the host can write to their destination, the bytes of a tensor that stay as they are are
+// decoded into it. All others pass through a small buffer, out of which the device's copies take
+// them.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -30,8 +31,8 @@ class stream_state final : public decoded_output {
   using copier =
       std::function<boost::system::error_code(const std::byte* from, std::span<const copy_op>)>;
 
-  // `what` is a stream of `of`, which outlives this. `memory` is the arena if the host writes to
-  // it, else null.
+  // `what` is a stream of `of`, which outlives this. `memory` is the destination of its first
+  // output if the host writes to it, else null.
   stream_state(const plan& of, const stream_op& what, const stored_stream& stored,
                unsigned element_bytes, std::byte* memory, copier copy);
   stream_state(const stream_state&) = delete;

@@ -32,6 +32,7 @@ class tensor_storage {
     return memory_->data() + where_[t].destination_offset;
   }
   arena& memory() const noexcept { return *memory_; }
+  bool has_memory() const noexcept { return memory_ != nullptr; }
   device on() const noexcept { return on_; }
 
   // Written once, before the first model is handed out.

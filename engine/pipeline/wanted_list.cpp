@@ -11,12 +11,14 @@
 namespace ringload::inline v0::detail {
 
 wanted_list::wanted_list(const opened_checkpoint& from, const std::vector<chosen_tensor>& which,
-                         const load_options& options)
+                         const load_options& options, std::span<const fill_target> into)
     : from_(from),
       which_(which),
       options_(options),
+      into_(into),
       block_of_(which.size(), tensor_form::no_block) {
   tensors_.reserve(which.size());
+  for (const fill_target& each : into) destinations_.push_back(each.memory);
   for (const chosen_tensor& each : which) {
     if (each.boxes.size() > 1) {
       add_fused(each);
@@ -26,20 +28,27 @@ wanted_list::wanted_list(const opened_checkpoint& from, const std::vector<chosen
   }
 }
 
-conversion wanted_list::conversion_of(const tensor_info& t) const {
-  if (!options_.dtype || !convertible(t.dtype, *options_.dtype)) return {};
-  if (options_.converts && !options_.converts(t, options_.converts_with)) return {};
-  return {*float_type_of(t.dtype), *float_type_of(*options_.dtype)};
+dtype wanted_list::loaded_type(const tensor_info& t, const chosen_tensor& of) const {
+  if (const fill_target* into = target_of(of)) return into->dtype;
+  if (!options_.dtype || !convertible(t.dtype, *options_.dtype)) return t.dtype;
+  if (options_.converts && !options_.converts(t, options_.converts_with)) return t.dtype;
+  return *options_.dtype;
+}
+
+range wanted_list::range_of(const box& one, std::size_t d) const {
+  if (!one.ranges.empty()) return one.ranges[d];
+  return {0, from_.named->catalog().tensors[one.tensor].shape[d]};
 }
 
 void wanted_list::add(const box& one, const chosen_tensor& of) {
   const tensor_info& t = from_.named->catalog().tensors[one.tensor];
   const auto& stored = from_.stored[one.tensor];
-  const conversion as = conversion_of(t);
-  const dtype loaded = as.needed() ? *options_.dtype : t.dtype;
+  const dtype loaded = loaded_type(t, of);
+  const conversion as = conversion_between(t.dtype, loaded);
   tensors_.push_back({t.file, alignment(loaded), t.offset, t.bytes, as});
   tensor_of_.push_back(static_cast<std::uint32_t>(&of - which_.data()));
-  const bool plain = stored == nullptr && one.ranges.empty() && of.boxes.size() == 1;
+  const bool plain =
+      stored == nullptr && one.ranges.empty() && of.boxes.size() == 1 && into_.empty();
   if (plain) return;
 
   form_memory& memory = forms_.emplace_back();
@@ -49,6 +58,86 @@ void wanted_list::add(const box& one, const chosen_tensor& of) {
   memory.form.box = memory.box;
   if (stored) add_pieces(memory, *stored, bits(t.dtype) / 8);
   tensors_.back().form = &memory.form;
+  if (!into_.empty() && of.boxes.size() == 1) put_into(memory, one, of, 0);
+}
+
+// The place of a box in memory of the caller's, after `before` elements along the fused dimension.
+void wanted_list::put_into(form_memory& to, const box& one, const chosen_tensor& of,
+                           std::uint64_t before) {
+  const fill_target& into = *target_of(of);
+  to.form.destination = static_cast<std::uint32_t>(&of - which_.data()) + 1;
+  to.form.destination_offset = into.first_element;
+  if (to.form.element_bits % 8 != 0) return;  // Dense.
+  to.strides = into.fit.stride_bytes;
+  to.form.destination_strides = to.strides;
+  const std::size_t in_front = to.strides.size() - of.shape.size();
+  if (before > 0) {
+    // Modulo 2^64, as the stride may be negative.
+    to.form.destination_offset +=
+        before * static_cast<std::uint64_t>(to.strides[in_front + of.dim]);
+  }
+  if (in_front > 0 || std::ranges::find(into.fit.repeated, true) != into.fit.repeated.end()) {
+    broadcast(to, one, into);
+  }
+}
+
+// Gives the tensor the dimensions of its destination: in those that are repeated, its pieces have a
+// stride of 0.
+void wanted_list::broadcast(form_memory& to, const box& one, const fill_target& into) {
+  using sizes = std::vector<std::uint64_t>;
+  const tensor_info& t = from_.named->catalog().tensors[one.tensor];
+  const std::size_t in_front = into.fit.shape.size() - t.shape.size();
+  if (!to.form.in_pieces) {
+    const auto whole = static_cast<std::uint32_t>(wanted_streams_.size());
+    wanted_streams_.push_back({wanted_stream::kind::raw, t.file, t.offset, t.bytes, t.bytes});
+    streams_.push_back({nullptr, 1});
+    sizes& strides = to.dimensions.emplace_back(t.shape.size());
+    std::uint64_t stride = bits(t.dtype) / 8;
+    for (std::size_t d = t.shape.size(); d-- > 0;) {
+      strides[d] = stride;
+      stride *= t.shape[d];
+    }
+    const sizes& origin = to.dimensions.emplace_back(t.shape.size());
+    to.pieces.push_back({whole, 0, origin, t.shape, strides});
+  }
+  std::vector<stored_box> pieces;
+  for (const stored_box& each : to.pieces) {
+    stored_box wide = each;
+    sizes& origin = to.dimensions.emplace_back(in_front);
+    sizes& extent = to.dimensions.emplace_back(
+        into.fit.shape.begin(), into.fit.shape.begin() + static_cast<std::ptrdiff_t>(in_front));
+    sizes& strides = to.dimensions.emplace_back(in_front);
+    bool inside = true;
+    for (std::size_t d = 0; d < t.shape.size(); ++d) {
+      const range wanted = range_of(one, d);
+      const std::uint64_t begin = std::max(wanted.begin, each.origin[d]);
+      const std::uint64_t end = std::min(wanted.end, each.origin[d] + each.extent[d]);
+      inside = inside && begin < end;
+      if (!inside) break;
+      const bool repeated = into.fit.repeated[in_front + d];
+      wide.first_byte += (begin - each.origin[d]) * each.stride_bytes[d];
+      origin.push_back(begin - wanted.begin);
+      extent.push_back(repeated ? into.fit.shape[in_front + d] : end - begin);
+      strides.push_back(repeated ? 0 : each.stride_bytes[d]);
+    }
+    if (!inside) continue;
+    wide.origin = origin;
+    wide.extent = extent;
+    wide.stride_bytes = strides;
+    pieces.push_back(wide);
+  }
+  to.shape.assign(into.fit.shape.begin(),
+                  into.fit.shape.begin() + static_cast<std::ptrdiff_t>(in_front));
+  for (std::size_t d = 0; d < t.shape.size(); ++d) {
+    const std::uint64_t count = range_of(one, d).count();
+    const bool repeated = into.fit.repeated[in_front + d];
+    to.shape.push_back(repeated ? count * into.fit.shape[in_front + d] : count);
+  }
+  to.pieces = std::move(pieces);
+  to.form.shape = to.shape;
+  to.form.box = {};
+  to.form.in_pieces = true;
+  to.form.pieces = to.pieces;
 }
 
 void wanted_list::add_pieces(form_memory& to, const stored_form& stored,
@@ -77,8 +166,17 @@ void wanted_list::add_pieces(form_memory& to, const stored_form& stored,
   to.form.pieces = to.pieces;
 }
 
-// One block of the arena, dense and row-major; each part's rows lie apart by the whole's.
+// One block of the arena, dense and row-major; each part's rows lie apart by the whole's. Of a fill
+// the caller's memory, with its own strides.
 void wanted_list::add_fused(const chosen_tensor& of) {
+  std::uint64_t before = 0;
+  for (const box& one : of.boxes) {
+    if (into_.empty()) break;
+    add(one, of);
+    put_into(forms_.back(), one, of, before);
+    before += range_of(one, of.dim).count();
+  }
+  if (!into_.empty()) return;
   const auto tensor = static_cast<std::uint32_t>(&of - which_.data());
   block_of_[tensor] = static_cast<std::uint32_t>(blocks_.size());
   std::uint64_t offset = 0;
@@ -97,8 +195,7 @@ void wanted_list::add_fused(const chosen_tensor& of) {
     memory.form.destination_strides = memory.strides;
     memory.form.block = block_of_[tensor];
     memory.form.destination_offset = offset;
-    const std::uint64_t count = one.ranges.empty() ? t.shape[of.dim] : one.ranges[of.dim].count();
-    offset += count * static_cast<std::uint64_t>(memory.strides[of.dim]);
+    offset += range_of(one, of.dim).count() * static_cast<std::uint64_t>(memory.strides[of.dim]);
     // The bytes of the whole, the same at each turn.
     blocks_.resize(block_of_[tensor] + 1);
     blocks_.back() = {stride, w.alignment};
@@ -109,6 +206,7 @@ plan_input wanted_list::input() const noexcept {
   plan_input out;
   out.tensors = tensors_;
   out.streams = wanted_streams_;
+  out.destinations = destinations_;
   out.blocks = blocks_;
   return out;
 }
@@ -135,7 +233,7 @@ std::uint64_t wanted_list::loaded_bytes() const noexcept {
 }
 
 void wanted_list::merge_fused(plan& made) const {
-  if (blocks_.empty()) return;
+  if (tensors_.size() == which_.size()) return;
   for (part& p : made.parts) p.tensor = tensor_of_[p.tensor];
   for (stream_output& o : made.outputs) o.tensor = tensor_of_[o.tensor];
   for (fill_op& f : made.fills) f.tensor = tensor_of_[f.tensor];

@@ -2,16 +2,18 @@
 #pragma once
 
 // What a load is to bring, in the planner's terms: the chosen boxes of tensors as they are stored,
-// and how they are converted.
+// how they are converted, and, of a fill, where they go.
 
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <ringload/limits.hpp>
+#include <span>
 #include <tuple>
 #include <vector>
 
 #include "core/fault.hpp"
+#include "pipeline/filling.hpp"
 #include "pipeline/opened_checkpoint.hpp"
 #include "plan/plan.hpp"
 #include "plan/wanted.hpp"
@@ -21,9 +23,10 @@ namespace ringload::inline v0::detail {
 
 class wanted_list {
  public:
-  // Both arguments outlive the list. Calls `options.converts`.
+  // The arguments outlive the list. Calls `options.converts`. `into` has a target for each tensor
+  // of a fill, and is empty for other loads.
   wanted_list(const opened_checkpoint& from, const std::vector<chosen_tensor>& which,
-              const load_options& options);
+              const load_options& options, std::span<const fill_target> into = {});
   wanted_list(const wanted_list&) = delete;
   wanted_list& operator=(const wanted_list&) = delete;
 
@@ -42,7 +45,7 @@ class wanted_list {
 
   // What plan_input::streams name, in that order; `element_bytes` as make_decoder takes it.
   struct stream {
-    const stored_stream* stored;
+    const stored_stream* stored;  // Null: the bytes of the file as they are.
     std::uint32_t element_bytes;
   };
   std::vector<stream> take_streams() { return std::move(streams_); }
@@ -54,16 +57,27 @@ class wanted_list {
     std::vector<stored_box> pieces;
     std::vector<range> box;
     std::vector<std::int64_t> strides;
+    // Of a tensor that is broadcast: its shape, and the dimensions of its pieces.
+    std::vector<std::uint64_t> shape;
+    std::deque<std::vector<std::uint64_t>> dimensions;
   };
 
   void add(const box& one, const chosen_tensor& of);
   void add_pieces(form_memory& to, const stored_form& stored, std::uint32_t element_bytes);
   void add_fused(const chosen_tensor& of);
-  conversion conversion_of(const tensor_info& t) const;
+  void put_into(form_memory& to, const box& one, const chosen_tensor& of, std::uint64_t before);
+  void broadcast(form_memory& to, const box& one, const fill_target& into);
+  const fill_target* target_of(const chosen_tensor& of) const noexcept {
+    return into_.empty() ? nullptr : &into_[static_cast<std::size_t>(&of - which_.data())];
+  }
+  range range_of(const box& one, std::size_t d) const;
+  dtype loaded_type(const tensor_info& t, const chosen_tensor& of) const;
 
   const opened_checkpoint& from_;
   const std::vector<chosen_tensor>& which_;
   const load_options& options_;
+  const std::span<const fill_target> into_;
+  std::vector<caller_memory> destinations_;  // By tensor of a fill.
   std::vector<wanted_tensor> tensors_;
   std::vector<std::uint32_t> tensor_of_;  // By wanted tensor: index into which_.
   std::deque<form_memory> forms_;         // At stable addresses.

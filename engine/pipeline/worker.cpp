@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A worker owns one slot and loops: takes the next read, reads into the slot or straight into the
-// arena, copies the slot out.
+// A worker owns one slot and loops: takes the next read, reads into the slot or straight to where
+// it goes, copies the slot out.
 //
 // Each co_await below returns only when neither the kernel nor the device uses the slot any more,
 // cancelled or not. So a slot needs no reference count and no lock, and the number of workers
@@ -9,9 +9,12 @@
 
 #include <cerrno>
 #include <chrono>
+#include <vector>
 
 #include "core/attempt.hpp"
+#include "core/block.hpp"
 #include "core/retry_allocation.hpp"
+#include "device/host_copies.hpp"
 #include "pipeline/copy.hpp"
 #include "pipeline/engine.hpp"
 #include "pipeline/feed.hpp"
@@ -37,8 +40,9 @@ struct task {
   const read_op& read;
   std::uint32_t slot;
   bool awaited;
-  std::span<std::byte> into;  // The slot, or the arena.
+  std::span<std::byte> into;  // The slot, or where a straight read lands.
   bool direct = false;
+  bool straight = false;
   bool direct_refused = false;  // EINVAL at the first byte.
   result<void> outcome;
 };
@@ -56,11 +60,20 @@ bool use_direct_read(const job& of, const read_op& read) {
   return true;
 }
 
+// A direct read cannot land at every address of the caller's memory.
+bool lands_straight(const task& t) {
+  if (!t.read.straight()) return false;
+  const std::byte* const to = t.of.destination(t.read.destination) + t.read.destination_offset;
+  return !t.direct || reinterpret_cast<std::uintptr_t>(to) % direct_address_alignment == 0;
+}
+
+// Of the caller's memory what cannot be populated is left to the read, which says what is wrong.
 boost::asio::awaitable<void> populate_target(engine& e, task& t) {
   populate_task work = {t.into, {}};
   const clock::time_point begin = clock::now();
   co_await on_thread(*e.copy_threads, e.loop, work);
   t.of.counters.memory_wait_nanoseconds += nanoseconds_since(begin);
+  if (t.read.destination != 0) work.failed = {};
   if (work.failed) t.outcome = fault{work.failed, t.of.place(t.read, t.read.file_offset)};
 }
 
@@ -91,15 +104,18 @@ boost::asio::awaitable<void> prepare_slot(engine& e, task& t) {
 // Reads until all needed bytes have arrived, resuming short reads.
 boost::asio::awaitable<void> read_into(engine& e, task& t) {
   reader& with = t.direct ? *e.direct_reader : *e.buffered_reader;
-  const bool straight = t.read.straight();
-  const bool needs_populating = straight && !t.of.memory().populated();
-  if (needs_populating && !with.populates()) {
-    begin_prefault(e, t.of);
+  const bool in_arena = t.straight && t.read.destination == 0;
+  const bool needs_populating = in_arena && !t.of.memory().populated();
+  // The caller's memory mostly is; then this takes little, and a thread that reads needs none.
+  const bool may_be_absent = t.straight && !in_arena;
+  if ((needs_populating || may_be_absent) && !with.populates()) {
+    if (in_arena) begin_prefault(e, t.of);
     co_await populate_target(e, t);
     if (!t.outcome) co_return;
   }
   admission_guard admitted(e.admission, t.read.bytes, t.awaited);
   if (t.direct && e.the_ring) co_await admitted.acquire();
+  if (t.straight) t.of.begin_writing();
 
   read_cursor cursor(t.read, t.direct ? block_bytes : 1);
   std::optional<read_cursor::step> step = cursor.first();
@@ -111,14 +127,14 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     what.bytes = step->bytes;
     what.file_offset = step->file_offset;
     what.into = t.into.data() + step->into_offset;
-    what.registered_buffer = straight ? -1 : e.staging.registered_buffer(t.slot);
+    what.registered_buffer = t.straight ? -1 : e.staging.registered_buffer(t.slot);
     what.fresh = needs_populating && first;
     const int res = co_await read(with, what);
 
     if (res > 0)
       (t.direct ? t.of.counters.bytes_direct : t.of.counters.bytes_buffered) +=
           static_cast<unsigned>(res);
-    if (res > 0 && straight) t.of.counters.bytes_straight += static_cast<unsigned>(res);
+    if (res > 0 && t.straight) t.of.counters.bytes_straight += static_cast<unsigned>(res);
     auto next = cursor.completed(res);
     if (!next) {
       t.direct_refused = t.direct && first && res == -EINVAL;
@@ -133,22 +149,58 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
   t.of.counters.retries += cursor.retries();
 }
 
+// For on_thread().
+struct host_copies_task {
+  const copy_operation& what;
+  void operator()() noexcept { run_copies(what); }
+};
+
+// The copies of the whole range of a read that would have landed straight, or those of the plan.
+std::span<const copy_op> copies_of(const task& t, copy_op& whole) {
+  if (!t.read.straight()) return t.of.copies(t.read);
+  whole.destination_offset = t.read.destination_offset;
+  whole.slot_offset = 0;
+  whole.bytes = t.read.bytes_needed;
+  whole.destination = t.read.destination;
+  return {&whole, 1};
+}
+
 boost::asio::awaitable<void> copy_out(engine& e, task& t) {
+  copy_op whole = {};
+  std::vector<copy_op> apart;  // Those to the host, and then those to the device.
   copy_operation what;
   what.slot = t.into.data();
-  what.copies = t.of.copies(t.read);
+  what.copies = copies_of(t, whole);
   what.maps = t.of.maps();
-  what.into = &t.of.memory();
+  what.into = t.of.has_arena() ? &t.of.memory() : nullptr;
+  if (const filling* fill = t.of.fill()) what.beside = fill->memory;
   what.threads = e.copy_threads->get_executor();
+  t.of.begin_writing();
   const clock::time_point begin = clock::now();
-  const copied how = co_await copy(*e.target, what);
+  copied how = {};
+  if (t.of.fill() != nullptr && e.on.kind() != device_kind::host) {
+    const std::size_t to_host = t.of.fill()->host_first(what.copies, apart);
+    what.copies = std::span(apart).first(to_host);
+    host_copies_task work = {what};
+    if (to_host > 0) co_await on_thread(*e.copy_threads, e.loop, work);
+    what.copies = std::span(apart).subspan(to_host);
+  }
+  if (!what.copies.empty()) {
+    const copied done = co_await copy(*e.target, what);
+    how = done;
+  }
   t.of.counters.device_wait_nanoseconds += nanoseconds_since(begin);
   if (how.failed) t.outcome = fault{how.failed, t.of.place(t.read, t.read.file_offset)};
 }
 
 boost::asio::awaitable<void> process_read(engine& e, task& t) {
   t.direct = use_direct_read(t.of, t.read);
-  if (!t.read.straight()) co_await prepare_slot(e, t);
+  t.straight = lands_straight(t);
+  if (t.straight) {
+    t.into = {t.of.destination(t.read.destination) + t.read.destination_offset, t.read.bytes};
+  } else {
+    co_await prepare_slot(e, t);
+  }
   if (!t.outcome) co_return;
   co_await read_into(e, t);
   if (t.direct_refused && t.of.options().route == read_route::direct) {
@@ -160,8 +212,8 @@ boost::asio::awaitable<void> process_read(engine& e, task& t) {
     t.outcome = {};
     co_await read_into(e, t);
   }
-  if (!t.outcome || t.read.straight() || t.of.stopped()) co_return;
-  if (t.read.copies_begin != t.read.copies_end) co_await copy_out(e, t);
+  if (!t.outcome || t.straight || t.of.stopped()) co_return;
+  if (t.read.straight() || t.read.copies_begin != t.read.copies_end) co_await copy_out(e, t);
   if (t.outcome && !t.of.stopped()) {
     co_await feed_streams(e, t.of, t.read, t.into.data(), t.outcome);
   }
@@ -182,8 +234,7 @@ boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot) {
     if (!turn.of) break;
     job& of = *turn.of;
     const read_op& read = of.read(turn.what);
-    task t = {of, read, mine, turn.awaited, e.staging.at(mine), false, false, {}};
-    if (read.straight()) t.into = {of.memory().data() + read.destination_offset, read.bytes};
+    task t = {of, read, mine, turn.awaited, e.staging.at(mine), false, false, false, {}};
     try {
       co_await process_read(e, t);
     } catch (const std::bad_alloc&) {

@@ -14,6 +14,7 @@
 #include <ringload/detail/request.hpp>
 #include <ringload/device.hpp>
 #include <ringload/export.hpp>
+#include <ringload/fill.hpp>
 #include <ringload/limits.hpp>
 #include <ringload/loading.hpp>
 #include <ringload/model.hpp>
@@ -34,12 +35,16 @@ using loading_signature = void(std::exception_ptr, loading);
 
 using open_signature = void(std::exception_ptr, checkpoint);
 
+using fill_signature = void(std::exception_ptr, filled);
+
 RINGLOAD_EXPORT void begin_load(const std::shared_ptr<engine>& with, load_request what,
                                 std::unique_ptr<operation<model>> waiting);
 RINGLOAD_EXPORT void begin_start(const std::shared_ptr<engine>& with, load_request what,
                                  std::unique_ptr<operation<loading>> waiting);
 RINGLOAD_EXPORT void begin_open(const std::shared_ptr<engine>& with, source_name source,
                                 open_options how, std::unique_ptr<operation<checkpoint>> waiting);
+RINGLOAD_EXPORT void begin_fill(const std::shared_ptr<engine>& with, load_request what,
+                                std::unique_ptr<operation<filled>> waiting);
 
 struct initiate_load : initiation {
   std::shared_ptr<engine> with;
@@ -66,6 +71,15 @@ struct initiate_open : initiation {
   void operator()(Handler&& handler, source_name source, open_options how) const {
     begin_open(with, std::move(source), how,
                make_operation<checkpoint>(std::forward<Handler>(handler)));
+  }
+};
+
+struct initiate_fill : initiation {
+  std::shared_ptr<engine> with;
+  explicit initiate_fill(std::shared_ptr<engine> e) : with(std::move(e)) {}
+  template <class Handler>
+  void operator()(Handler&& handler, load_request what) const {
+    begin_fill(with, std::move(what), make_operation<filled>(std::forward<Handler>(handler)));
   }
 };
 
@@ -205,6 +219,54 @@ class RINGLOAD_EXPORT loader {
     return boost::asio::async_initiate<CompletionToken, detail::loading_signature>(
         detail::initiate_start(engine_), token,
         detail::load_request(file, std::move(wanted), options));
+  }
+
+  /// Fills memory that the caller has allocated: each destination with the tensor of its name.
+  /// What `wanted` chooses of the checkpoint is what it is filled from. No memory is taken for
+  /// tensors; a destination is on the host or on the loader's device, else
+  /// `errc::device_unavailable`.
+  ///
+  /// Names, types, shapes, sizes and overlaps are checked before the first byte is written; until
+  /// then a failure is an `error`, and all destinations are unchanged. From then on it is a
+  /// `fill_error`, which lists the destinations that are complete. Completes, cancelled or not,
+  /// only when neither the kernel nor the device writes to a destination any more, and with its
+  /// owner released.
+  ///
+  /// Reads of 64 KiB and more land in memory of the host themselves where nothing is to be
+  /// converted or rearranged: direct ones at addresses that have the offset within 512 bytes that
+  /// the tensor has in the file, buffered ones anywhere.
+  ///
+  /// `load_options::dtype` must be empty: the destinations say their types. A manifest is refused
+  /// with `errc::digest_unavailable`.
+  template <boost::asio::completion_token_for<detail::fill_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto fill_async(const checkpoint& file, std::vector<destination> into,
+                  CompletionToken&& token = {}) {
+    return fill_async(file, std::move(into), fill_policies(), selection(), load_options(),
+                      std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::fill_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto fill_async(const checkpoint& file, std::vector<destination> into, fill_policies how,
+                  CompletionToken&& token = {}) {
+    return fill_async(file, std::move(into), std::move(how), selection(), load_options(),
+                      std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::fill_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto fill_async(const checkpoint& file, std::vector<destination> into, fill_policies how,
+                  selection wanted, CompletionToken&& token = {}) {
+    return fill_async(file, std::move(into), std::move(how), std::move(wanted), load_options(),
+                      std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::fill_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto fill_async(const checkpoint& file, std::vector<destination> into, fill_policies how,
+                  selection wanted, load_options options, CompletionToken&& token = {}) {
+    return boost::asio::async_initiate<CompletionToken, detail::fill_signature>(
+        detail::initiate_fill(engine_), token,
+        detail::load_request(file, detail::fill_request(std::move(into), std::move(how)),
+                             std::move(wanted), options));
   }
 
   ringload::device device() const noexcept;

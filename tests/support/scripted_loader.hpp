@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "support/scripted_reader.hpp"
 #include "support/waiting.hpp"
@@ -41,6 +42,14 @@ class scripted_loader {
     return boost::asio::async_initiate<CompletionToken, detail::loading_signature>(
         detail::initiate_start(engine_), token,
         detail::load_request(detail::source_name(std::string(source)), {}, options));
+  }
+  // The checkpoint is opened by another loader.
+  template <class CompletionToken>
+  auto fill_async(const checkpoint& file, std::vector<destination> into, load_options options,
+                  CompletionToken&& token) {
+    return boost::asio::async_initiate<CompletionToken, detail::fill_signature>(
+        detail::initiate_fill(engine_), token,
+        detail::load_request(file, detail::fill_request(std::move(into), {}), {}, options));
   }
 
   load_stats stats() const {

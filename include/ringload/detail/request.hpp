@@ -3,7 +3,9 @@
 
 // What a load is asked for, on its way to the engine.
 
+#include <optional>
 #include <ringload/checkpoint.hpp>
+#include <ringload/fill.hpp>
 #include <ringload/limits.hpp>
 #include <ringload/selection.hpp>
 #include <string>
@@ -16,18 +18,30 @@ namespace ringload::inline v0::detail {
 // What a user may write for a checkpoint: a name, or the paths of several files.
 using source_name = std::variant<std::string, std::vector<std::string>>;
 
+// Memory of the caller's that is to be filled.
+struct fill_request {
+  fill_request(std::vector<destination> d, fill_policies h)
+      : into(std::move(d)), how(std::move(h)) {}
+
+  std::vector<destination> into;
+  fill_policies how;
+};
+
 struct load_request {
   load_request() = default;
   load_request(source_name s, selection w, load_options o)
       : source(std::move(s)), wanted(std::move(w)), options(o) {}
   load_request(checkpoint c, selection w, load_options o)
       : opened(std::move(c)), wanted(std::move(w)), options(o) {}
+  load_request(checkpoint c, fill_request f, selection w, load_options o)
+      : opened(std::move(c)), wanted(std::move(w)), options(o), fill(std::move(f)) {}
 
   source_name source;
   checkpoint opened;  // Empty: the source is to be opened.
   bool independent_files = false;
   selection wanted;
   load_options options;
+  std::optional<fill_request> fill;  // Empty: the loader allocates the memory.
 };
 
 }  // namespace ringload::inline v0::detail

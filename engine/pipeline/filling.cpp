@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/filling.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "core/convert.hpp"
+#include "formats/printable.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+bool fill_converts(dtype from, dtype to) { return convertible(from, to); }
+
+result<void> check_options(const fill_request& what, const load_options& options,
+                           const device& on) {
+  if (options.dtype) {
+    return fault{errc::unsupported_dtype, "load_options::dtype",
+                 "a fill converts to the types of its destinations"};
+  }
+  if (options.verify != nullptr) {
+    return fault{errc::digest_unavailable, "load_options::verify",
+                 "a fill cannot be checked against a manifest"};
+  }
+  for (const destination& one : what.into) {
+    if (one.on == host() || one.on == on) continue;
+    return fault{
+        errc::device_unavailable, "destination '" + printable(one.name) + "'",
+        "it is in the memory of " + one.on.name() + ", and the loader's device is " + on.name()};
+  }
+  return {};
+}
+
+// The sums fit: match() has checked the destination.
+fill_target target_of(const destination& one, matched_tensor fit) {
+  fill_target made;
+  made.dtype = one.dtype;
+  const auto address = reinterpret_cast<std::uintptr_t>(one.data);
+  made.memory = {address, 0, one.on == host()};
+  std::uint64_t after = bits(one.dtype) % 8 == 0 ? bits(one.dtype) / 8 : 1;
+  std::uint64_t before = 0;
+  for (std::size_t d = 0; d < fit.shape.size(); ++d) {
+    if (fit.shape[d] == 0) {
+      made.fit = std::move(fit);
+      return made;
+    }
+    const auto stride = static_cast<std::uint64_t>(fit.stride_bytes[d]);
+    const bool back = fit.stride_bytes[d] < 0;
+    (back ? before : after) += (fit.shape[d] - 1) * (back ? 0 - stride : stride);
+  }
+  made.memory.address = address - before;
+  made.memory.bytes = before + after;
+  made.first_element = before;
+  made.fit = std::move(fit);
+  return made;
+}
+
+}  // namespace
+
+conversion conversion_between(dtype from, dtype to) noexcept {
+  if (from == to || !fill_converts(from, to)) return {};
+  return {*float_type_of(from), *float_type_of(to)};
+}
+
+result<checked_fill> check_fill(const fill_request& what, const load_options& options,
+                                const device& on, const std::vector<chosen_tensor>& which,
+                                const ringload::catalog& chosen) {
+  if (auto good = check_options(what, options, on); !good) return good.error();
+  auto matched = match(chosen, what.into, what.how, fill_converts);
+  if (!matched) return matched.error();
+  checked_fill out;
+  out.state.missing = std::move(matched->missing);
+  out.state.unexpected = std::move(matched->unexpected);
+  out.chosen.files = chosen.files;
+  for (matched_tensor& each : matched->tensors) {
+    const destination& one = what.into[each.destination];
+    out.which.push_back(which[each.tensor]);
+    out.chosen.tensors.push_back(chosen.tensors[each.tensor]);
+    out.state.places.push_back({one.name, each.destination, one.on == host()});
+    out.targets.push_back(target_of(one, std::move(each)));
+    const std::uint64_t address = out.targets.back().memory.address;
+    out.state.memory.push_back(reinterpret_cast<std::byte*>(address));
+  }
+  return out;
+}
+
+std::size_t filling::host_first(std::span<const copy_op> copies,
+                                std::vector<copy_op>& order) const {
+  order.assign(copies.begin(), copies.end());
+  const auto rest =
+      std::ranges::partition(order, [this](const copy_op& c) { return on_host(c.destination); });
+  return order.size() - rest.size();
+}
+
+std::exception_ptr filling::failure(
+    const fault& why, const std::function<bool(std::uint32_t)>& loaded) const noexcept {
+  try {
+    if (!writing) return to_exception(why);
+    // What a file that was changed meanwhile has brought is of no one version.
+    const bool changed = why.code == errc::changed_file;
+    std::vector<std::uint32_t> order(places.size());
+    for (std::uint32_t t = 0; t < order.size(); ++t) order[t] = t;
+    std::ranges::sort(order, {}, [this](std::uint32_t t) { return places[t].given_at; });
+    std::vector<std::string> whole;
+    std::vector<std::string> torn;
+    for (const std::uint32_t t : order) {
+      (loaded(t) && !changed ? whole : torn).push_back(places[t].name);
+    }
+    return std::make_exception_ptr(fill_error(to_error(why), std::move(whole), std::move(torn)));
+  } catch (const std::bad_alloc&) {
+    return std::make_exception_ptr(std::bad_alloc());
+  }
+}
+
+}  // namespace ringload::inline v0::detail

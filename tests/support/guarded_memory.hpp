@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Memory to be filled, and what must be in it afterwards: the bytes of the destinations in it,
+// written element by element, and everything around and between them as it was.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <ringload/fill.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ringload::testing {
+
+class guarded_memory {
+ public:
+  static constexpr std::size_t guard_bytes = 8192;
+
+  // `misalignment` bytes past a block's beginning.
+  explicit guarded_memory(std::size_t bytes, std::size_t misalignment = 0)
+      : bytes_(bytes + misalignment + 2 * guard_bytes),
+        held_(static_cast<char*>(::operator new(bytes_, std::align_val_t(4096)))),
+        begin_(held_.get() + guard_bytes + misalignment),
+        expected_(bytes_, '\0') {
+    for (std::size_t i = 0; i < bytes_; ++i) expected_[i] = static_cast<char>(0xA5 ^ (i * 7));
+    std::memcpy(held_.get(), expected_.data(), bytes_);
+  }
+
+  char* data() const noexcept { return begin_; }
+
+  // What must be at that distance from data().
+  void expect(std::ptrdiff_t at, std::string_view bytes) {
+    std::memcpy(expected_.data() + (begin_ - held_.get()) + at, bytes.data(), bytes.size());
+  }
+
+  // All of it, the guards too.
+  bool as_expected() const { return std::memcmp(held_.get(), expected_.data(), bytes_) == 0; }
+
+ private:
+  struct freed {
+    void operator()(char* p) const noexcept { ::operator delete(p, std::align_val_t(4096)); }
+  };
+
+  std::size_t bytes_;
+  std::unique_ptr<char, freed> held_;
+  char* begin_;
+  std::string expected_;
+};
+
+// Writes a row-major tensor of `source_shape` to where the destination's elements must be, one by
+// one, broadcast by PyTorch's rule. `data` is the destination's element at index 0, in `in`.
+inline void expect_elements(guarded_memory& in, const destination& one, std::string_view source,
+                            const std::vector<std::uint64_t>& source_shape) {
+  const std::size_t width = bits(one.dtype) / 8;
+  std::vector<std::int64_t> strides = one.strides;
+  if (strides.empty()) {
+    strides.assign(one.shape.size(), 1);
+    for (std::size_t d = one.shape.size(); d-- > 1;) {
+      strides[d - 1] = strides[d] * static_cast<std::int64_t>(one.shape[d]);
+    }
+  }
+  for (const std::uint64_t size : one.shape) {
+    if (size == 0) return;
+  }
+  const std::size_t in_front = one.shape.size() - source_shape.size();
+  const std::ptrdiff_t first = static_cast<const char*>(one.data) - in.data();
+  std::vector<std::uint64_t> at(one.shape.size());
+  for (;;) {
+    std::uint64_t from = 0;
+    std::int64_t to = 0;
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      to += static_cast<std::int64_t>(at[d]) * strides[d];
+      if (d < in_front) continue;
+      const std::uint64_t size = source_shape[d - in_front];
+      from = from * size + (size == 1 ? 0 : at[d]);
+    }
+    in.expect(first + to * static_cast<std::int64_t>(width), source.substr(from * width, width));
+    std::size_t d = at.size();
+    while (d > 0 && ++at[d - 1] == one.shape[d - 1]) at[--d] = 0;
+    if (d == 0) return;
+  }
+}
+
+}  // namespace ringload::testing
