@@ -266,10 +266,13 @@ bool cbor_reader::json_scalar(std::string& out) {
   return true;
 }
 
+// A container as a key, as text of its JSON, would become twice as long for each one that it is in.
 bool cbor_reader::json_key(std::string& out, std::size_t bytes_max) {
-  if (is_text()) return json(out, bytes_max);
+  if (!peek()) return false;
+  if (head_.major == text_string || head_.major == bytes) return json(out, bytes_max);
+  if (head_.major == array || head_.major == map) return unexpected("a key that is no container");
   std::string key;
-  if (!json(key, bytes_max)) return false;
+  if (!json_scalar(key)) return false;
   append_json_string(out, key);
   return true;
 }

@@ -37,8 +37,9 @@ class cbor_reader {
   bool null();
   bool is_text();
 
-  // Any value as JSON text: byte strings as hexadecimal digits, keys that are no text as the text
-  // of their JSON. Refused where `out` would become longer than `bytes_max`.
+  // Any value as JSON text: byte strings as hexadecimal digits, keys that are numbers as their
+  // text. Refused where a key is an array or a map, or where `out` would become longer than
+  // `bytes_max`.
   bool json(std::string& out, std::size_t bytes_max);
 
   bool failed() const noexcept { return in_.failed(); }

@@ -16,6 +16,7 @@
 #include "formats/shard_index.hpp"
 #include "source/assemble.hpp"
 #include "source/folder_choice.hpp"
+#include "source/gguf_split.hpp"
 #include "source/model_folder.hpp"
 #include "source/read_entries.hpp"
 #include "source/regular_file.hpp"
@@ -82,14 +83,6 @@ result<void> add_named_file(opened_files& to, regular_file file, const std::stri
   return add_files_beside(to, *folder, fs::path(path).filename().native());
 }
 
-result<opened_source> from_file(regular_file file, const std::string& path, profile strictness) {
-  opened_files opened;
-  auto added = add_named_file(opened, std::move(file), path, strictness);
-  if (!added) return added.error();
-  auto made = assemble_all(std::move(opened.contents));
-  return finished(std::move(opened), std::move(made));
-}
-
 // One of the files that make the checkpoint together.
 result<void> add_part(opened_files& to, const model_folder& folder, regular_file file,
                       const std::string& name, profile strictness) {
@@ -107,6 +100,21 @@ result<opened_source> from_files(const model_folder& folder, const std::vector<s
     auto added = add_part(opened, folder, std::move(*file), name, strictness);
     if (!added) return added.error();
   }
+  if (auto bad = check_gguf_split(opened.contents)) return *bad;
+  auto made = assemble_all(std::move(opened.contents));
+  return finished(std::move(opened), std::move(made));
+}
+
+result<opened_source> from_file(regular_file file, const std::string& path, profile strictness) {
+  const auto series = gguf_series(fs::path(path).filename().native());
+  if (series.size() > 1) {
+    auto folder = folder_around(path);
+    if (!folder) return folder.error().in(printable_path(path));
+    return from_files(*folder, series, strictness);
+  }
+  opened_files opened;
+  auto added = add_named_file(opened, std::move(file), path, strictness);
+  if (!added) return added.error();
   auto made = assemble_all(std::move(opened.contents));
   return finished(std::move(opened), std::move(made));
 }

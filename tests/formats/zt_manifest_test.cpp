@@ -115,6 +115,9 @@ TEST_CASE("zt: a manifest that is no CBOR, or not of the schema, is refused at e
   CHECK(unknown("\x9B" + std::string(8, '\xFF')));
   CHECK(unknown("\xBB" + std::string(8, '\xFF')) == errc::malformed_header);
   CHECK(unknown("\x7B" + std::string(8, '\xFF')) == errc::header_outside_file);
+  // A map as a key, as text in text, would become twice as long each time.
+  CHECK(root(cbor_map({{"attributes", cbor_map({{"a", std::string(60, '\xA1') + "\1\1"}})}})) ==
+        errc::malformed_header);
   const std::string deep = cbor_map({{"a", std::string(300, '\x81') + "\x01"}});
   CHECK(root(cbor_map({{"attributes", deep}})) == errc::malformed_header);
 }
