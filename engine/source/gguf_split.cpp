@@ -74,6 +74,11 @@ std::optional<fault> check_gguf_split(std::span<const file_content> files) {
                 "it says that it is file " + grouped(*place + 1) +
                     " of the series, and is named as " + grouped(i + 1));
     }
+  }
+  // Each is where it belongs.
+
+  for (const file_content& file : files) {
+    if (file.info.format != "gguf") continue;
     if (const auto all = value_of(file, "split.tensors.count"); all.value_or(tensors) != tensors) {
       return at(file, errc::missing_tensor,
                 "it says that the series has " + grouped(*all) + " tensors, and it has " +
