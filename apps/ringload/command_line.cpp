@@ -12,18 +12,40 @@ namespace ringload::tool {
 
 namespace {
 
-constexpr const char* about =
-    "Loads tensor checkpoints (safetensors) from disk into memory, through io_uring.";
+constexpr const char* about = "Loads tensor checkpoints from disk into memory, through io_uring.";
 
 constexpr const char* about_sources =
-    "SOURCE is a .safetensors file; a folder that holds a checkpoint; a shard index\n"
+    "SOURCE is a file of tensors (safetensors, GGUF, NumPy's .npy and .npz, PyTorch's .pt, .pth "
+    "and\n"
+    ".bin), told by its content; a folder that holds a checkpoint; a shard index\n"
     "(model.safetensors.index.json); or owner/model[@revision] in the local Hugging Face cache.\n";
 
 constexpr const char* about_exit =
     "Exit code: 0; 1 with one line on standard error; 2 when the command line is wrong; 128 and\n"
     "the signal's number (130 after Ctrl-C) when interrupted. A second Ctrl-C does not wait.";
 
-void add_source(CLI::App& to, std::string& source, profile& strictness) {
+// NumPy's arrays of ml_dtypes, whose type the file does not name.
+void add_nameless(CLI::App& to, nameless_types& nameless) {
+  const auto take = [&nameless](const std::string& text) {
+    const auto type = dtype_named(text);
+    if (type && bits(*type) == 8) {
+      nameless.one_byte = type;
+    } else if (type && bits(*type) == 16) {
+      nameless.two_bytes = type;
+    } else {
+      throw CLI::ValidationError("--nameless", "'" + text + "' is no dtype of 8 or 16 bits");
+    }
+  };
+  to.add_option_function<std::string>(
+        "--nameless", take,
+        "What NumPy arrays are whose type has no name in the file, as ml_dtypes\n"
+        "writes them: BF16, F8_E4M3, ... Once for 8 and once for 16 bits")
+      ->type_name("DTYPE")
+      ->trigger_on_parse()
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void add_source(CLI::App& to, std::string& source, profile& strictness, nameless_types& nameless) {
   to.add_option("SOURCE", source, "The checkpoint, see below")->required()->type_name("");
   to.footer(about_sources);
   add_choice<profile>(to, "--profile", strictness,
@@ -31,6 +53,7 @@ void add_source(CLI::App& to, std::string& source, profile& strictness) {
                       "strict: also refuse what only the format's text forbids.\n"
                       "reference: accept exactly what the safetensors crate accepts.\n"
                       "Default: strict");
+  add_nameless(to, nameless);
 }
 
 // How a checkpoint is loaded, but for the type that its tensors become.
@@ -59,14 +82,14 @@ void add_reporting(CLI::App& to, load_request& request) {
 CLI::App& add_ls(CLI::App& root, ls_request& request) {
   CLI::App& ls =
       *root.add_subcommand("ls", "List the tensors of a checkpoint without reading them");
-  add_source(ls, request.source, request.strictness);
+  add_source(ls, request.source, request.reading.strictness, request.reading.nameless);
   ls.add_flag("--json", request.json, "Print one JSON object, with offsets from the file's start");
   return ls;
 }
 
 CLI::App& add_load(CLI::App& root, load_request& request) {
   CLI::App& load = *root.add_subcommand("load", "Load a checkpoint and report statistics");
-  add_source(load, request.source, request.how.strictness);
+  add_source(load, request.source, request.how.strictness, request.how.nameless);
   add_loading(load, request);
   add_dtype(load, request.how.dtype);
   load.add_option("--verify", request.verify,
@@ -80,7 +103,7 @@ CLI::App& add_load(CLI::App& root, load_request& request) {
 CLI::App& add_sum(CLI::App& root, sum_request& request) {
   CLI::App& sum = *root.add_subcommand(
       "sum", "Load a checkpoint and print the digest of each tensor, sorted by name");
-  add_source(sum, request.load.source, request.load.how.strictness);
+  add_source(sum, request.load.source, request.load.how.strictness, request.load.how.nameless);
   add_loading(sum, request.load);
   add_dtype(sum, request.load.how.dtype);
   add_choice<digest_algorithm>(
@@ -106,7 +129,7 @@ CLI::App& add_verify(CLI::App& root, verify_request& request) {
   add_loading(verify, request.load);
   const CLI::Option* help = verify.get_help_ptr();
   const auto loading = verify.get_options([help](const CLI::Option* o) { return o != help; });
-  add_source(verify, request.load.source, request.load.how.strictness);
+  add_source(verify, request.load.source, request.load.how.strictness, request.load.how.nameless);
   auto* manifest =
       verify
           .add_option("--manifest", request.manifest,

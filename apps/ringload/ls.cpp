@@ -85,8 +85,12 @@ void write_for_eyes(const catalog& found, output& out) {
 
   std::vector<row> rows = {{"NAME", "DTYPE", "SHAPE", "BYTES", "FILE"}};
   for (const tensor_info& tensor : found.tensors) {
-    rows.push_back({printable(tensor.name), name(tensor.dtype), shape_text(tensor.shape),
-                    grouped(tensor.bytes), files[tensor.file]});
+    // A block type says more than the bytes that it is stored in.
+    const bool typed = !tensor.original_shape.empty();
+    rows.push_back({printable(tensor.name),
+                    typed ? std::string_view(tensor.type) : name(tensor.dtype),
+                    shape_text(typed ? tensor.original_shape : tensor.shape), grouped(tensor.bytes),
+                    files[tensor.file]});
   }
   write_table(rows, out);
 
@@ -120,36 +124,72 @@ void write_metadata(const catalog& found, std::string& to) {
   metadata.close();
 }
 
+// What is as it is in every safetensors file is not said.
 void write_tensor(const catalog& found, const tensor_info& tensor, std::string& to) {
-  json_object(to)
-      .field("name", tensor.name)
+  json_object out(to);
+  out.field("name", tensor.name)
       .field("dtype", name(tensor.dtype))
       .list("shape", tensor.shape)
       .field("bytes", tensor.bytes)
       .field("file", found.files[tensor.file].path)
-      .field("offset", tensor.offset)
-      .close();
+      .field("offset", tensor.offset);
+  if (!tensor.encoding.empty()) {
+    out.field("encoding", tensor.encoding).field("stored_bytes", tensor.stored_bytes);
+  }
+  if (!tensor.type.empty()) out.field("type", tensor.type);
+  if (!tensor.original_shape.empty()) out.list("original_shape", tensor.original_shape);
+  out.close();
 }
 
-// One tensor a line, for people with grep and awk.
-void write_json(const catalog& found, output& out) {
-  std::vector<std::string_view> paths;
-  for (const file_info& file : found.files) paths.push_back(file.path);
-  std::string text;
-  json_object top(text, ",\n");
-  top.list("files", paths);
-  write_metadata(found, top.key_of_next("metadata"));
-  top.list("notes", found.notes);
-  top.key_of_next("tensors") += "[";
+void write_composite(const catalog& found, const composite_info& composite, std::string& to) {
+  json_object out(to);
+  out.field("name", composite.name)
+      .field("layout", composite.layout)
+      .list("shape", composite.shape)
+      .list("parts", composite.parts)
+      .field("file", found.files[composite.file].path);
+  if (!composite.type.empty()) out.field("type", composite.type);
+  out.close();
+}
+
+// An object for each, on a line of its own.
+template <class List, class Write>
+void write_lines(const List& list, const Write& write, std::string& text, output& out) {
+  text += "[";
   const char* before = "\n";
-  for (const tensor_info& tensor : found.tensors) {
+  for (const auto& each : list) {
     text += before;
-    write_tensor(found, tensor, text);
+    write(each, text);
     before = ",\n";
     out.write(text);
     text.clear();
   }
   text += "\n]";
+}
+
+// One tensor a line, for people with grep and awk.
+void write_json(const catalog& found, output& out) {
+  std::vector<std::string_view> paths;
+  std::vector<std::string_view> formats;
+  for (const file_info& file : found.files) {
+    paths.push_back(file.path);
+    formats.push_back(file.format);
+  }
+  std::string text;
+  json_object top(text, ",\n");
+  top.list("files", paths).list("format", formats);
+  write_metadata(found, top.key_of_next("metadata"));
+  top.list("notes", found.notes);
+  const auto tensor = [&](const tensor_info& each, std::string& to) {
+    write_tensor(found, each, to);
+  };
+  write_lines(found.tensors, tensor, top.key_of_next("tensors"), out);
+  if (!found.composites.empty()) {
+    const auto composite = [&](const composite_info& each, std::string& to) {
+      write_composite(found, each, to);
+    };
+    write_lines(found.composites, composite, top.key_of_next("composites"), out);
+  }
   top.close();
   out.write(text + "\n");
 }
@@ -157,7 +197,7 @@ void write_json(const catalog& found, output& out) {
 }  // namespace
 
 void list_catalog(const ls_request& request, output& out) {
-  const catalog found = read_catalog(request.source, request.strictness);
+  const catalog found = read_catalog(request.source, request.reading);
   if (request.json) {
     write_json(found, out);
   } else {

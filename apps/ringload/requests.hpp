@@ -15,7 +15,7 @@ namespace ringload::tool {
 
 struct ls_request {
   std::string source;
-  profile strictness = profile::strict;
+  read_options reading;
   bool json = false;
 };
 

@@ -119,7 +119,9 @@ void verify_tensors(const verify_request& request, verdicts& results) {
 // The files of the checkpoint; and where a folder or a model was named, what else lies beside them
 // and is a link, as every file of a snapshot is: the index, the configuration, the tokenizer.
 std::vector<whole_file> files_of(const load_request& request) {
-  const catalog what = read_catalog(request.source, request.how.strictness);
+  read_options reading = request.how.strictness;
+  reading.nameless = request.how.nameless;
+  const catalog what = read_catalog(request.source, reading);
   std::map<fs::path, whole_file> found;
   for (const file_info& file : what.files) found[file.path] = described(file.path);
   std::error_code problem;

@@ -81,7 +81,7 @@ result<std::span<const std::byte>> read_beginning(input& from, const zip_member&
 }
 
 result<entry> read_member(input& from, const zip_member& of, inflater& inflating,
-                          const npy_options& how) {
+                          const read_options& how) {
   auto beginning = read_beginning(from, of, inflating, usual_header_bytes);
   if (!beginning) return beginning.error();
   auto end = npy_header_end(beginning->first(std::min(beginning->size(), npy_prefix_bytes)));
@@ -103,7 +103,7 @@ result<entry> read_member(input& from, const zip_member& of, inflater& inflating
 
 }  // namespace
 
-result<file_entries> parse_npy(input& from, std::string name, const npy_options& how) {
+result<file_entries> parse_npy(input& from, std::string name, const read_options& how) {
   const std::string place = tensor_place(name);
   const auto prefix_bytes =
       static_cast<std::size_t>(std::min<std::uint64_t>(from.bytes(), npy_prefix_bytes));
@@ -131,7 +131,7 @@ result<file_entries> parse_npy(input& from, std::string name, const npy_options&
   return found;
 }
 
-result<file_entries> parse_npz(input& from, const zip_directory& members, const npy_options& how) {
+result<file_entries> parse_npz(input& from, const zip_directory& members, const read_options& how) {
   file_entries found;
   inflater inflating;
   std::uint64_t others = 0;

@@ -19,11 +19,6 @@
 
 namespace ringload::inline v0 {
 
-struct npy_options {
-  profile strictness = profile::strict;
-  nameless_types nameless;
-};
-
 inline constexpr std::size_t npy_prefix_bytes = 12;
 inline constexpr std::size_t npy_header_bytes_max = std::size_t{64} << 10;
 
@@ -41,13 +36,13 @@ result<std::size_t> npy_header_end(std::span<const std::byte> prefix);
 
 // `header` has exactly those bytes. Objects, text, dates and structures are unsupported_feature.
 // Faults name the byte of the array.
-result<npy_header> parse_npy_header(std::span<const std::byte> header, const npy_options& how);
+result<npy_header> parse_npy_header(std::span<const std::byte> header, const read_options& how);
 
 // A file that is one array, which is called `name`. In strict it ends where the array does.
-result<file_entries> parse_npy(input& from, std::string name, const npy_options& how);
+result<file_entries> parse_npy(input& from, std::string name, const read_options& how);
 
 // The arrays of an archive, called as their members without ".npy". Other members are left out,
 // with a note.
-result<file_entries> parse_npz(input& from, const zip_directory& members, const npy_options& how);
+result<file_entries> parse_npz(input& from, const zip_directory& members, const read_options& how);
 
 }  // namespace ringload::inline v0

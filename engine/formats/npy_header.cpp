@@ -70,7 +70,7 @@ fault unsupported(std::size_t byte, std::string_view descr) {
 // The dictionary, as a Python literal: two strings, a word and a tuple of integers.
 class header_reader {
  public:
-  header_reader(std::string_view text, std::size_t text_at, const npy_options& how)
+  header_reader(std::string_view text, std::size_t text_at, const read_options& how)
       : text_(text), text_at_(text_at), how_(how) {}
 
   result<npy_header> read();
@@ -91,7 +91,7 @@ class header_reader {
   std::string_view text_;
   std::size_t at_ = 0;
   std::size_t text_at_;
-  const npy_options& how_;
+  const read_options& how_;
   npy_header found_;
 };
 
@@ -134,9 +134,9 @@ result<void> header_reader::descr() {
   if (row != types.end()) {
     found_.dtype = row->dtype;
     found_.swap_bytes = text->front() == '>' ? row->swap_bytes : std::uint8_t{0};
-  } else if (type == "V1" && nameless.one_byte) {
+  } else if (type == "V1" && nameless.one_byte && bits(*nameless.one_byte) == 8) {
     found_.dtype = *nameless.one_byte;
-  } else if (type == "V2" && nameless.two_bytes) {
+  } else if (type == "V2" && nameless.two_bytes && bits(*nameless.two_bytes) == 16) {
     found_.dtype = *nameless.two_bytes;
     found_.swap_bytes = text->front() == '>' ? 2 : 0;
   } else if (type == "f1" && (nameless.one_byte || nameless.two_bytes)) {
@@ -256,7 +256,7 @@ result<std::size_t> npy_header_end(std::span<const std::byte> prefix) {
   return begin + text_bytes;
 }
 
-result<npy_header> parse_npy_header(std::span<const std::byte> header, const npy_options& how) {
+result<npy_header> parse_npy_header(std::span<const std::byte> header, const read_options& how) {
   const std::size_t begin = std::to_integer<unsigned>(header[magic.size()]) == 1 ? 10 : 12;
   auto found = header_reader(as_text(header.subspan(begin)), begin, how).read();
   if (!found) return found;

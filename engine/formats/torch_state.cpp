@@ -315,7 +315,9 @@ result<file_entries> walker::run() {
   const bool lone = in_.root.is(pickle_kind::call);
   if (!visit(in_.root, lone ? from_.lone_name : std::string(), 0)) return fault_;
   if (!check_names()) return fault_;
-  std::ranges::stable_sort(found_.tensors, {}, &entry::offset);
+  std::ranges::sort(found_.tensors, [](const entry& a, const entry& b) {
+    return a.offset != b.offset ? a.offset < b.offset : a.name < b.name;
+  });
   add_notes();
   return std::move(found_);
 }

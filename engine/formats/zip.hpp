@@ -30,8 +30,8 @@ struct zip_member {
   std::uint64_t data_offset = 0;
   std::uint64_t stored_bytes = 0;
   std::uint64_t bytes = 0;
-  std::uint32_t crc32 = 0;
-  codec how = codec::raw;  // Or deflate.
+  std::uint32_t crc32 = 0;  // 0: none; PyTorch can be told to compute none.
+  codec how = codec::raw;   // Or deflate.
 
   // The whole member.
   stored_stream stream() const;

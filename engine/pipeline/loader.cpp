@@ -80,6 +80,7 @@ void begin_open(const std::shared_ptr<engine>& with, source_name source, open_op
   load_request what(std::move(source), selection().names({}), load_options());
   what.options.strictness = how.strictness;
   what.independent_files = how.independent_files;
+  what.options.nameless = how.nameless;
   auto one = std::make_shared<job>(with, std::move(what));
   post_or_abort(*with, one->source, std::move(waiting),
                 [one](std::unique_ptr<operation<checkpoint>> w) {

@@ -79,7 +79,7 @@ result<std::shared_ptr<const opened_checkpoint>> checkpoint_of(const load_reques
     if (auto same = check_unchanged(*opened); !same) return same.error();
     return opened;
   }
-  const open_options how = {what.options.strictness, what.independent_files};
+  const open_options how = {what.options.strictness, what.independent_files, what.options.nameless};
   return open_source(what.source, how, what.options.route, direct);
 }
 

@@ -43,13 +43,15 @@ result<open_file> open_for_reading(unique_fd buffered, const file_info& info, re
   return file;
 }
 
-result<opened_source> find_source(const source_name& source, const open_options& how) {
+result<opened_source> find_source(const source_name& source, const open_options& options) {
+  read_options how = options.strictness;
+  how.nameless = options.nameless;
   if (const auto* paths = std::get_if<std::vector<std::string>>(&source)) {
-    return open_files(*paths, how.strictness);
+    return open_files(*paths, how);
   }
   const std::string& name = std::get<std::string>(source);
-  if (how.independent_files) return open_folder_of_files(name, how.strictness);
-  return open_checkpoint(name, how.strictness);
+  if (options.independent_files) return open_folder_of_files(name, how);
+  return open_checkpoint(name, how);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "core/checked.hpp"
@@ -70,13 +71,16 @@ void collector::add_composites(std::uint32_t file, const file_entries& from) {
 }
 
 assembled collector::finish() {
-  std::ranges::stable_sort(
-      found_, {}, [](const catalog_entry& e) { return std::pair(e.info.file, e.info.offset); });
+  std::vector<std::uint32_t> order(found_.size());
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  std::ranges::sort(order, {}, [&](std::uint32_t i) {
+    return std::tuple(found_[i].info.file, found_[i].info.offset, i);
+  });
   made_.catalog.tensors.reserve(found_.size());
   made_.stored.reserve(found_.size());
-  for (catalog_entry& each : found_) {
-    made_.catalog.tensors.push_back(std::move(each.info));
-    made_.stored.push_back(std::move(each.stored));
+  for (const std::uint32_t i : order) {
+    made_.catalog.tensors.push_back(std::move(found_[i].info));
+    made_.stored.push_back(std::move(found_[i].stored));
   }
   return std::move(made_);
 }

@@ -63,42 +63,36 @@ result<parsed_file> as(std::string_view format, result<file_entries> found) {
 std::string stem_of(std::string_view name) { return std::filesystem::path(name).stem().native(); }
 
 // The members say what the archive is.
-result<parsed_file> read_zip(input& from, std::string_view name, profile strictness) {
+result<parsed_file> read_zip(input& from, std::string_view name, const read_options& how) {
   auto members = read_zip_directory(from);
   if (!members) return members.error();
   if (is_pytorch_archive(*members)) {
-    return as("pytorch", parse_pytorch_zip(from, *members, {strictness, stem_of(name)}));
+    return as("pytorch", parse_pytorch_zip(from, *members, {how.strictness, stem_of(name)}));
   }
-  npy_options how;
-  how.strictness = strictness;
   return as("npz", parse_npz(from, *members, how));
 }
 
 }  // namespace
 
 result<parsed_file> read_entries(const regular_file& file, std::string_view name,
-                                 profile strictness) {
+                                 const read_options& how) {
   auto guess = guess_format(file, name);
   if (!guess) return guess.error();
   file_input from(file);
   switch (guess->format) {
     case file_format::unknown:  // Perhaps a damaged safetensors file: its parser says what is
                                 // wrong.
-    case file_format::safetensors: return as("safetensors", read_safetensors(file, strictness));
-    case file_format::gguf: return as("gguf", parse_gguf(from, strictness));
-    case file_format::onnx: return as("onnx", parse_onnx(from, strictness));
+    case file_format::safetensors: return as("safetensors", read_safetensors(file, how.strictness));
+    case file_format::gguf: return as("gguf", parse_gguf(from, how.strictness));
+    case file_format::onnx: return as("onnx", parse_onnx(from, how.strictness));
     case file_format::zt:
     case file_format::zt_0_1:
-    case file_format::zt_2: return as("zt", parse_zt(from, strictness));
-    case file_format::npy: {
-      npy_options how;
-      how.strictness = strictness;
-      return as("npy", parse_npy(from, stem_of(name), how));
-    }
-    case file_format::zip: return read_zip(from, name, strictness);
+    case file_format::zt_2: return as("zt", parse_zt(from, how.strictness));
+    case file_format::npy: return as("npy", parse_npy(from, stem_of(name), how));
+    case file_format::zip: return read_zip(from, name, how);
     case file_format::pickle:
       if (guess->by_name_only) return foreign(*guess, {});
-      return as("pytorch", parse_pytorch_legacy(from, {strictness, stem_of(name)}));
+      return as("pytorch", parse_pytorch_legacy(from, {how.strictness, stem_of(name)}));
     case file_format::tar:
       return foreign(*guess, "PyTorch 0.1 wrote such files, and they are not read");
     default: return foreign(*guess, "such files cannot be loaded");

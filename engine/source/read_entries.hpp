@@ -23,7 +23,7 @@ struct parsed_file {
 // the file's name or path, helps to tell. Faults name the place in the file, the caller adds the
 // file.
 result<parsed_file> read_entries(const regular_file& file, std::string_view name,
-                                 profile strictness);
+                                 const read_options& how);
 
 // The whole of a shard index.
 result<std::vector<std::byte>> read_index_text(const regular_file& file);

@@ -34,8 +34,9 @@ struct opened_files {
   std::vector<unique_fd> beside;  // One for each file beside the first, the second...
 };
 
-result<void> add_file(opened_files& to, regular_file file, std::string path, profile strictness) {
-  auto parsed = read_entries(file, path, strictness);
+result<void> add_file(opened_files& to, regular_file file, std::string path,
+                      const read_options& how) {
+  auto parsed = read_entries(file, path, how);
   if (!parsed) return parsed.error().in(printable_path(path));
   file_info info = {std::move(path), file.bytes, std::string(parsed->format)};
   to.contents.push_back({std::move(info), std::move(parsed->entries), {}});
@@ -75,8 +76,8 @@ result<model_folder> folder_around(const std::string& path) {
 
 // A file that the user named, alone or in a list.
 result<void> add_named_file(opened_files& to, regular_file file, const std::string& path,
-                            profile strictness) {
-  auto added = add_file(to, std::move(file), path, strictness);
+                            const read_options& how) {
+  auto added = add_file(to, std::move(file), path, how);
   if (!added || to.contents.back().entries.files_beside.empty()) return added;
   auto folder = folder_around(path);
   if (!folder) return folder.error().in(printable_path(path));
@@ -85,19 +86,19 @@ result<void> add_named_file(opened_files& to, regular_file file, const std::stri
 
 // One of the files that make the checkpoint together.
 result<void> add_part(opened_files& to, const model_folder& folder, regular_file file,
-                      const std::string& name, profile strictness) {
-  auto added = add_file(to, std::move(file), folder.path_of(name), strictness);
+                      const std::string& name, const read_options& how) {
+  auto added = add_file(to, std::move(file), folder.path_of(name), how);
   if (added) added = add_files_beside(to, folder, name);
   return added;
 }
 
 result<opened_source> from_files(const model_folder& folder, const std::vector<std::string>& names,
-                                 profile strictness) {
+                                 const read_options& how) {
   opened_files opened;
   for (const std::string& name : names) {
     auto file = folder.open_file(name);
     if (!file) return file.error().in(printable_path(folder.path_of(name)));
-    auto added = add_part(opened, folder, std::move(*file), name, strictness);
+    auto added = add_part(opened, folder, std::move(*file), name, how);
     if (!added) return added.error();
   }
   if (auto bad = check_gguf_split(opened.contents)) return *bad;
@@ -105,15 +106,16 @@ result<opened_source> from_files(const model_folder& folder, const std::vector<s
   return finished(std::move(opened), std::move(made));
 }
 
-result<opened_source> from_file(regular_file file, const std::string& path, profile strictness) {
+result<opened_source> from_file(regular_file file, const std::string& path,
+                                const read_options& how) {
   const auto series = gguf_series(fs::path(path).filename().native());
   if (series.size() > 1) {
     auto folder = folder_around(path);
     if (!folder) return folder.error().in(printable_path(path));
-    return from_files(*folder, series, strictness);
+    return from_files(*folder, series, how);
   }
   opened_files opened;
-  auto added = add_named_file(opened, std::move(file), path, strictness);
+  auto added = add_named_file(opened, std::move(file), path, how);
   if (!added) return added.error();
   auto made = assemble_all(std::move(opened.contents));
   return finished(std::move(opened), std::move(made));
@@ -139,7 +141,7 @@ fault missing_shard(const fault& why, const shard_index& index, std::uint32_t sh
 }
 
 result<opened_source> from_index(const model_folder& folder, const regular_file& index_file,
-                                 const std::string& index_path, profile strictness) {
+                                 const std::string& index_path, const read_options& how) {
   auto text = read_index_text(index_file);
   if (!text) return text.error().in(printable_path(index_path));
   auto index = parse_shard_index(*text, suffix_of_shards(index_path));
@@ -153,24 +155,24 @@ result<opened_source> from_index(const model_folder& folder, const regular_file&
       return missing_shard(file.error(), *index, shard, index_path);
     }
     if (!file) return file.error().in(printable_path(folder.path_of(index->shards[shard])));
-    auto added = add_part(opened, folder, std::move(*file), index->shards[shard], strictness);
+    auto added = add_part(opened, folder, std::move(*file), index->shards[shard], how);
     if (!added) return added.error();
   }
   auto made = assemble_listed(std::move(opened.contents), *index);
   return finished(std::move(opened), std::move(made));
 }
 
-result<opened_source> from_folder(const model_folder& folder, profile strictness) {
+result<opened_source> from_folder(const model_folder& folder, const read_options& how) {
   auto names = folder.names();
   if (!names) return names.error().in(printable_path(folder.shown()));
   auto chosen = choose_checkpoint(*names);
   if (!chosen) return chosen.error().in(printable_path(folder.shown()));
-  if (chosen->index.empty()) return from_files(folder, chosen->files, strictness);
+  if (chosen->index.empty()) return from_files(folder, chosen->files, how);
 
   const std::string path = folder.path_of(chosen->index);
   auto index_file = folder.open_file(chosen->index);
   if (!index_file) return index_file.error().in(printable_path(path));
-  return from_index(folder, *index_file, path, strictness);
+  return from_index(folder, *index_file, path, how);
 }
 
 bool is_folder(const unique_fd& fd) noexcept {
@@ -179,19 +181,19 @@ bool is_folder(const unique_fd& fd) noexcept {
 }
 
 // What the user named is there, as `fd`; it may be any file, or a symlink to one.
-result<opened_source> from_path(unique_fd fd, const std::string& path, profile strictness) {
+result<opened_source> from_path(unique_fd fd, const std::string& path, const read_options& how) {
   if (is_folder(fd)) {
     auto folder = model_folder::open(path);
     if (!folder) return folder.error().in(printable_path(path));
-    return from_folder(*folder, strictness);
+    return from_folder(*folder, how);
   }
   auto file = as_regular_file(std::move(fd));
   if (!file) return file.error().in(printable_path(path));
-  if (!path.ends_with(".index.json")) return from_file(std::move(*file), path, strictness);
+  if (!path.ends_with(".index.json")) return from_file(std::move(*file), path, how);
 
   auto folder = folder_around(path);
   if (!folder) return folder.error().in(printable_path(path));
-  return from_index(*folder, *file, path, strictness);
+  return from_index(*folder, *file, path, how);
 }
 
 bool looks_like_path(std::string_view source) {
@@ -217,11 +219,11 @@ result<model_folder> cached_snapshot(const model_name& model, const environment&
   return open_cached_model(*cache, model);
 }
 
-result<opened_source> from_model_name(const std::string& source, profile strictness,
+result<opened_source> from_model_name(const std::string& source, const read_options& how,
                                       const environment& variables) {
   auto model = parse_model_name(source);
   auto snapshot = model ? cached_snapshot(*model, variables) : result<model_folder>(model.error());
-  if (snapshot) return from_folder(*snapshot, strictness);
+  if (snapshot) return from_folder(*snapshot, how);
   fault bad = snapshot.error();
   bad.cause = "there is no such file or folder, and as a model's name: " +
               (bad.where.empty() ? "" : bad.where + ": ") +
@@ -230,19 +232,19 @@ result<opened_source> from_model_name(const std::string& source, profile strictn
   return bad;
 }
 
-result<opened_source> from_hub_address(const std::string& source, profile strictness,
+result<opened_source> from_hub_address(const std::string& source, const read_options& how,
                                        const environment& variables) {
   auto address = parse_hub_address(source);
   if (!address) return address.error().in(printable_path(source));
   auto snapshot = cached_snapshot(address->model, variables);
   if (!snapshot) return snapshot.error().in(printable_path(source));
-  if (address->file.empty()) return from_folder(*snapshot, strictness);
+  if (address->file.empty()) return from_folder(*snapshot, how);
 
   const std::string path = snapshot->path_of(address->file);
   auto file = snapshot->open_file(address->file);
   if (!file) return file.error().in(printable_path(path));
-  if (path.ends_with(".index.json")) return from_index(*snapshot, *file, path, strictness);
-  return from_file(std::move(*file), path, strictness);
+  if (path.ends_with(".index.json")) return from_index(*snapshot, *file, path, how);
+  return from_file(std::move(*file), path, how);
 }
 
 // A path that must be a file's, opened whatever it is.
@@ -266,12 +268,12 @@ fault empty_name(std::string_view source) {
 
 }  // namespace
 
-result<opened_source> open_checkpoint(std::string_view source, profile strictness,
+result<opened_source> open_checkpoint(std::string_view source, const read_options& how,
                                       const environment& variables) {
   if (source.empty() || source.find('\0') != std::string_view::npos) return empty_name(source);
   const std::string path(source);
   unique_fd fd(::open(path.c_str(), open_unknown_flags));
-  if (fd) return from_path(std::move(fd), path, strictness);
+  if (fd) return from_path(std::move(fd), path, how);
 
   const int error_number = errno;
   switch (error_number) {
@@ -283,29 +285,29 @@ result<opened_source> open_checkpoint(std::string_view source, profile strictnes
                    "this is a socket, or a device that is not there"};
     default: return fault{system_code(error_number), printable_path(path)};
   }
-  if (is_hub_address(source)) return from_hub_address(path, strictness, variables);
+  if (is_hub_address(source)) return from_hub_address(path, how, variables);
   if (looks_like_path(source)) return no_such_path(path);
-  return from_model_name(path, strictness, variables);
+  return from_model_name(path, how, variables);
 }
 
-result<opened_source> open_checkpoint(std::string_view source, profile strictness) {
-  return open_checkpoint(source, strictness, process_environment());
+result<opened_source> open_checkpoint(std::string_view source, const read_options& how) {
+  return open_checkpoint(source, how, process_environment());
 }
 
-result<opened_source> open_files(std::span<const std::string> paths, profile strictness) {
+result<opened_source> open_files(std::span<const std::string> paths, const read_options& how) {
   if (paths.empty()) return fault{errc::invalid_source_name, "", "the list of files is empty"};
   opened_files opened;
   for (const std::string& path : paths) {
     auto file = open_named_file(path);
     if (!file) return file.error();
-    auto added = add_named_file(opened, std::move(*file), path, strictness);
+    auto added = add_named_file(opened, std::move(*file), path, how);
     if (!added) return added.error();
   }
   auto made = assemble_all(std::move(opened.contents));
   return finished(std::move(opened), std::move(made));
 }
 
-result<opened_source> open_folder_of_files(const std::string& path, profile strictness) {
+result<opened_source> open_folder_of_files(const std::string& path, const read_options& how) {
   auto folder = model_folder::open(path);
   if (!folder) return folder.error().in(printable_path(path));
   auto names = folder->names();
@@ -315,11 +317,11 @@ result<opened_source> open_folder_of_files(const std::string& path, profile stri
     return fault{errc::not_a_checkpoint, printable_path(path),
                  "no file in the folder has the name of a checkpoint's"};
   }
-  return from_files(*folder, *names, strictness);
+  return from_files(*folder, *names, how);
 }
 
-catalog read_catalog(std::string_view source, profile strictness) {
-  auto opened = open_checkpoint(source, strictness);
+catalog read_catalog(std::string_view source, const read_options& how) {
+  auto opened = open_checkpoint(source, how);
   if (!opened) throw to_error(opened.error());
   return std::move(opened->catalog);
 }

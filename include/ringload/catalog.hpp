@@ -18,7 +18,7 @@ namespace ringload::inline v0 {
 /// How strictly files are validated.
 enum class profile : std::uint8_t {
   strict,     // Also refuses what the format's text forbids but its reference accepts.
-  reference,  // Accepts exactly what the safetensors crate accepts.
+  reference,  // What the safetensors crate accepts; other formats leave out what is not read.
 };
 
 /// The dtypes of NumPy arrays whose type NumPy cannot name: bfloat16 and 8-bit floats of the
@@ -28,6 +28,15 @@ enum class profile : std::uint8_t {
 struct nameless_types {
   std::optional<dtype> one_byte;   // One of 8 bits an element, such as f8_e4m3.
   std::optional<dtype> two_bytes;  // One of 16 bits, such as bf16.
+};
+
+/// How files are read; a `profile` alone is one too.
+struct read_options {
+  read_options() noexcept = default;
+  read_options(profile how_strict) noexcept : strictness(how_strict) {}
+
+  profile strictness = profile::strict;
+  nameless_types nameless;
 };
 
 /// One tensor of a checkpoint.
@@ -88,6 +97,6 @@ struct catalog {
 
 /// Reads the catalog of a checkpoint; no tensor's bytes are read. `source` is what
 /// `loader::load_async` takes. Blocks on the file system. Throws `ringload::error`.
-RINGLOAD_EXPORT catalog read_catalog(std::string_view source, profile strictness = profile::strict);
+RINGLOAD_EXPORT catalog read_catalog(std::string_view source, const read_options& how = {});
 
 }  // namespace ringload::inline v0

@@ -23,6 +23,7 @@ struct open_options {
   /// The source is a folder, and each file in it whose name is that of a checkpoint is taken for
   /// itself: indices and series mean nothing. A name in two files is `errc::duplicate_tensor`.
   bool independent_files = false;
+  nameless_types nameless = {};
 };
 
 /// What `loader::open_async` gives: its files are open and its catalog is read. A handle, free to

@@ -73,6 +73,7 @@ struct limits {
 /// The options of one load.
 struct load_options {
   profile strictness = profile::strict;
+  nameless_types nameless = {};
   read_route route = read_route::automatic;
 
   /// Converts tensors of f32, f16, bf16, f8_e4m3 and f8_e5m2 to this type while loading: f32, f16

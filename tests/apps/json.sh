@@ -6,8 +6,9 @@
 
 "$ringload" make "$work/x" --bytes 1000001 --shards 2 >/dev/null || fail "make"
 expect 0 "$ringload" ls "$work/x" --json
-"$json" get files metadata tensors notes <"$work/out" >"$work/values" || fail "ls"
+"$json" get files metadata tensors notes format <"$work/out" >"$work/values" || fail "ls"
 [ "$(sed -n 2p "$work/values")" = '{"format":"pt"}' ] || fail "metadata"
+[ "$(sed -n 5p "$work/values")" = '["safetensors","safetensors"]' ] || fail "format"
 sed -n 1p "$work/values" | grep -q '00001-of-00002.safetensors",".*00002-of-00002' || fail "files"
 
 # Shards that differ in a key of their metadata: every value is there, once.

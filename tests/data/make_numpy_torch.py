@@ -190,6 +190,7 @@ def torch_files(folder):
     torch.jit.save(torch.jit.trace(linear, torch.ones(1, 3)), folder / "script.pt")
 
 
-for name, make in {"numpy": numpy_files, "torch": torch_files}.items():
-    (here / name).mkdir(exist_ok=True)
-    make(here / name)
+if __name__ == "__main__":
+    for subfolder, make in {"numpy": numpy_files, "torch": torch_files}.items():
+        (here / subfolder).mkdir(exist_ok=True)
+        make(here / subfolder)

@@ -33,12 +33,12 @@ std::string array(std::string_view descr, std::string_view shape, std::size_t by
   return npy_text(described(descr, shape, order), std::string(bytes, '\1'));
 }
 
-result<file_entries> parsed(const std::string& file, const npy_options& how = {}) {
+result<file_entries> parsed(const std::string& file, const read_options& how = {}) {
   memory_input from(bytes_of(file));
   return parse_npy(from, "w", how);
 }
 
-boost::system::error_code code_of(const std::string& file, const npy_options& how = {}) {
+boost::system::error_code code_of(const std::string& file, const read_options& how = {}) {
   const auto found = parsed(file, how);
   if (found) return {};
   CHECK(message_of(found.error()).find('\n') == std::string::npos);
@@ -49,7 +49,7 @@ boost::system::error_code code_of_dictionary(std::string_view dictionary) {
   return code_of(npy_text(dictionary, std::string(8, '\0')));
 }
 
-entry only(const std::string& file, const npy_options& how = {}) {
+entry only(const std::string& file, const read_options& how = {}) {
   const auto found = parsed(file, how);
   REQUIRE(found.has_value());
   REQUIRE(found->tensors.size() == 1);
@@ -147,7 +147,7 @@ TEST_CASE("npy: what ml_dtypes writes is read when it is said what it is") {
   CHECK(code_of(array("<V2", "(2,)", 4)) == errc::unsupported_feature);
   CHECK(code_of(array("<V1", "(2,)", 2)) == errc::unsupported_feature);
   CHECK(code_of(array("<f1", "(2,)", 2)) == errc::unsupported_feature);
-  npy_options how;
+  read_options how;
   how.nameless = {dtype::f8_e4m3, dtype::bf16};
   CHECK(only(array("<V2", "(2,)", 4), how).dtype == dtype::bf16);
   CHECK(only(array("|V1", "(2,)", 2), how).dtype == dtype::f8_e4m3);
@@ -220,7 +220,7 @@ TEST_CASE("npy: sizes that do not fit in 64 bits, or in the file, are refused") 
   CHECK(of_shape("(1152921504606846976,)") == errc::extent_outside_file);
   CHECK(of_shape("(7,)") == errc::trailing_bytes);
   CHECK(of_shape("(8,)") == boost::system::error_code{});
-  npy_options reference;
+  read_options reference;
   reference.strictness = profile::reference;
   CHECK(code_of(array("<f8", "(7,)", 64), reference) == boost::system::error_code{});
   std::string many = "(";

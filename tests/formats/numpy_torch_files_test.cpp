@@ -18,7 +18,7 @@ namespace {
 
 result<file_entries> parsed(const std::string& name, const std::string& content) {
   memory_input from(bytes_of(content));
-  npy_options how;
+  read_options how;
   how.nameless = {dtype::f8_e4m3, dtype::bf16};
   const std::size_t slash = name.rfind('/') + 1;
   const std::string stem = name.substr(slash, name.rfind('.') - slash);

@@ -13,7 +13,7 @@
 using namespace ringload;
 using namespace ringload::testing;
 using namespace std::string_literals;
-using pickled::tensor_text;
+using pickled::saved_tensor;
 
 namespace {
 
@@ -32,7 +32,7 @@ std::string holding(const std::string& object) {
   return pickled::archive(pickled::pickle(object), {{"0", std::string(24, '\1')}});
 }
 
-std::string with_tensor(const tensor_text& t) {
+std::string with_tensor(const saved_tensor& t) {
   return holding(pickled::dict({pickled::text("w"), t()}));
 }
 
@@ -44,7 +44,7 @@ boost::system::error_code code_of(const std::string& file) {
   return found.error().code;
 }
 
-boost::system::error_code code_with(const tensor_text& t) { return code_of(with_tensor(t)); }
+boost::system::error_code code_with(const saved_tensor& t) { return code_of(with_tensor(t)); }
 
 std::string message(const std::string& file) {
   const auto found = parsed(file);
@@ -99,7 +99,7 @@ TEST_CASE("pytorch: a transposed tensor keeps its strides, and only its own byte
 }
 
 TEST_CASE("pytorch: a tensor outside of its storage is refused") {
-  CHECK(code_with(tensor_text{}) == good);
+  CHECK(code_with(saved_tensor{}) == good);
   CHECK(code_with({.offset = 1}) == errc::extent_outside_file);
   CHECK(code_with({.size = {3, 3}}) == errc::extent_outside_file);
   CHECK(code_with({.stride = {4, 1}}) == errc::extent_outside_file);
@@ -139,17 +139,17 @@ TEST_CASE("pytorch: elements that are repeated have a bound") {
   CHECK(code_with({.size = {20'000'000}, .stride = {0}}) == errc::wrong_tensor_bytes);
   CHECK(code_with({.size = {16'000'000}, .stride = {0}}) == good);
   // Two that are just allowed are not, together.
-  const tensor_text most{.size = {16'000'000}, .stride = {0}};
+  const saved_tensor most{.size = {16'000'000}, .stride = {0}};
   CHECK(code_of(holding(pickled::dict({pickled::text("a"), most(), pickled::text("b"), most()}))) ==
         errc::wrong_tensor_bytes);
 }
 
 TEST_CASE("pytorch: the record of the byte order is obeyed") {
   const std::string object = pickled::pickle(pickled::dict(
-      {pickled::text("f"), tensor_text{}(), pickled::text("c"),
-       tensor_text{.elements = 3, .size = {3}, .stride = {1}, .storage = "ComplexFloatStorage"}(),
+      {pickled::text("f"), saved_tensor{}(), pickled::text("c"),
+       saved_tensor{.elements = 3, .size = {3}, .stride = {1}, .storage = "ComplexFloatStorage"}(),
        pickled::text("i"),
-       tensor_text{.elements = 24, .size = {24}, .stride = {1}, .storage = "CharStorage"}()}));
+       saved_tensor{.elements = 24, .size = {24}, .stride = {1}, .storage = "CharStorage"}()}));
   const auto swaps = [&](std::string_view order) {
     const auto found = parsed(pickled::archive(object, {{"0", std::string(24, '\1')}}, order));
     REQUIRE(found.has_value());
@@ -167,14 +167,14 @@ TEST_CASE("pytorch: the record of the byte order is obeyed") {
 }
 
 TEST_CASE("pytorch: names are keys and positions joined by dots") {
-  const std::string t = tensor_text{}();
+  const std::string t = saved_tensor{}();
   const auto found = parsed(holding(pickled::dict(
       {pickled::text("state"), pickled::dict({"K\x07", pickled::list({t, pickled::tuple({t})})}),
        pickled::text("a.b"), t, pickled::text("epoch"), "K\x03", pickled::text("none"), "N"})));
   REQUIRE(found.has_value());
   std::vector<std::string> names;
   for (const entry& each : found->tensors) names.push_back(each.name);
-  CHECK(names == std::vector<std::string>{"state.7.0", "state.7.1.0", "a.b"});
+  CHECK(names == std::vector<std::string>{"a.b", "state.7.0", "state.7.1.0"});
   REQUIRE(found->notes.size() == 1);
   CHECK(found->notes[0] ==
         "values that are no tensors, and that are left out: 2, the first is 'epoch', a number");
@@ -187,7 +187,7 @@ TEST_CASE("pytorch: names are keys and positions joined by dots") {
 }
 
 TEST_CASE("pytorch: what a checkpoint does not need refuses the file, or is left out") {
-  const std::string t = tensor_text{}();
+  const std::string t = saved_tensor{}();
   for (const std::string& bad :
        {pickled::call(pickled::global("os", "system"), {pickled::text("true")}),
         pickled::global("builtins", "eval"), pickled::global("torch._utils", "_rebuild_anything"),
@@ -225,28 +225,28 @@ TEST_CASE("pytorch: tensors that are not read are refused by name") {
   CHECK(refused(utils("_rebuild_nested_tensor"), "nested"));
   CHECK(refused(utils("_rebuild_wrapper_subclass"), "subclass"));
   CHECK(refused(utils("_rebuild_meta_tensor_no_storage"), "meta"));
-  CHECK(refused(tensor_text{.elements = 24, .storage = "QInt8Storage"}(), "quantised"));
+  CHECK(refused(saved_tensor{.elements = 24, .storage = "QInt8Storage"}(), "quantised"));
   const std::string conj = pickled::dict({pickled::text("conj"), "\x88"});
-  CHECK(refused(tensor_text{.elements = 3,
-                            .size = {3},
-                            .stride = {1},
-                            .storage = "ComplexFloatStorage",
-                            .metadata = conj}(),
+  CHECK(refused(saved_tensor{.elements = 3,
+                             .size = {3},
+                             .stride = {1},
+                             .storage = "ComplexFloatStorage",
+                             .metadata = conj}(),
                 "conjugate"));
-  CHECK(refused(tensor_text{.elements = 24,
-                            .storage = "UntypedStorage",
-                            .metadata = pickled::global("torch", "complex32"),
-                            .function = "_rebuild_tensor_v3"}(),
+  CHECK(refused(saved_tensor{.elements = 24,
+                             .storage = "UntypedStorage",
+                             .metadata = pickled::global("torch", "complex32"),
+                             .function = "_rebuild_tensor_v3"}(),
                 "complex32"));
 }
 
 TEST_CASE("pytorch: bytes of an untyped storage are what the dtype says") {
-  tensor_text t{.elements = 24,
-                .size = {12},
-                .stride = {1},
-                .storage = "UntypedStorage",
-                .metadata = pickled::global("torch", "uint16"),
-                .function = "_rebuild_tensor_v3"};
+  saved_tensor t{.elements = 24,
+                 .size = {12},
+                 .stride = {1},
+                 .storage = "UntypedStorage",
+                 .metadata = pickled::global("torch", "uint16"),
+                 .function = "_rebuild_tensor_v3"};
   const auto found = parsed(with_tensor(t));
   REQUIRE(found.has_value());
   CHECK(found->tensors[0].dtype == dtype::u16);
@@ -290,11 +290,11 @@ TEST_CASE("pytorch: objects that hold themselves, or are met again and again, ar
 }
 
 TEST_CASE("pytorch: one tensor under very many, or very long, names is refused") {
-  std::string many = "](" + tensor_text{}() + "q\0"s;
+  std::string many = "](" + saved_tensor{}() + "q\0"s;
   for (std::size_t i = 0; i < torch_tensors_max; ++i) many += "h\0"s;
   CHECK(code_of(holding(many + "e")) == errc::header_too_large);
   std::string long_names =
-      "}(" + pickled::text(std::string(1'000'000, 'k')) + "](" + tensor_text{}() + "q\0"s;
+      "}(" + pickled::text(std::string(1'000'000, 'k')) + "](" + saved_tensor{}() + "q\0"s;
   for (int i = 0; i < 1000; ++i) long_names += "h\0"s;
   CHECK(code_of(holding(long_names + "eu")) == errc::header_too_large);
 }
@@ -306,7 +306,7 @@ TEST_CASE("pytorch: sparse tensors are composites, their parts tensors") {
                                         {pickled::text(layout)}),
                           pickled::tuple(parts)});
   };
-  const std::string t = tensor_text{}();
+  const std::string t = saved_tensor{}();
   const std::string size =
       pickled::call(pickled::global("torch", "Size"), {pickled::numbers({4, 5})});
   const auto found = parsed(holding(
@@ -350,7 +350,7 @@ TEST_CASE("pytorch: archives of programs, and ones without an object, are refuse
 }
 
 TEST_CASE("pytorch: the form before 1.6 has its storages behind its pickles") {
-  const std::string object = pickled::dict({pickled::text("w"), tensor_text{}()});
+  const std::string object = pickled::dict({pickled::text("w"), saved_tensor{}()});
   const std::string data(24, '\2');
   const std::string file = pickled::legacy(object, {{"0", 6, data}});
   const auto found = parsed_legacy(file);
@@ -376,8 +376,8 @@ TEST_CASE("pytorch: the form before 1.6 has its storages behind its pickles") {
   CHECK(legacy_code(pickled::legacy(object, {{"0", 6, data}, {"0", 6, data}})) ==
         errc::malformed_header);
   const std::string both =
-      pickled::dict({pickled::text("w"), tensor_text{}(), pickled::text("x"),
-                     tensor_text{.elements = 3, .storage = "DoubleStorage"}()});
+      pickled::dict({pickled::text("w"), saved_tensor{}(), pickled::text("x"),
+                     saved_tensor{.elements = 3, .storage = "DoubleStorage"}()});
   CHECK(legacy_code(pickled::legacy(both, {{"0", 6, data}})) == errc::malformed_header);
 }
 

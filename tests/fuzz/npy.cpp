@@ -10,7 +10,7 @@ using namespace ringload;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   memory_input from(std::as_bytes(std::span(input, size)));
-  npy_options how;
+  read_options how;
   for (const profile strictness : {profile::strict, profile::reference}) {
     how.strictness = strictness;
     const auto found = parse_npy(from, "array", how);

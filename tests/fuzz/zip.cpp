@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
     hold(members->find(each.name) == &each, "a member is found by its name");
   }
   for (const profile strictness : {profile::strict, profile::reference}) {
-    npy_options how;
+    read_options how;
     how.strictness = strictness;
     how.nameless = {dtype::f8_e4m3, dtype::bf16};
     const auto found = is_pytorch_archive(*members)

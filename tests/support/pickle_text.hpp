@@ -45,7 +45,7 @@ inline std::string numbers(const std::vector<std::int64_t>& values) {
   return out + "t";
 }
 
-struct tensor_text {
+struct saved_tensor {
   std::string key = "0";
   std::int64_t elements = 6;
   std::int64_t offset = 0;

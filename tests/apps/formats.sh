@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# formats.sh RINGLOAD JSON_TOOL DATA: every file of DATA that has a manifest beside it loads as the
+# library that wrote it says, whatever its format; those that have none are refused in one line.
+
+. "$(dirname "$0")/support.sh"
+data=$3
+
+loaded=0
+for manifest in "$data"/*/*.manifest; do
+  file=${manifest%.manifest}
+  [ -f "$file" ] || continue  # A checkpoint of several files.
+  types="--nameless BF16 --nameless F8_E4M3"
+  expect 0 "$ringload" ls "$file" --json $types
+  "$json" get files format tensors notes <"$work/out" >"$work/values" || fail "ls $file"
+  names=$(grep -c '^{"name": .*"dtype"' "$work/out")
+  [ "$names" -eq "$(wc -l <"$manifest")" ] || fail "$file has $names tensors"
+  expect 0 "$ringload" verify "$file" --manifest "$manifest" $types
+  loaded=$((loaded + 1))
+done
+[ "$loaded" -ge 20 ] || fail "only $loaded files were loaded"
+
+for file in quantised conjugate namespace protocol_4 script; do
+  expect 1 "$ringload" ls "$data/torch/$file.pt"
+  complains "^ringload: error: .*$file.pt: "
+done
+expect 1 "$ringload" ls "$data/numpy/objects.npy"
+complains 'Python objects'
+expect 1 "$ringload" ls "$data/numpy/ml_dtypes.npz"
+complains 'ml_dtypes'
+expect 0 "$ringload" ls "$data/torch/namespace.pt" --profile reference
+grep -q '^note: .*argparse.Namespace' "$work/out" || fail "no note: $(cat "$work/out")"
+expect 2 "$ringload" ls "$data/numpy/ml_dtypes.npz" --nameless F32
+
+# What is not simply there is said, and what is composed.
+expect 0 "$ringload" ls "$data/torch/sparse.pt" --json
+"$json" get composites <"$work/out" | grep -q '"layout":"sparse_csr"' || fail "composites"
+expect 0 "$ringload" ls "$data/numpy/deflated.npz" --json
+grep -q '"encoding": "deflate+big_endian+strided"' "$work/out" || fail "encoding"
+
+# A sharded checkpoint of PyTorch's: the index names the file of each tensor.
+mkdir "$work/sharded"
+cp "$data/torch/module.pt" "$work/sharded/pytorch_model-00001-of-00002.bin"
+cp "$data/torch/lone.pt" "$work/sharded/pytorch_model-00002-of-00002.bin"
+cat >"$work/sharded/pytorch_model.bin.index.json" <<'TEXT'
+{"weight_map": {"weight": "pytorch_model-00001-of-00002.bin",
+  "bias": "pytorch_model-00001-of-00002.bin",
+  "pytorch_model-00002-of-00002": "pytorch_model-00002-of-00002.bin"}}
+TEXT
+expect 0 "$ringload" sum "$work/sharded"
+[ "$(wc -l <"$work/out")" -eq 3 ] || fail "sharded: $(cat "$work/out")"
