@@ -267,8 +267,8 @@ int main(int argc, char** argv) {
     fmt::print("{} bytes; free memory {}\n", file.bytes(),
                touched ? "touched before each load" : "as it is");
     fmt::print("{}; slots {}, pinned {} bytes; resident at most {} bytes more than the tensors\n",
-               first.engine_reason, within.slots, first.pinned_bytes_peak,
-               resident_kib * 1024L - static_cast<long>(first.bytes));
+               first.engine_reason, chosen_limits(within, device_kind::host).slots,
+               first.pinned_bytes_peak, resident_kib * 1024L - static_cast<long>(first.bytes));
     bench::room memory;
     if (only != "warm") cold(path, memory, repeat, within, touched);
     if (only != "cold") warm(path, memory, repeat, within, touched);

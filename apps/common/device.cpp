@@ -60,4 +60,10 @@ const void* readable(const tensor& of, std::uint64_t from, [[maybe_unused]] std:
   return static_cast<const std::byte*>(of.data()) + from;
 }
 
+void release([[maybe_unused]] const tensor& of) noexcept {
+#ifdef RINGLOAD_WITH_CUDA
+  if (of.device().kind() == device_kind::cuda) ringload::release(of);
+#endif
+}
+
 }  // namespace ringload::tool

@@ -24,4 +24,8 @@ device device_named(std::string_view name);
 const void* readable(const tensor& of, std::uint64_t from, std::uint64_t bytes,
                      std::vector<std::byte>& room);
 
+/// Says that nothing but the host has used the memory of that tensor's load, so that the next load
+/// may have it.
+void release(const tensor& of) noexcept;
+
 }  // namespace ringload::tool

@@ -60,7 +60,8 @@ inline void add_huge_pages(CLI::App& to, huge_pages& pages) {
 inline void add_limits(CLI::App& to, limits& within) {
   constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
   add_number(to, "--slots", within.slots, most,
-             "Pinned buffers, and the most reads at once: 1 to 1024. Default: " +
+             "Pinned buffers, and the most reads at once: 1 to 1024; 0: 16, or 32\nfor a GPU. "
+             "Default: " +
                  std::to_string(within.slots));
   add_size(
       to, "--slot-bytes", within.slot_bytes,
@@ -69,7 +70,8 @@ inline void add_limits(CLI::App& to, limits& within) {
            "The queue depth in bytes; 0: tuned while loading.\nDefault: " +
                std::to_string(within.bytes_in_flight));
   add_number(to, "--copy-threads", within.copy_threads, most,
-             "Threads that copy out of the page cache: 1 to 64. Default: " +
+             "Threads that copy out of the page cache: 1 to 64; 0: 3, or for a GPU\nhalf of the "
+             "processors, 3 to 8. Default: " +
                  std::to_string(within.copy_threads));
   add_number(to, "--reader-threads", within.reader_threads, most,
              "Threads that read where io_uring is not available: 1 to 64. Default: " +

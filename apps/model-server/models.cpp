@@ -186,6 +186,8 @@ void models::ended(const std::shared_ptr<entry>& of, const std::exception_ptr& f
   } else {
     last.state = load_state::ready;
     last.end = last.loaded.stats();
+    // Replies read it through the host.
+    if (last.loaded.size() > 0) tool::release(last.loaded[0]);
     // The model served until now is freed with the last reply that uses it.
     of->served = of->latest;
     ++counts_.ready;

@@ -30,6 +30,7 @@ std::string slots_text(const load_stats& stats) {
   std::string text = both_sizes(stats.pinned_bytes_peak);
   if (!stats.page_kind.empty()) text += " on " + stats.page_kind + " pages";
   if (!stats.page_kind_reason.empty()) text += " (" + stats.page_kind_reason + ")";
+  if (!stats.pinning_reason.empty()) text += ", not pinned" + because(stats.pinning_reason);
   if (stats.pinned_bytes_peak == 0) return text;
   if (stats.engine != read_engine::ring) return text;
   if (stats.slots_registered) return text + ", registered with the ring";
@@ -92,6 +93,7 @@ void append_report(std::string& to, const load_report& report) {
       .field("bytes_in_flight", stats.bytes_in_flight)
       .field("page_kind", stats.page_kind)
       .field("page_kind_reason", stats.page_kind_reason)
+      .field("pinning_reason", stats.pinning_reason)
       .field("slots_registered", stats.slots_registered)
       .field("registration_reason", stats.registration_reason)
       .field("reads", stats.reads)

@@ -63,8 +63,8 @@ cell cell_of(const limits& within) {
                                       : std::max(bytes_in_flight_at_first, 2 * within.slot_bytes);
   cell what;
   what.block_bytes = within.slot_bytes;
-  what.depth = static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(in_flight / within.slot_bytes, 1, within.slots));
+  what.depth = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+      in_flight / within.slot_bytes, 1, chosen_limits(within, device_kind::host).slots));
   return what;
 }
 

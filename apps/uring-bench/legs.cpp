@@ -129,7 +129,9 @@ class legs_run {
     auto waiting = with.load_async(request_.source, boost::asio::use_future);
     using namespace std::chrono_literals;
     while (waiting.wait_for(50ms) != std::future_status::ready) tool::throw_if_interrupted();
-    load_stats stats = waiting.get().stats();
+    const model loaded = waiting.get();
+    if (loaded.size() > 0) tool::release(loaded[0]);
+    load_stats stats = loaded.stats();
     add(which, stats.seconds, static_cast<double>(stats.bytes), processors.spent().own);
     return stats;
   }
@@ -217,6 +219,7 @@ void measure_legs(const legs_request& asked, tool::output& out) {
   const device to = tool::device_named(asked.device);
   legs_request request = asked;
   request.device = to.name();
+  request.within = chosen_limits(asked.within, to.kind());
   tool::watch_for_interrupts();
   const std::uint64_t bytes = read_catalog(request.source).bytes();
   if (bytes == 0) fail(request.source, "there is not one byte in its tensors to load");

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // The bytes of a loader's slots by default, which are registered all at once.
-constexpr std::uint64_t slots_bytes = limits().slots * limits().slot_bytes;
+const std::uint64_t slots_bytes = chosen_limits({}, device_kind::host).slots * limits().slot_bytes;
 
 struct setup_flag {
   const char* name;
@@ -124,7 +124,7 @@ void probe_reserved_pages(findings& to) {
     to.push_back({"memory", "hugetlb pages", verdict::note, "this kernel has none"});
     return;
   }
-  constexpr std::uint64_t needed = round_up(slots_bytes, huge_page_bytes) / huge_page_bytes;
+  const std::uint64_t needed = round_up(slots_bytes, huge_page_bytes) / huge_page_bytes;
   const std::uint64_t free_pages =
       tool::parse_number(first_line(folder + "free_hugepages")).value_or(0);
   const bool enough = free_pages >= needed;

@@ -39,8 +39,10 @@ struct candidate {
   repeated close;
 };
 
+limits usual_limits() { return chosen_limits({}, device_kind::host); }
+
 limits limits_of(std::uint64_t slot_bytes, std::uint64_t bytes_in_flight) {
-  limits one;
+  limits one = usual_limits();
   one.slot_bytes = slot_bytes;
   one.bytes_in_flight = bytes_in_flight;
   // As many reads again are being copied, or their memory populated.
@@ -55,12 +57,12 @@ bool same(const limits& a, const limits& b) {
 }
 
 std::vector<candidate> candidates() {
-  std::vector<candidate> all = {{limits(), {}, {}}};
+  std::vector<candidate> all = {{usual_limits(), {}, {}}};
   for (const std::uint64_t slot_bytes : {512U << 10, 1U << 20, 2U << 20, 4U << 20, 8U << 20}) {
     for (std::uint64_t in_flight = 2U << 20; in_flight <= (64U << 20); in_flight *= 2) {
       if (in_flight < slot_bytes) continue;
       const limits one = limits_of(slot_bytes, in_flight);
-      if (!same(one, limits())) all.push_back({one, {}, {}});
+      if (!same(one, usual_limits())) all.push_back({one, {}, {}});
     }
   }
   return all;
@@ -165,7 +167,7 @@ class tuning {
     memory_.give_back();
     while (seconds <= seconds_left() && found_.tuned_loads.runs().size() < loads_max) {
       const clock::time_point begin = clock::now();
-      found_.default_loads.add(load(limits()));
+      found_.default_loads.add(load(usual_limits()));
       found_.tuned_loads.add(load(found_.chosen()));
       seconds = std::chrono::duration<double>(clock::now() - begin).count();
     }
@@ -233,7 +235,7 @@ std::string tuned_text(const tuned& found) {
   }
   if (found.best == 0) {
     return text + "\nNothing gains more than 3 % over the defaults: keep them.\n\n" +
-           code_of(limits()) + "\nringload load " + flags_of(limits()) + "\n";
+           code_of(usual_limits()) + "\nringload load " + flags_of(usual_limits()) + "\n";
   }
   return text +
          fmt::format("\nThe drive gains {:.1f} %{}.\n\n", (found.gain() - 1) * 100,

@@ -104,12 +104,28 @@ void measure_copies() {
   }
   measure_call(huge, to, 4096, "2 .. 7 us a call");
   measure_call(huge, to, 65536, "2 .. 7 us a call");
+}
+
+// The driver's own way to make many small copies, which the library does not use: a kernel scatters
+// them instead (conversions.cpp).
 #if CUDART_VERSION >= 13000
-  for (const std::size_t count : {8U, 64U, 512U, 4096U}) {
+void measure_batches() {
+  const host_memory huge(buffer_bytes, host_memory::pages::huge);
+  const device_memory to(buffer_bytes);
+  for (const std::size_t count : {64U, 256U, 1024U}) {
     measure_batch(huge, to, 4096, count, "0.3 .. 1 us a copy");
   }
-  measure_batch(huge, to, 65536, 4096, "0.3 .. 1 us a copy");
-#endif
 }
+
+void measure_large_batch() {
+  const host_memory huge(buffer_bytes, host_memory::pages::huge);
+  const device_memory to(buffer_bytes);
+  measure_batch(huge, to, 4096, 4096, "0.3 .. 1 us a copy");
+  measure_batch(huge, to, 4096, 50'000, "may crash");
+}
+#else
+void measure_batches() { print_row("batches of copies", "", "need CUDA 13"); }
+void measure_large_batch() {}
+#endif
 
 }  // namespace ringload::bench

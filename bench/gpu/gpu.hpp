@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -73,7 +72,9 @@ class stream {
 
 class event {
  public:
-  event() { check(cudaEventCreateWithFlags(&is_, cudaEventDisableTiming)); }
+  explicit event(unsigned more_flags = 0) {
+    check(cudaEventCreateWithFlags(&is_, cudaEventDisableTiming | more_flags));
+  }
   event(const event&) = delete;
   event& operator=(const event&) = delete;
   ~event() { (void)cudaEventDestroy(is_); }
@@ -134,10 +135,15 @@ class host_memory {
   bool pinned_ = false;
 };
 
+void measure_contract();  // To be called first of all in its process.
 void measure_machine();
 void measure_copies();
+void measure_batches();
+void measure_large_batch();  // May not survive it.
 void measure_conversions();
 void measure_notices();
-void measure_loads(std::span<const std::string> paths);
+void measure_warm_loads(const std::string& path);
+void measure_few_loads(const std::string& path);
+void measure_cold_loads(const std::string& path);
 
 }  // namespace ringload::bench

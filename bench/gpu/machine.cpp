@@ -52,14 +52,21 @@ void measure_machine() {
   int driver = 0;
   check(cudaDriverGetVersion(&driver));
   print_row("card", "", card.name);
+  int lowest = 0;
+  int highest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+  print_row("stream priorities, lowest and highest", "0, -5",
+            fmt::format("{}, {}", lowest, highest));
   print_row("driver's CUDA, runtime's CUDA", "", fmt::format("{}, {}", driver, CUDART_VERSION));
   print_row("copy engines", "3", attribute(cudaDevAttrAsyncEngineCount));
   print_row("NUMA node of the host side", "-1 or 0", attribute(cudaDevAttrHostNumaId));
+  print_row("registered memory has the host's address on the card", "1",
+            attribute(cudaDevAttrCanUseHostPointerForRegisteredMem));
   print_row("pageable memory can be read by the card", "0",
             attribute(cudaDevAttrPageableMemoryAccess));
   measure_pinning("4 KiB pages", host_memory::pages::small, "30 .. 100 ms");
   measure_pinning("huge pages", host_memory::pages::huge, "<= 50 ms");
-  for (const std::size_t gibs : {1U, 8U, 32U}) measure_allocation(gibs * gib);
+  for (const std::size_t gibs : {1U, 8U, 32U, 100U}) measure_allocation(gibs * gib);
 }
 
 }  // namespace ringload::bench

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -45,6 +46,7 @@ struct scene {
   stream copies;
   stream notices;
   event ended;
+  event slept_on{cudaEventBlockingSync};
   wake_up bell;
 
   void copy(std::size_t bytes) {
@@ -87,9 +89,13 @@ void measure_latency(scene& in, std::size_t bytes) {
     check(cudaLaunchHostFunc(in.copies.get(), &wake_up::ring, &in.bell));
     in.bell.sleep();
   });
-  row("host function on a second stream (ours)", "+15 .. 50 us", [&] {
+  row("host function on a second stream", "+15 .. 50 us", [&] {
     in.ask_for_notice();
     in.bell.sleep();
+  });
+  row("a thread in cudaEventSynchronize (ours)", "+20 .. 60 us", [&] {
+    check(cudaEventRecord(in.slept_on.get(), in.copies.get()));
+    check(cudaEventSynchronize(in.slept_on.get()));
   });
 }
 
@@ -113,6 +119,38 @@ void measure_disturbance(scene& in) {
   row("each with a host function on its own stream", "25 .. 50 GB/s",
       [&] { check(cudaLaunchHostFunc(in.copies.get(), &wake_up::ring, &in.bell)); });
   row("each with one on a second stream", "as without", [&] { in.ask_for_notice(); });
+}
+
+// The same, while another stream of the program runs host functions of 5 ms, one after the other.
+void measure_beside_host_functions(scene& in) {
+  const stream theirs;
+  std::atomic<bool> over = false;
+  const auto work = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+  std::thread busy([&] {
+    check(cudaSetDevice(0));
+    while (!over) {
+      for (int i = 0; i < 4; ++i) check(cudaLaunchHostFunc(theirs.get(), work, nullptr));
+      theirs.wait();
+    }
+  });
+  const auto row = [&](const char* way, const char* expected, const std::function<void()>& learn) {
+    const double seconds = seconds_of(50, [&] {
+      in.copy(2 * mib);
+      learn();
+    });
+    print_row(fmt::format("2048 KiB beside host functions of 5 ms: {}", way), expected,
+              fmt::format("{:.1f} us", 1e6 * seconds));
+  };
+  row("host function on a second stream", "up to 5,000 us", [&] {
+    in.ask_for_notice();
+    in.bell.sleep();
+  });
+  row("a thread in cudaEventSynchronize (ours)", "as without", [&] {
+    check(cudaEventRecord(in.slept_on.get(), in.copies.get()));
+    check(cudaEventSynchronize(in.slept_on.get()));
+  });
+  over = true;
+  busy.join();
 }
 
 void measure_calls(scene& in) {
@@ -139,6 +177,7 @@ void measure_calls(scene& in) {
 void measure_notices() {
   scene in;
   for (const std::size_t bytes : {std::size_t{4096}, 2 * mib, 8 * mib}) measure_latency(in, bytes);
+  measure_beside_host_functions(in);
   measure_disturbance(in);
   measure_calls(in);
 }

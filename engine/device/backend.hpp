@@ -12,6 +12,7 @@
 #include <memory>
 #include <ringload/limits.hpp>
 #include <span>
+#include <string>
 
 #include "core/fault.hpp"
 #include "plan/make_plan.hpp"
@@ -99,12 +100,13 @@ class backend {
     return std::span<const std::byte>(from.data() + arena_offset, room.size());
   }
 
-  // Makes a slot, whose pages are present, memory that this device can copy from. Between attach
-  // and detach, before the first copy out of the slot; once, or again after it failed. Any thread,
-  // and several at a time for different slots.
-  virtual result<void> pin(std::span<std::byte> slot) {
+  // Makes a slot, whose pages are present, memory that this device can copy from. Where it refuses,
+  // the result says why: copies from there are right as well, and slower. Else it is empty. Between
+  // attach and detach, before the first copy out of the slot; once, or again after it failed. Any
+  // thread, and several at a time for different slots.
+  virtual result<std::string> pin(std::span<std::byte> slot) {
     (void)slot;
-    return {};
+    return std::string();
   }
 
   // How memory of the host is to be mapped, if any is. Called once, before the first allocate.

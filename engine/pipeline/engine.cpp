@@ -2,7 +2,6 @@
 #include "pipeline/engine.hpp"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
@@ -11,6 +10,7 @@
 #include "core/attempt.hpp"
 #include "core/block.hpp"
 #include "core/retry_allocation.hpp"
+#include "core/signals_blocked.hpp"
 #include "pipeline/job.hpp"
 #include "readers/pool_reader.hpp"
 #include "readers/ring_reader.hpp"
@@ -24,31 +24,15 @@ constexpr std::uint32_t open_threads_count = 2;
 
 result<void> check(const limits& l) {
   const auto wrong = [](const char* what) { return fault{errc::invalid_limits, "limits", what}; };
-  if (l.slots < 1 || l.slots > 1024) return wrong("slots must be 1 to 1,024");
+  if (l.slots < 1 || l.slots > 1024) return wrong("slots must be 1 to 1,024, or 0");
   if (l.slot_bytes < 64 * 1024 || l.slot_bytes > 64 * 1024 * 1024 ||
       (l.slot_bytes & (l.slot_bytes - 1)) != 0) {
     return wrong("slot_bytes must be a power of two, 64 KiB to 64 MiB");
   }
-  if (l.copy_threads < 1 || l.copy_threads > 64) return wrong("copy_threads must be 1 to 64");
+  if (l.copy_threads < 1 || l.copy_threads > 64) return wrong("copy_threads must be 1 to 64, or 0");
   if (l.reader_threads < 1 || l.reader_threads > 64) return wrong("reader_threads must be 1 to 64");
   return {};
 }
-
-// RAII guard: blocks all signals, so that threads started meanwhile never run a program's handlers.
-class signals_blocked {
- public:
-  signals_blocked() {
-    ::sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  signals_blocked(const signals_blocked&) = delete;
-  signals_blocked& operator=(const signals_blocked&) = delete;
-  ~signals_blocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  ::sigset_t before_;
-};
 
 // Spawns the coroutine that `life` makes, and respawns it unless it returned normally: out of
 // memory, co_spawn may throw, end it with an exception, or destroy it silently.
@@ -77,12 +61,13 @@ void spawn_until_done(boost::asio::io_context& loop, const Life& life) {
 
 }  // namespace
 
-engine::engine(device d, const limits& l) : within(l), on(d) {}
+engine::engine(device d, const limits& l) : within(chosen_limits(l, d.kind())), on(d) {}
 
 engine::~engine() = default;
 
 std::shared_ptr<engine> engine::make(device on, const limits& within, reader_wrapper wrap) {
-  if (auto good = check(within); !good) throw to_error(good.error());
+  const limits chosen = chosen_limits(within, on.kind());
+  if (auto good = check(chosen); !good) throw to_error(good.error());
   const auto make_it = [&]() -> result<std::shared_ptr<engine>> {
     return std::make_shared<engine>(on, within);
   };

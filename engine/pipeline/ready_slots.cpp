@@ -27,11 +27,13 @@ result<void> ready_slots::make_ready(std::uint32_t slot, backend& target) {
   auto not_reserved = slots_.populate(slot);
   if (!not_reserved) return not_reserved.error();
   note_pages(slot, std::move(*not_reserved));
-  if (auto pinned = target.pin(slots_.at(slot)); !pinned) return pinned.error();
-  // Pinned exactly once: nothing fails from here on.
+  auto not_pinned = target.pin(slots_.at(slot));
+  if (!not_pinned) return not_pinned.error();
+  // Pinned once: nothing fails from here on.
   {
     const std::lock_guard lock(mutex_);
     pinned_bytes_ += slots_.slot_bytes();
+    if (!not_pinned->empty()) pinning_reason_ = std::move(*not_pinned);
   }
   one.ready.store(true);
   return {};
@@ -70,6 +72,7 @@ void ready_slots::close() noexcept {
 void ready_slots::fill_stats(load_stats& stats) const {
   const std::lock_guard lock(mutex_);
   stats.pinned_bytes_peak = pinned_bytes_;
+  stats.pinning_reason = pinning_reason_;
   stats.page_kind = page_kind_;
   stats.page_kind_reason = page_kind_reason_;
   stats.slots_registered = one_registered_ && refusal_.empty();

@@ -73,6 +73,7 @@ class ready_slots {
   std::uint64_t pinned_bytes_ = 0;
   bool one_registered_ = false;
   std::string refusal_;  // The ring's last one.
+  std::string pinning_reason_;
   std::string page_kind_;
   std::string page_kind_reason_;
 };

@@ -46,6 +46,7 @@ std::span<const std::uint64_t> tensor::shape() const noexcept {
 std::uint64_t tensor::bytes() const noexcept { return storage_->bytes(index_); }
 void* tensor::data() const noexcept { return storage_->data(index_); }
 ringload::device tensor::device() const noexcept { return storage_->on(); }
+arena& tensor::memory() const noexcept { return storage_->memory(); }
 
 model::model(std::shared_ptr<const detail::tensor_storage> storage) noexcept
     : storage_(std::move(storage)) {}

@@ -9,8 +9,13 @@
 // was asked for. So there is nothing to wait for, on the host or on a stream, and no function that
 // makes a stream wait: work that is put on any stream of that device from then on sees the bytes.
 //
-// Conversions are kernels that read the pinned buffers themselves, so they need no memory of the
-// device beside the tensors'. They run on streams of their own, beside the copies of other tensors.
+// What is converted, and small tensors, go through two buffers on the device, each as large as a
+// slot at most, from which a kernel takes every piece to its place. Where the device has no memory
+// left for them, the kernel reads the pinned slots.
+//
+// Who lets go of the last tensor of a load says thereby that no work on the device uses it any
+// more, or has said with release_after() which work still does. The memory goes back in a thread of
+// the library: cudaFree may wait for the device, and is no promise to.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -35,9 +40,23 @@ RINGLOAD_EXPORT int cuda_device_count(std::string* why_none = nullptr);
 RINGLOAD_EXPORT const boost::system::error_category& cuda_category() noexcept;
 
 /// Copies bytes of a tensor, from the byte `from` on, into memory of the host, and returns when
-/// they are there. The tensor lies on a CUDA device and has them all. For checks and for small
-/// tensors: into pageable memory this is slow. Any thread. Throws `ringload::error`.
+/// they are there. The tensor lies on a CUDA device and has them all. It waits for no stream but
+/// its own, so work of the program that writes the tensor must have ended. For checks and for small
+/// tensors: each thread that calls it at the same time pins 2 MiB, for as long as there are tensors
+/// of that loader. Any thread. Throws `ringload::error`.
 RINGLOAD_EXPORT void copy_to_host(const tensor& source, std::uint64_t from,
                                   std::span<std::byte> into);
+
+/// Says that no work on the device uses a tensor of the load that `used` belongs to, nor will. Only
+/// memory for which this or release_after() was called is kept for other loads
+/// (`limits::kept_bytes`). Any thread.
+RINGLOAD_EXPORT void release(const tensor& used) noexcept;
+
+/// Says that the work that is on `stream` (a cudaStream_t) now is the last there that uses a tensor
+/// of the load that `used` belongs to. The memory is neither given back nor given to another load
+/// before that work has ended. To be called once for each stream that uses them, while a tensor is
+/// still held, and not while the stream is being captured. Any thread; for the per-thread default
+/// stream, one whose current device is the tensor's. Throws `ringload::error`.
+RINGLOAD_EXPORT void release_after(const tensor& used, void* stream);
 
 }  // namespace ringload::inline v0

@@ -8,9 +8,9 @@
 // <dlpack/dlpack.h> and works beside any version of it. With that header, cast:
 // reinterpret_cast<DLManagedTensorVersioned*>(to_dlpack(t)).
 //
-// The tensor is loaded completely, so a consumer has no stream to wait for. A GPU's memory is
-// given back by cudaFree, which waits for the work that the device still has: a consumer may let
-// go of a tensor that its kernels are still reading.
+// The tensor is loaded completely, so a consumer has no stream to wait for. It lets go of the last
+// tensor of a load when no work on the device uses it any more, or calls release_after() of
+// `ringload/cuda.hpp` before it does.
 
 #include <cstdint>
 #include <ringload/export.hpp>

@@ -8,7 +8,9 @@
 #include <limits>
 #include <optional>
 #include <ringload/catalog.hpp>
+#include <ringload/device.hpp>
 #include <ringload/dtype.hpp>
+#include <ringload/export.hpp>
 #include <ringload/verify.hpp>
 
 namespace ringload::inline v0 {
@@ -43,10 +45,12 @@ inline constexpr std::uint64_t bytes_in_flight_at_first = std::uint64_t{32} << 2
 /// What a loader may use at any one time, however large the checkpoints are.
 struct limits {
   /// Pinned buffers, each owned by one worker, and so the most reads in flight: 1 to 1,024. A
-  /// slot's memory is taken when it is first needed, and kept until the loader goes.
-  std::uint32_t slots = 16;
+  /// slot's memory is taken when it is first needed, and kept until the loader goes. 0: 16, or 32
+  /// for a GPU, whose copies hold a slot as long again as its read does.
+  std::uint32_t slots = 0;
   /// The size of one slot, and so of the largest read: a power of two, 64 KiB to 64 MiB.
-  /// `slots * slot_bytes` is all the memory that a loader ever pins.
+  /// `slots * slot_bytes` is all the memory that a loader pins, but for 2 MiB on a GPU for each
+  /// thread that copies tensors back to the host at the same time, as checks do.
   std::uint64_t slot_bytes = std::uint64_t{4} << 20;
   /// The queue depth in bytes: direct reads by io_uring that are in flight, of all loads together.
   /// Buffered reads, and those by threads, are bounded by `copy_threads` and `reader_threads`
@@ -58,17 +62,23 @@ struct limits {
   std::uint64_t arena_bytes_max = std::numeric_limits<std::uint64_t>::max();
   /// Bytes of freed tensor memory that are kept in a free list for the next loads. A load reuses a
   /// block that is at most a quarter too large. Reused memory is not zeroed, so padding between
-  /// tensors may hold bytes of an earlier load. Reuse saves time: the kernel zeroes new pages, and
-  /// freeing a GPU's memory waits until that GPU is idle. 0: memory is freed at once.
+  /// tensors may hold bytes of an earlier load. Reuse saves time: the kernel zeroes new pages. A
+  /// GPU's memory is kept only after release() or release_after() of `ringload/cuda.hpp`, since
+  /// work on the GPU may still use it. 0: memory is freed at once.
   std::uint64_t kept_bytes = 0;
   /// Threads that copy from the page cache and populate host memory: 1 to 64. More than two are
-  /// worth it even on two processors.
-  std::uint32_t copy_threads = 3;
+  /// worth it even on two processors. 0: 3, or for a GPU half of the processors, 3 to 8: its link
+  /// carries what that many threads copy.
+  std::uint32_t copy_threads = 0;
   /// Threads that read where io_uring is not available: 1 to 64.
   std::uint32_t reader_threads = 8;
   read_engine engine = read_engine::automatic;
   ringload::huge_pages huge_pages = ringload::huge_pages::transparent;
 };
+
+/// The limits that a loader for such a device works with: `within`, where a 0 in `slots` and
+/// `copy_threads` is replaced by what is chosen for it.
+RINGLOAD_EXPORT limits chosen_limits(const limits& within, device_kind on) noexcept;
 
 /// The options of one load.
 struct load_options {

@@ -43,6 +43,7 @@ struct load_stats {
   bool slots_registered = false;        // With the ring, all that were needed: saves CPU, not time.
   std::string registration_reason;      // Why not; else empty.
   std::string page_kind;              // Of the first slot that was needed: "hugetlb", "thp", "4k".
+  std::string pinning_reason;         // Why a GPU's driver did not pin all of them; else empty.
   std::string page_kind_reason;       // Why not "hugetlb" although wanted, if not; else empty.
   double longest_submit_seconds = 0;  // The longest io_uring submission.
 

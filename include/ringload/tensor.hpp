@@ -14,6 +14,8 @@
 
 namespace ringload::inline v0 {
 
+class arena;
+
 namespace detail {
 class tensor_storage;
 }
@@ -40,6 +42,10 @@ class RINGLOAD_EXPORT tensor {
   /// The first byte, in the memory of `device()`; never null, also for a tensor of 0 bytes.
   void* data() const noexcept;
   ringload::device device() const noexcept;
+
+  /// The memory that all tensors of the load lie in: opaque, for functions that are about one kind
+  /// of device, as those of `ringload/cuda.hpp`.
+  arena& memory() const noexcept;
 
  private:
   std::shared_ptr<const detail::tensor_storage> storage_;

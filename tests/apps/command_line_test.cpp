@@ -183,7 +183,7 @@ TEST_CASE("command line: help and version are texts, for the tool and for each c
 TEST_CASE("command line: help has the library's own defaults") {
   const std::string text = parsed_as<tool::text_request>({"load", "--help"}).text;
   const ringload::limits usual;
-  CHECK(text.find("1 to 1024. Default: " + std::to_string(usual.slots)) != std::string::npos);
+  CHECK(text.find("for a GPU. Default: " + std::to_string(usual.slots)) != std::string::npos);
   CHECK(text.find("64M. Default: " + tool::binary_size(usual.slot_bytes)) != std::string::npos);
   CHECK(text.find("io_uring is not available: 1 to 64. Default: " +
                   std::to_string(usual.reader_threads)) != std::string::npos);

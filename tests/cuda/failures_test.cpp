@@ -9,9 +9,9 @@
 #include <boost/asio/use_future.hpp>
 #include <string>
 
+#include "cuda/fresh_runtime.hpp"
 #include "cuda/on_device.hpp"
 #include "support/converted.hpp"
-#include "support/fake_cudart/fake_cudart.hpp"
 #include "support/small_limits.hpp"
 #include "support/waiting.hpp"
 
@@ -26,13 +26,7 @@ constexpr unsigned failures_max = 12;
 
 constexpr cudaError_t ordered = cudaErrorIllegalAddress;
 
-std::string text_of(const std::vector<std::string>& all) {
-  std::string text;
-  for (const std::string& each : all) text += each + "; ";
-  return text;
-}
-
-// Small pieces for a batch, and large ones.
+// Small pieces that are scattered, and large ones.
 std::vector<made_tensor> tensors() {
   std::vector<made_tensor> all = equal_tensors(100, 1000);
   all.push_back({"large", 200'000});
@@ -79,20 +73,21 @@ std::string one_load(const std::string& path, boost::system::error_code& code) {
 
 TEST_CASE("cuda: each call that fails ends its load, and nothing else") {
   const made_file file(tensors());
-  fake_cudart::reset();
+  start_afresh();
   boost::system::error_code code;
   CHECK(one_load(file.name(), code) == "");
   const auto counted = fake_cudart::calls();
   CHECK(counted.size() > 15);
-  CHECK(counted.at("launch_conversions") > 0);
+  CHECK(counted.at("cudaLaunchKernel") > 0);
 
   unsigned failed_loads = 0;
   for (const auto& [function, count] : counted) {
     for (unsigned nth = 1; nth <= std::min(count, failures_max); ++nth) {
       CAPTURE(function);
       CAPTURE(nth);
-      fake_cudart::reset();
+      start_afresh();
       fake_cudart::fail(function, nth, ordered);
+      if (function == "cudaHostRegister") fake_cudart::expect_pageable();
       code.clear();
       const std::string said = one_load(file.name(), code);
       CAPTURE(said);
@@ -101,18 +96,18 @@ TEST_CASE("cuda: each call that fails ends its load, and nothing else") {
         CHECK(holds(said, "cudaErrorIllegalAddress: what CUDA says about it"));
         CHECK((code.category() == cuda_category() || code == errc::device_unavailable));
       }
-      CHECK(fake_cudart::left_over() == "");
-      CHECK(text_of(fake_cudart::misuse()) == "");
+      CHECK(left_over() == "");
+      CHECK(misuse() == "");
     }
   }
   CHECK(failed_loads > 15);
-  fake_cudart::reset();
+  start_afresh();
 }
 
 TEST_CASE("cuda: a context that breaks ends all loads with its error, now and later") {
   const made_file file(equal_tensors(20, 100'000));
   for (const unsigned nth : {1U, 2U, 5U, 30U}) {
-    fake_cudart::reset();
+    start_afresh();
     fake_cudart::break_at_copy(nth, cudaErrorECCUncorrectable);
     {
       loader with(cuda_device(1), small_limits());
@@ -130,24 +125,37 @@ TEST_CASE("cuda: a context that breaks ends all loads with its error, now and la
       const auto c = third.failure();
       CHECK((c && c->code().category() == cuda_category()));
     }
-    CHECK(text_of(fake_cudart::misuse()) == "");
+    CHECK(misuse() == "");
   }
-  fake_cudart::reset();
+  start_afresh();
 }
 
-TEST_CASE("cuda: where copies cannot be batched they go one by one") {
-  fake_cudart::reset();
-  const made_file file(equal_tensors(500, 100));
-  fake_cudart::fail("cudaMemcpyBatchAsync", 1, cudaErrorNotSupported);
-  {
+TEST_CASE("cuda: where the device has no memory for staging, kernels read the slots") {
+  const made_file file(tensors());
+  for (const unsigned refused : {1U, 2U}) {
+    const fresh_runtime around;
+    // The first is the arena.
     loader with(cuda_device(1), small_limits());
-    CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
-    CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
-    const auto counted = fake_cudart::calls();
-    CHECK(counted.at("cudaMemcpyAsync") >= 1000);
+    (void)get(with.load_async(made_file(only("a", 1000)).name(), use_future));
+    for (unsigned i = 0; i < refused; ++i) {
+      fake_cudart::fail("cudaMalloc", 2 + i, cudaErrorMemoryAllocation);
+    }
+    const model loaded = get(with.load_async(file.name(), use_future));
+    CHECK(first_difference_on_device(loaded) == "");
   }
-  CHECK(fake_cudart::left_over() == "");
-  CHECK(text_of(fake_cudart::misuse()) == "");
+}
+
+TEST_CASE("cuda: slots that cannot be pinned are copied from all the same") {
+  const made_file file(tensors());
+  const fresh_runtime around;
+  fake_cudart::expect_pageable();
+  fake_cudart::fail("cudaHostRegister", 1, cudaErrorNotSupported);
+  loader with(cuda_device(1), small_limits());
+  const model loaded = get(with.load_async(file.name(), use_future));
+  CHECK(first_difference_on_device(loaded) == "");
+  CHECK(holds(loaded.stats().pinning_reason, "cudaErrorNotSupported"));
+  CHECK(failure_of(with.load_async(file.name(), converting_to(dtype::bf16), use_future)) ==
+        std::nullopt);
 }
 
 TEST_CASE("cuda: a machine without a device says what is missing") {
@@ -163,7 +171,7 @@ TEST_CASE("cuda: a machine without a device says what is missing") {
            without{cudaErrorNoDevice, 13000, "the driver sees none"},
            without{cudaErrorIllegalAddress, 13000, "cudaErrorIllegalAddress: what CUDA says"},
        }) {
-    fake_cudart::reset();
+    start_afresh();
     fake_cudart::no_device(each.said, each.driver_version);
     std::string why;
     CHECK(cuda_device_count(&why) == 0);
@@ -177,14 +185,14 @@ TEST_CASE("cuda: a machine without a device says what is missing") {
       CAPTURE(e.what());
       CHECK(holds(e.what(), "no CUDA device: " + each.why));
     }
-    CHECK(fake_cudart::left_over() == "");
-    CHECK(text_of(fake_cudart::misuse()) == "");
+    CHECK(left_over() == "");
+    CHECK(misuse() == "");
   }
-  fake_cudart::reset();
+  start_afresh();
 }
 
 TEST_CASE("cuda: a device that is not there is refused by its number") {
-  fake_cudart::reset();
+  start_afresh();
   for (const int index : {-1, 2, 1000}) {
     try {
       const loader with(cuda_device(index));
@@ -194,5 +202,5 @@ TEST_CASE("cuda: a device that is not there is refused by its number") {
       CHECK(holds(e.what(), "no CUDA device " + std::to_string(index) + ": there are 2"));
     }
   }
-  CHECK(fake_cudart::left_over() == "");
+  CHECK(left_over() == "");
 }

@@ -11,10 +11,10 @@
 #include <new>
 #include <string>
 
+#include "cuda/fresh_runtime.hpp"
 #include "cuda/on_device.hpp"
 #include "support/converted.hpp"
 #include "support/failing_new.hpp"
-#include "support/fake_cudart/fake_cudart.hpp"
 #include "support/small_limits.hpp"
 #include "support/waiting.hpp"
 
@@ -24,13 +24,7 @@ using boost::asio::use_future;
 
 namespace {
 
-std::string misuse() {
-  std::string text;
-  for (const std::string& each : fake_cudart::misuse()) text += each + "; ";
-  return text;
-}
-
-// Small pieces for a batch, large ones, and what can be converted.
+// Small pieces that are scattered, large ones, and what can be converted.
 std::vector<made_tensor> tensors() {
   std::vector<made_tensor> all = equal_tensors(40, 1000);
   all.push_back({"large", 200'000});
@@ -43,7 +37,7 @@ std::vector<made_tensor> tensors() {
 TEST_CASE("cuda, no memory: at each allocation of a load in turn, it ends and keeps nothing") {
   const made_file file(tensors());
   for (const bool converts : {false, true}) {
-    fake_cudart::reset();
+    start_afresh();
     const load_options how = converts ? converting_to(dtype::bf16) : load_options();
     auto with = std::make_unique<loader>(cuda_device(1), small_limits(2));
     CHECK(first_difference_on_device(get(with->load_async(file.name(), use_future))) == "");
@@ -63,14 +57,14 @@ TEST_CASE("cuda, no memory: at each allocation of a load in turn, it ends and ke
     CHECK(first_difference_on_device(get(with->load_async(file.name(), use_future))) == "");
     CHECK(open_descriptors() == descriptors);
     with.reset();
-    CHECK(fake_cudart::left_over() == "");
+    CHECK(left_over() == "");
     CHECK(misuse() == "");
   }
 }
 
 TEST_CASE("cuda, no memory: at each allocation of a loader's start, it starts or says why not") {
   const made_file file(tensors());
-  fake_cudart::reset();
+  start_afresh();
   const std::size_t descriptors = open_descriptors();
   for_every_allocation([&] {
     try {
@@ -80,7 +74,7 @@ TEST_CASE("cuda, no memory: at each allocation of a loader's start, it starts or
     } catch (const error&) {
     } catch (const std::bad_alloc&) {
     }
-    CHECK(fake_cudart::left_over() == "");
+    CHECK(left_over() == "");
   });
   CHECK(open_descriptors() == descriptors);
   CHECK(misuse() == "");

@@ -8,13 +8,14 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
+#include <future>
 #include <optional>
 #include <ringload/dlpack.hpp>
 #include <thread>
 #include <vector>
 
+#include "cuda/fresh_runtime.hpp"
 #include "cuda/on_device.hpp"
-#include "support/fake_cudart/fake_cudart.hpp"
 #include "support/small_limits.hpp"
 #include "support/waiting.hpp"
 
@@ -22,45 +23,19 @@ using namespace ringload;
 using namespace ringload::testing;
 using boost::asio::use_future;
 
-namespace {
-
-// Begins with a fresh runtime, and sees at the end that all was given back in good order.
-class fresh_runtime {
- public:
-  fresh_runtime() { fake_cudart::reset(); }
-  ~fresh_runtime() {
-    CHECK(fake_cudart::left_over() == "");
-    for (const std::string& each : fake_cudart::misuse()) CHECK(each == "");
-    fake_cudart::reset();
-  }
-};
-
-// Until the device has copies to do, which it does not begin with while it is held.
-void wait_for_copies(std::size_t count) {
-  while (fake_cudart::waiting_copies() < count) std::this_thread::yield();
-}
-
-limits keeping(std::uint64_t bytes) {
-  limits within = small_limits();
-  within.kept_bytes = bytes;
-  return within;
-}
-
-}  // namespace
-
 TEST_CASE("cuda: a loader pins its slots with its first load, no more, and gives everything back") {
   const fresh_runtime around;
   const made_file file(equal_tensors(5, 10'000));
   {
     loader with(cuda_device(1), small_limits());
     CHECK(with.device().name() == "cuda:1");
-    CHECK(fake_cudart::left_over() == "8 streams ");
+    CHECK(fake_cudart::left_over() == "2 streams ");
     get(with.load_async(file.name(), use_future));
     CHECK(holds(fake_cudart::left_over(), "pinned ranges "));
     CHECK(with.stats().pinned_bytes_peak >= small_slot);
     CHECK(with.stats().pinned_bytes_peak <= 4 * small_slot);
   }
-  CHECK(fake_cudart::left_over() == "");
+  CHECK(left_over() == "");
 }
 
 TEST_CASE("cuda: tensors outlive the loader, and any thread may let go of the last one") {
@@ -72,9 +47,9 @@ TEST_CASE("cuda: tensors outlive the loader, and any thread may let go of the la
     last = get(with.load_async(file.name(), use_future)).at("t3");
   }
   CHECK(bytes_on_device(last).size() == 10'000);
-  CHECK(fake_cudart::left_over() != "");
+  CHECK(left_over() != "");
   std::thread([one = std::exchange(last, {})]() mutable { one = {}; }).join();
-  CHECK(fake_cudart::left_over() == "");
+  CHECK(left_over() == "");
 
   // This thread was on device 0 and still is.
   int now = -1;
@@ -112,9 +87,9 @@ TEST_CASE("cuda: a DLPack tensor keeps the memory, and names the device") {
   CHECK(a->dl_tensor.data == address);
   CHECK(b->dl_tensor.data == nullptr);
   b->deleter(b);
-  CHECK(fake_cudart::left_over() != "");
+  CHECK(left_over() != "");
   std::thread([a] { a->deleter(a); }).join();
-  CHECK(fake_cudart::left_over() == "");
+  CHECK(left_over() == "");
 }
 
 TEST_CASE("cuda: a model that the device cannot hold is refused before the first read") {
@@ -174,25 +149,38 @@ TEST_CASE("cuda: a loader that is destroyed waits for the device") {
   CHECK((failed && failed->code() == boost::asio::error::operation_aborted));
 }
 
-TEST_CASE("cuda: what cannot be told by a notice the clock finds") {
+TEST_CASE("cuda: an event that cannot be slept on does not free its slot") {
   const fresh_runtime around;
   loader with(cuda_device(1), small_limits());
-  const made_file file(only("a", 1000));
-  for (const char* function : {"cudaStreamWaitEvent", "cudaLaunchHostFunc"}) {
-    fake_cudart::fail(function, 1, cudaErrorInvalidValue);
-    CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
-  }
+  const made_file file(equal_tensors(20, 100'000));
+  fake_cudart::hold();
+  fake_cudart::fail("cudaEventSynchronize", 1, cudaErrorInvalidValue);
+  pending_load load(with, file.name());
+  wait_for_copies(1);
+  CHECK_FALSE(load.completes_within(std::chrono::milliseconds(50)));
+  fake_cudart::let_go();
+  const auto failed = load.failure();
+  CHECK((failed && failed->code().category() == cuda_category()));
+  CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
 }
 
-TEST_CASE("cuda: a copy that has ended is noticed long before the clock looks") {
+TEST_CASE("cuda: a host function of the program that does not return holds up no load") {
   const fresh_runtime around;
-  constexpr unsigned reads = 100;
-  loader with(cuda_device(1), small_limits(1));
-  const made_file file(only("a", reads * small_slot));
-  const load_stats stats = get(with.load_async(file.name(), use_future)).stats();
-  CHECK(stats.reads >= reads);
-  // With one slot each copy would wait for the clock, which looks every 10 ms.
-  CHECK(stats.seconds_device_wait < 0.75 * 0.010 * reads);
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+  std::promise<void> over;
+  const auto sleep = [](void* until) {
+    static_cast<std::promise<void>*>(until)->get_future().wait();
+  };
+  REQUIRE(cudaLaunchHostFunc(stream, sleep, &over) == cudaSuccess);
+  {
+    loader with(cuda_device(0), small_limits());
+    const made_file file(equal_tensors(20, 100'000));
+    CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
+  }
+  over.set_value();
+  CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
+  CHECK(cudaStreamDestroy(stream) == cudaSuccess);
 }
 
 TEST_CASE("cuda: an event that cannot be asked does not free its slot") {
@@ -208,95 +196,4 @@ TEST_CASE("cuda: an event that cannot be asked does not free its slot") {
   const auto failed = load.failure();
   CHECK((failed && failed->code().category() == cuda_category()));
   CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
-}
-
-TEST_CASE("cuda: memory that is kept is the next load's, and is given back with the loader") {
-  const fresh_runtime around;
-  const made_file file(equal_tensors(20, 100'000));
-  loader with(cuda_device(1), keeping(8 << 20));
-  for (int i = 0; i < 4; ++i) {
-    const model loaded = get(with.load_async(file.name(), use_future));
-    CHECK(first_difference_on_device(loaded) == "");
-    CHECK(loaded.stats().memory_kept == (i > 0));
-  }
-  CHECK(fake_cudart::calls().at("cudaMalloc") == 1);
-  CHECK(fake_cudart::calls().count("cudaFree") == 0);
-}
-
-TEST_CASE("cuda: memory that is kept waits for what the device still does with it") {
-  const fresh_runtime around;
-  const made_file file(equal_tensors(20, 100'000));
-  loader with(cuda_device(0), keeping(8 << 20));
-  // A consumer's work on a tensor, which has not begun when the tensor is let go of.
-  std::vector<std::byte> theirs(100'000, std::byte{0x55});
-  cudaStream_t stream = nullptr;
-  REQUIRE(cudaHostRegister(theirs.data(), theirs.size(), 0) == cudaSuccess);
-  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
-  {
-    const tensor used = get(with.load_async(file.name(), use_future)).at("t3");
-    fake_cudart::hold();
-    REQUIRE(cudaMemcpyAsync(used.data(), theirs.data(), theirs.size(), cudaMemcpyHostToDevice,
-                            stream) == cudaSuccess);
-  }
-  pending_load load(with, file.name());
-  CHECK_FALSE(load.completes_within(std::chrono::milliseconds(50)));
-  CHECK(fake_cudart::waiting_copies() == 1);
-  fake_cudart::let_go();
-  CHECK_FALSE(load.failure().has_value());
-  CHECK(load.loaded().stats().memory_kept);
-  CHECK(first_difference_on_device(load.loaded()) == "");
-  CHECK(cudaStreamDestroy(stream) == cudaSuccess);
-  CHECK(cudaHostUnregister(theirs.data()) == cudaSuccess);
-}
-
-TEST_CASE("cuda: memory that is kept makes room for what needs other memory") {
-  const fresh_runtime around;
-  const made_file large(only("large", 40 << 20));
-  const made_file small(only("small", 30 << 20));
-  loader with(cuda_device(1), keeping(fake_cudart::memory_bytes));
-  for (const made_file* file : {&large, &small, &large, &small}) {
-    const model loaded = get(with.load_async(file->name(), use_future));
-    CHECK(first_difference_on_device(loaded) == "");
-    CHECK_FALSE(loaded.stats().memory_kept);
-  }
-  // What somebody has makes no room.
-  const model first = get(with.load_async(small.name(), use_future));
-  CHECK(first.stats().memory_kept);
-  pending_load second(with, large.name());
-  const auto failed = second.failure();
-  CHECK((failed && failed->code() == errc::memory_exceeded));
-}
-
-TEST_CASE("cuda: kept memory that the device cannot be brought to rest for ends that load alone") {
-  const fresh_runtime around;
-  const made_file file(equal_tensors(20, 100'000));
-  loader with(cuda_device(1), keeping(8 << 20));
-  (void)get(with.load_async(file.name(), use_future));
-  fake_cudart::fail("cudaDeviceSynchronize", 1, cudaErrorIllegalAddress);
-  pending_load load(with, file.name());
-  const auto failed = load.failure();
-  REQUIRE(failed.has_value());
-  CHECK(failed->code().category() == cuda_category());
-  CHECK(holds(failed->what(), "cudaErrorIllegalAddress"));
-  const model loaded = get(with.load_async(file.name(), use_future));
-  CHECK_FALSE(loaded.stats().memory_kept);
-  CHECK(first_difference_on_device(loaded) == "");
-}
-
-TEST_CASE("cuda: loads beside the capture of a graph, and does not spoil it") {
-  const fresh_runtime around;
-  const made_file file(equal_tensors(5, 3 * small_slot));
-  loader with(cuda_device(0), keeping(fake_cudart::memory_bytes / 2));
-  model before = get(with.load_async(file.name(), use_future));
-  fake_cudart::begin_capture();
-  before = {};
-  {
-    const model loaded = get(with.load_async(file.name(), use_future));
-    // Whether nobody reads what was kept cannot be known now.
-    CHECK_FALSE(loaded.stats().memory_kept);
-    CHECK(first_difference_on_device(loaded) == "");
-  }
-  CHECK_FALSE(fake_cudart::end_capture());
-  const model after = get(with.load_async(file.name(), use_future));
-  CHECK(after.stats().memory_kept);
 }

@@ -49,10 +49,10 @@ class staged_backend final : public backend {
   result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
     return real_->allocate(bytes);
   }
-  result<void> pin(std::span<std::byte>) override {
+  result<std::string> pin(std::span<std::byte>) override {
     if (refusals_left.fetch_sub(1) > 0) return fault{system_code(ENOLCK), "pinning a slot"};
     ++slots_pinned;
-    return {};
+    return std::string();
   }
   result<void> attach(asio::io_context& loop, slot_region slots) override {
     return real_->attach(loop, slots);
@@ -79,14 +79,12 @@ TEST_CASE("limits: invalid ones are refused by name") {
     std::function<void(limits&)> make;
   };
   const std::vector<wrong> all = {
-      {"slots must", [](limits& l) { l.slots = 0; }},
       {"slots must", [](limits& l) { l.slots = 1025; }},
       {"slot_bytes", [](limits& l) { l.slot_bytes = 0; }},
       {"slot_bytes", [](limits& l) { l.slot_bytes = 32 * 1024; }},
       {"slot_bytes", [](limits& l) { l.slot_bytes = 64 * 1024 + 1; }},
       {"slot_bytes", [](limits& l) { l.slot_bytes = 3 * mib; }},
       {"slot_bytes", [](limits& l) { l.slot_bytes = 128 * mib; }},
-      {"copy_threads", [](limits& l) { l.copy_threads = 0; }},
       {"copy_threads", [](limits& l) { l.copy_threads = 65; }},
       {"reader_threads", [](limits& l) { l.reader_threads = 0; }},
       {"reader_threads", [](limits& l) { l.reader_threads = 65; }},
@@ -262,8 +260,25 @@ TEST_CASE("limits: reserved pages are not for slots smaller than one, and the st
 }
 
 TEST_CASE("limits: by default a loader pins no more than 64 MiB") {
-  const limits by_default;
+  const limits by_default = chosen_limits({}, device_kind::host);
   CHECK(by_default.slots * by_default.slot_bytes <= 64 * mib);
+}
+
+TEST_CASE("limits: what is left to the loader is chosen by device, and nothing else is") {
+  limits within;
+  within.slot_bytes = 2 * mib;
+  const limits on_host = chosen_limits(within, device_kind::host);
+  const limits on_gpu = chosen_limits(within, device_kind::cuda);
+  CHECK(on_host.slots == 16);
+  CHECK(on_host.copy_threads == 3);
+  CHECK(on_gpu.slots == 32);
+  CHECK(on_gpu.copy_threads >= 3);
+  CHECK(on_gpu.copy_threads <= 8);
+  CHECK(on_gpu.slot_bytes == 2 * mib);
+  within.slots = 1;
+  within.copy_threads = 64;
+  CHECK(chosen_limits(within, device_kind::cuda).slots == 1);
+  CHECK(chosen_limits(within, device_kind::cuda).copy_threads == 64);
 }
 
 TEST_CASE("limits: the requested engine reads") {

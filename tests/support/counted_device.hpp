@@ -38,7 +38,7 @@ class counted_backend final : public backend {
     if (!real) return real.error();
     return std::shared_ptr<arena>(std::make_shared<counted_arena>(std::move(*real)));
   }
-  result<void> pin(std::span<std::byte> slot) override { return real_->pin(slot); }
+  result<std::string> pin(std::span<std::byte> slot) override { return real_->pin(slot); }
   void use_pages(huge_pages pages) override { real_->use_pages(pages); }
   result<void> attach(boost::asio::io_context& loop, slot_region slots) override {
     return real_->attach(loop, slots);

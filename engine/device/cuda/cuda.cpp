@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A CUDA device: slots are pinned where they are, when they are first needed, and copied from into
-// one allocation for each load. How the engine thread learns that a copy has ended stands in
-// copier.hpp.
+// one allocation for each load.
 
 #include <cuda_runtime_api.h>
 
 #include <boost/asio/io_context.hpp>
 #include <cassert>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <ringload/cuda.hpp>
 #include <ringload/error.hpp>
 #include <string>
 #include <utility>
 
+#include "core/checked.hpp"
 #include "core/free_list.hpp"
 #include "device/backend.hpp"
-#include "device/block_arena.hpp"
 #include "device/cuda/copier.hpp"
+#include "device/cuda/device_memory.hpp"
+#include "device/cuda/near_memory.hpp"
 #include "device/cuda/pinned.hpp"
 #include "device/cuda/runtime.hpp"
 
@@ -26,48 +28,70 @@ namespace ringload::inline v0 {
 
 namespace {
 
+using cuda::device_block;
+
 // What kernels want of a tensor's address: cudaMalloc promises as much, and no library asks more.
 constexpr std::uint64_t tensor_alignment = 256;
 
 std::string name_of(int index) { return "cuda:" + std::to_string(index); }
 
-// Memory of a device.
-class device_block {
+// Kept for the next load only where the consumer has said when its work ends: to ask the whole
+// device would wait for everybody's work, and invalidate the captures of the program's graphs.
+class cuda_arena final : public arena {
  public:
-  // Takes the memory over.
-  device_block(void* memory, std::uint64_t bytes, int index) noexcept
-      : memory_(static_cast<std::byte*>(memory)), bytes_(bytes), index_(index) {}
-  device_block(device_block&& other) noexcept
-      : memory_(std::exchange(other.memory_, nullptr)),
-        bytes_(other.bytes_),
-        index_(other.index_) {}
-  device_block& operator=(device_block&& other) noexcept {
-    std::swap(memory_, other.memory_);
-    std::swap(bytes_, other.bytes_);
-    std::swap(index_, other.index_);
-    return *this;
+  cuda_arena(device_block memory, bool was_kept,
+             std::weak_ptr<free_list<device_block>> home) noexcept
+      : memory_(std::move(memory)), was_kept_(was_kept), home_(std::move(home)) {}
+  cuda_arena(const cuda_arena&) = delete;
+  cuda_arena& operator=(const cuda_arena&) = delete;
+  ~cuda_arena() override {
+    if (!uses_are_known_) return;
+    if (const auto home = home_.lock()) home->put(std::move(memory_));
   }
 
-  // Waits for the work that the device still has, so a consumer's kernel never loses its input.
-  ~device_block() {
-    if (!memory_) return;
-    const auto free = [this] { (void)cuda::code_of(cudaFree(memory_)); };
-    // The address says which device it belongs to; the right thread is only the better one.
-    if (cuda::on_device(index_, free)) free();
+  std::byte* data() const noexcept override { return memory_.data(); }
+  bool was_kept() const noexcept override { return was_kept_; }
+  bool populated() const noexcept override { return true; }
+
+  cuda::read_back_pool& readers() const noexcept { return *memory_.memory().readers; }
+
+  void release() noexcept {
+    const std::lock_guard lock(mutex_);
+    uses_are_known_ = true;
   }
 
-  std::byte* data() const noexcept { return memory_; }
-  std::uint64_t bytes() const noexcept { return bytes_; }
+  // Where the device is the current one. Any thread.
+  boost::system::error_code add_use(cudaStream_t of) noexcept {
+    try {
+      cuda::event end;
+      if (auto failed = end.make()) return failed;
+      if (auto failed = end.record(of)) return failed;
+      const std::lock_guard lock(mutex_);
+      memory_.memory().uses.push_back(std::move(end));
+      uses_are_known_ = true;
+      return {};
+    } catch (const std::bad_alloc&) {
+      return errc::memory_exceeded;
+    }
+  }
 
  private:
-  std::byte* memory_;  // Null after it was moved from.
-  std::uint64_t bytes_;
-  int index_;
+  device_block memory_;
+  const bool was_kept_;
+  const std::weak_ptr<free_list<device_block>> home_;
+  std::mutex mutex_;
+  bool uses_are_known_ = false;  // Guarded by the mutex, as are the uses.
 };
 
 class cuda_backend final : public backend {
  public:
-  explicit cuda_backend(int index) noexcept : index_(index) {}
+  explicit cuda_backend(int index) : index_(index) {}
+  ~cuda_backend() override {
+    // What it kept is back when the loader is gone.
+    const bool keeps = kept_ && kept_->bytes() > 0;
+    kept_.reset();
+    if (keeps) (void)cuda::wait_for_returned_memory();
+  }
 
   layout_rules rules() const noexcept override {
     layout_rules rules;
@@ -81,6 +105,9 @@ class cuda_backend final : public backend {
 
   result<void> check_room(std::uint64_t bytes) override {
     auto needed = room_for(bytes, kept_ ? kept_->bytes() : 0);
+    if (!needed && cuda::wait_for_returned_memory()) {
+      needed = room_for(bytes, kept_ ? kept_->bytes() : 0);
+    }
     return needed ? result<void>() : needed.error();
   }
 
@@ -92,9 +119,9 @@ class cuda_backend final : public backend {
     }
     auto made = make_block(bytes);
     // What is kept may be what is missing.
-    if (!made && made.error().code == errc::memory_exceeded && kept_ && kept_->bytes() > 0) {
-      kept_->clear();
-      made = make_block(bytes);
+    if (!made && made.error().code == errc::memory_exceeded) {
+      if (kept_) kept_->clear();
+      if (cuda::wait_for_returned_memory()) made = make_block(bytes);
     }
     if (!made) return made.error();
     return own(std::move(*made), false);
@@ -104,10 +131,7 @@ class cuda_backend final : public backend {
                                                std::span<std::byte> room) override {
     // One of the library's own threads, which has no device of its own.
     auto failed = cuda::use_device(index_);
-    if (!failed) {
-      failed = cuda::code_of(
-          cudaMemcpy(room.data(), from.data() + arena_offset, room.size(), cudaMemcpyDeviceToHost));
-    }
+    if (!failed) failed = readers_->copy(from.data() + arena_offset, room);
     if (failed) return fault{failed, name_of(index_) + ": copying to the host"};
     return std::span<const std::byte>(room);
   }
@@ -125,21 +149,21 @@ class cuda_backend final : public backend {
     }
     // The engine thread belongs to the loader, so its device is set once.
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
+    cuda::place_near(slots.memory, index_);
     slots_.emplace(slots);
     copies_.emplace(loop, *slots_);
-    if (auto failed = copies_->open()) {
+    if (auto failed = copies_->open(index_)) {
       detach();
       return fault{failed, name_of(index_)};
     }
     return {};
   }
 
-  result<void> pin(std::span<std::byte> slot) override {
+  result<std::string> pin(std::span<std::byte> slot) override {
     // One of the library's own threads, which has no device of its own.
-    auto failed = cuda::use_device(index_);
-    if (!failed) failed = slots_->pin(slot);
-    if (failed) return fault{failed, name_of(index_) + ": pinning a slot"};
-    return {};
+    if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
+    const auto refused = slots_->pin(slot);
+    return refused ? refused.message() : std::string();
   }
 
   void start(copy_operation& op) noexcept override { copies_->start(op); }
@@ -172,6 +196,10 @@ class cuda_backend final : public backend {
     auto needed = room_for(bytes, 0);
     if (!needed) return needed.error();
 
+    auto taken = std::make_unique<cuda::taken_memory>();
+    taken->bytes = bytes;
+    taken->device = index_;
+    taken->readers = readers_;
     void* memory = nullptr;
     const cudaError_t said = cudaMalloc(&memory, bytes);
     const auto failed = cuda::code_of(said);
@@ -180,31 +208,29 @@ class cuda_backend final : public backend {
       return fault{errc::memory_exceeded, "", *needed + ": " + failed.message()};
     }
     if (failed) return fault{failed, name_of(index_)};
-    return device_block(memory, bytes, index_);
+    taken->address = memory;
+    return device_block(std::move(taken));
   }
 
-  // Nobody has the tensors any more that lay in it, but a consumer's kernel may still read them.
+  // Nobody has the tensors any more that lay in it; what a consumer's kernels still do with them
+  // is waited for.
   result<std::optional<device_block>> take_kept(std::uint64_t bytes) {
     auto found = kept_->take(bytes);
     if (!found) return std::optional<device_block>();
-    if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
-    const cudaError_t said = cudaDeviceSynchronize();
-    const auto failed = cuda::code_of(said);
-    // Of a device for which a graph is being captured it cannot be known now.
-    if (said == cudaErrorStreamCaptureUnsupported) {
-      kept_->put(std::move(*found));
-      return std::optional<device_block>();
-    }
+    auto failed = cuda::use_device(index_);
+    if (!failed) failed = found->memory().wait_for_uses();
     if (failed) return fault{failed, name_of(index_)};
+    found->memory().uses.clear();
     return found;
   }
 
   std::shared_ptr<arena> own(device_block memory, bool was_kept) const {
-    return std::make_shared<block_arena<device_block>>(std::move(memory), was_kept, true, kept_);
+    return std::make_shared<cuda_arena>(std::move(memory), was_kept, kept_);
   }
 
   const int index_;
   std::shared_ptr<free_list<device_block>> kept_;  // Null: nothing is kept.
+  const std::shared_ptr<cuda::read_back_pool> readers_ = std::make_shared<cuda::read_back_pool>();
   std::optional<cuda::pinned> slots_;
   // In the engine thread only.
   std::optional<cuda::copier> copies_;
@@ -223,13 +249,28 @@ void copy_to_host(const tensor& source, std::uint64_t from, std::span<std::byte>
   assert(from <= source.bytes() && into.size() <= source.bytes() - from);
   if (into.empty()) return;
   const device on = source.device();
+  auto& memory = static_cast<cuda_arena&>(source.memory());
   boost::system::error_code failed;
   const auto copy = [&] {
-    failed = cuda::code_of(cudaMemcpy(into.data(), static_cast<std::byte*>(source.data()) + from,
-                                      into.size(), cudaMemcpyDeviceToHost));
+    failed = memory.readers().copy(static_cast<const std::byte*>(source.data()) + from, into);
   };
   if (auto no_device = cuda::on_device(on.index(), copy)) failed = no_device;
   if (failed) throw error(failed, on.name() + ": copying to the host", {});
+}
+
+void release(const tensor& used) noexcept {
+  assert(used.device().kind() == device_kind::cuda);
+  static_cast<cuda_arena&>(used.memory()).release();
+}
+
+void release_after(const tensor& used, void* stream) {
+  assert(used.device().kind() == device_kind::cuda);
+  const device on = used.device();
+  auto& memory = static_cast<cuda_arena&>(used.memory());
+  boost::system::error_code failed;
+  const auto record = [&] { failed = memory.add_use(static_cast<cudaStream_t>(stream)); };
+  if (auto no_device = cuda::on_device(on.index(), record)) failed = no_device;
+  if (failed) throw error(failed, on.name() + ": recording an event", {});
 }
 
 }  // namespace ringload::inline v0

@@ -4,6 +4,7 @@
 // Memory of the host that the device can copy from by itself, and that its kernels can read.
 
 #include <cuda_runtime_api.h>
+#include <sys/mman.h>
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -18,36 +19,47 @@ namespace ringload::inline v0::cuda {
 class pinned {
  public:
   explicit pinned(slot_region slots)
-      : slots_(slots), on_device_(slots.memory.size() / slots.slot_bytes) {}
+      : slots_(slots), states_(slots.memory.size() / slots.slot_bytes) {}
   pinned(const pinned&) = delete;
   pinned& operator=(const pinned&) = delete;
   ~pinned() {
-    for (std::size_t slot = 0; slot < on_device_.size(); ++slot) {
-      if (on_device_[slot]) (void)code_of(cudaHostUnregister(at(slot)));
+    for (std::size_t slot = 0; slot < states_.size(); ++slot) {
+      if (states_[slot].registered) (void)code_of(cudaHostUnregister(at(slot)));
     }
+    (void)::madvise(slots_.memory.data(), slots_.memory.size(), MADV_DOFORK);
   }
 
-  // One slot, in any thread whose current device is the slot's.
+  // One slot, in any thread whose current device is the slot's. Copies from a slot that could not
+  // be pinned are right as well, and slower.
   boost::system::error_code pin(std::span<std::byte> slot) {
     std::byte* const memory = slot.data();
+    // A child process would have to be given a copy of pinned pages at once, and before Linux 5.9
+    // the device could be left with the child's. So it is given none.
+    (void)::madvise(memory, slot.size(), MADV_DONTFORK);
     if (auto failed = code_of(cudaHostRegister(memory, slot.size(), cudaHostRegisterMapped))) {
       return failed;
     }
+    state& one = states_[index_of(memory)];
+    one.registered = true;
     void* there = nullptr;
-    if (auto failed = code_of(cudaHostGetDevicePointer(&there, memory, 0))) {
-      (void)code_of(cudaHostUnregister(memory));
-      return failed;
+    if (!code_of(cudaHostGetDevicePointer(&there, memory, 0))) {
+      one.on_device = static_cast<const std::byte*>(there);
     }
-    on_device_[index_of(memory)] = static_cast<const std::byte*>(there);
     return {};
   }
 
-  // The address by which kernels know a slot, which need not be the host's.
+  // The address by which kernels know a slot, which need not be the host's; null where they cannot
+  // read it.
   const std::byte* on_device(const std::byte* slot) const noexcept {
-    return on_device_[index_of(slot)];
+    return states_[index_of(slot)].on_device;
   }
 
  private:
+  struct state {
+    bool registered = false;
+    const std::byte* on_device = nullptr;
+  };
+
   std::byte* at(std::size_t slot) const noexcept {
     return slots_.memory.data() + slot * slots_.slot_bytes;
   }
@@ -56,7 +68,7 @@ class pinned {
   }
 
   const slot_region slots_;
-  std::vector<const std::byte*> on_device_;  // By slot; null: not pinned. Each set by one thread.
+  std::vector<state> states_;  // By slot. Each set by one thread.
 };
 
 }  // namespace ringload::inline v0::cuda

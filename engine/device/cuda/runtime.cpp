@@ -56,9 +56,9 @@ boost::system::error_code code_of(cudaError_t said) noexcept {
 }
 
 boost::system::error_code use_device(int index) noexcept {
+  if (auto failed = code_of(cudaSetDevice(index))) return failed;
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  (void)code_of(cudaThreadExchangeStreamCaptureMode(&mode));
-  return code_of(cudaSetDevice(index));
+  return code_of(cudaThreadExchangeStreamCaptureMode(&mode));
 }
 
 result<int> count_devices() {

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "core/fault.hpp"
+#include "core/signals_blocked.hpp"
 
 namespace ringload::inline v0::cuda {
 
@@ -21,10 +22,14 @@ namespace ringload::inline v0::cuda {
 boost::system::error_code code_of(cudaError_t said) noexcept;
 
 // For a thread of the library's own: from now on it works for this device. While some other thread
-// of the process captures a graph, its calls neither fail nor spoil what is captured.
+// of the process captures a graph, its calls neither fail nor invalidate what is captured.
+//
+// The device is set first: a thread begins on device 0, and nearly every other call would make a
+// context there, half a GiB of a card that may be none of ours.
 boost::system::error_code use_device(int index) noexcept;
 
-// Until its end, so too for a thread of the user.
+// For a thread of the user, whose device is set: its calls neither fail nor invalidate captures
+// until this ends.
 class beside_captures {
  public:
   beside_captures() noexcept { exchange(); }
@@ -41,7 +46,8 @@ class beside_captures {
 // How many devices there are: at least one, or errc::device_unavailable and why.
 result<int> count_devices();
 
-// Runs `work()` where the device is the current one, or says why it cannot be. A thread of the user
+// Runs `work()`, which does not throw, where the device is the current one, or says why it cannot
+// be. A thread of the user
 // keeps the device that it had: setting it and setting it back would make a context on a device
 // that it may never use, so work for another one is done in a thread of its own.
 template <class Work>
@@ -53,20 +59,18 @@ boost::system::error_code on_device(int index, Work work) {
     work();
     return {};
   }
-  const auto there = [&] {
-    const beside_captures meanwhile;
-    failed = code_of(cudaSetDevice(index));
-    if (!failed) work();
-  };
   try {
-    std::thread(there).join();
+    const signals_blocked here;
+    std::thread([&] {
+      failed = use_device(index);
+      if (!failed) work();
+    }).join();
     return failed;
-  } catch (const std::system_error&) {
+  } catch (const std::system_error& e) {
+    return {e.code().value(), boost::system::system_category()};
   } catch (const std::bad_alloc&) {
+    return errc::memory_exceeded;
   }
-  there();
-  if (now >= 0) (void)code_of(cudaSetDevice(now));
-  return failed;
 }
 
 }  // namespace ringload::inline v0::cuda

@@ -105,7 +105,7 @@ TEST_CASE("server's command line: more models than there is room for name the li
 TEST_CASE("server's command line: help has the library's own defaults") {
   const std::string text = std::get<std::string>(parsed({"--help"}));
   const ringload::limits usual;
-  CHECK(text.find("1 to 1024. Default: " + std::to_string(usual.slots)) != std::string::npos);
+  CHECK(text.find("for a GPU. Default: " + std::to_string(usual.slots)) != std::string::npos);
   CHECK(text.find("SIZE is a number of bytes") != std::string::npos);
 }
 

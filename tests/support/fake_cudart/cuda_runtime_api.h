@@ -2,8 +2,10 @@
 #pragma once
 
 // What ringload_cuda uses of CUDA's own <cuda_runtime_api.h>, declared alike, so that its sources
-// compile where there is no toolkit. tests/cuda/CMakeLists.txt compiles fake_cudart.cpp against the
+// compile where there is no toolkit. tests/cuda/CMakeLists.txt compiles the stand-in against the
 // toolkit's header as well, where there is one: a declaration that differs then does not compile.
+// What ringload must not call is not here: a call that waits for a whole device, or uses the
+// default stream, does not link.
 
 #include <stddef.h>
 
@@ -31,6 +33,8 @@ enum cudaError {
   cudaErrorHostMemoryNotRegistered = 713,
   cudaErrorNotSupported = 801,
   cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureImplicit = 906,
 };
 typedef enum cudaError cudaError_t;
 
@@ -40,38 +44,33 @@ enum cudaMemcpyKind {
   cudaMemcpyDeviceToHost = 2,
 };
 
-enum cudaMemcpySrcAccessOrder {
-  cudaMemcpySrcAccessOrderInvalid = 0,
-  cudaMemcpySrcAccessOrderStream = 1,
-};
-
-enum cudaMemLocationType { cudaMemLocationTypeInvalid = 0 };
-
-struct cudaMemLocation {
-  enum cudaMemLocationType type;
-  int id;
-};
-
-struct cudaMemcpyAttributes {
-  enum cudaMemcpySrcAccessOrder srcAccessOrder;
-  struct cudaMemLocation srcLocHint;
-  struct cudaMemLocation dstLocHint;
-  unsigned int flags;
-};
-
 enum cudaStreamCaptureMode {
   cudaStreamCaptureModeGlobal = 0,
   cudaStreamCaptureModeThreadLocal = 1,
   cudaStreamCaptureModeRelaxed = 2,
 };
 
+enum cudaDeviceAttr { cudaDevAttrHostNumaId = 134 };
+
 #define cudaHostRegisterMapped 0x02
 #define cudaStreamNonBlocking 0x01
+#define cudaEventBlockingSync 0x01
 #define cudaEventDisableTiming 0x02
 
 typedef struct CUstream_st* cudaStream_t;
 typedef struct CUevent_st* cudaEvent_t;
+typedef struct CUgraph_st* cudaGraph_t;
 typedef void(CUDART_CB* cudaHostFn_t)(void* userData);
+
+struct cudaFuncAttributes {
+  int numRegs;
+};
+
+struct dim3 {
+  explicit dim3(unsigned int vx = 1, unsigned int vy = 1, unsigned int vz = 1)
+      : x(vx), y(vy), z(vz) {}
+  unsigned int x, y, z;
+};
 
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
@@ -80,7 +79,8 @@ cudaError_t cudaDriverGetVersion(int* driverVersion);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int* device);
-cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr attr, int device);
+cudaError_t cudaDeviceGetStreamPriorityRange(int* leastPriority, int* greatestPriority);
 cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode* mode);
 cudaError_t cudaMalloc(void** devPtr, size_t size);
 cudaError_t cudaFree(void* devPtr);
@@ -89,6 +89,7 @@ cudaError_t cudaHostRegister(void* ptr, size_t size, unsigned int flags);
 cudaError_t cudaHostUnregister(void* ptr);
 cudaError_t cudaHostGetDevicePointer(void** pDevice, void* pHost, unsigned int flags);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* pStream, unsigned int flags);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* pStream, unsigned int flags, int priority);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags);
@@ -96,17 +97,14 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* pGraph);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void* userData);
-cudaError_t cudaMemcpy(void* dst, const void* src, size_t count, enum cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t count, enum cudaMemcpyKind kind,
                             cudaStream_t stream);
-#if CUDART_VERSION >= 13000
-cudaError_t cudaMemcpyBatchAsync(void* const* dsts, const void* const* srcs, const size_t* sizes,
-                                 size_t count, struct cudaMemcpyAttributes* attrs,
-                                 size_t* attrsIdxs, size_t numAttrs, cudaStream_t stream);
-#elif CUDART_VERSION >= 12080
-cudaError_t cudaMemcpyBatchAsync(void** dsts, void** srcs, size_t* sizes, size_t count,
-                                 struct cudaMemcpyAttributes* attrs, size_t* attrsIdxs,
-                                 size_t numAttrs, size_t* failIdx, cudaStream_t stream);
-#endif
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes* attr, const void* func);
+cudaError_t cudaLaunchKernel(const void* func, dim3 gridDim, dim3 blockDim, void** args,
+                             size_t sharedMem, cudaStream_t stream);
 }

@@ -1,29 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/fake_cudart/device.hpp"
 
-#include <sys/mman.h>
-
+#include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <new>
 #include <utility>
 
-#include "core/convert.hpp"
 #include "support/certain_memory.hpp"
 #include "support/fake_cudart/fake_cudart.hpp"
 
 namespace ringload::testing::fake_cudart {
 
+thread_local bool in_host_function = false;
+
 namespace {
-
-// A kernel may need no more than this alignment, so no more is given.
-constexpr std::size_t address_alignment = 256;
-
-constexpr std::size_t page_bytes = 4096;
 
 // One thing in so many is late, and by how much at most, in microseconds.
 constexpr unsigned late_one_in = 8;
 constexpr unsigned late_at_most = 400;
+
+bool overlaps(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  const auto from = reinterpret_cast<std::uintptr_t>(a);
+  const auto with = reinterpret_cast<std::uintptr_t>(b);
+  return from < with + b_bytes && with < from + a_bytes;
+}
+
+bool uses(const work& what, const void* begin, std::size_t bytes) {
+  if (what.from) {
+    return overlaps(what.to, what.bytes, begin, bytes) ||
+           overlaps(what.from, what.bytes, begin, bytes);
+  }
+  if (!what.kernel) return false;
+  const cuda::scatter_table& table = what.kernel->table;
+  return std::any_of(table.pieces, table.pieces + table.count, [&](const auto& piece) {
+    return overlaps(piece.to, target_bytes(piece), begin, bytes) ||
+           overlaps(piece.from, source_bytes(piece), begin, bytes);
+  });
+}
 
 }  // namespace
 
@@ -34,72 +47,40 @@ void device_side::stop() {
     changed.notify_all();
   }
   if (thread_.joinable()) thread_.join();
+  if (host_functions_.joinable()) host_functions_.join();
   stopping_ = false;
+  host_calls_.clear();
 }
 
 void device_side::start_if_needed() {
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (thread_.joinable()) return;
+  thread_ = std::thread([this] { run(); });
+  host_functions_ = std::thread([this] { run_host_functions(); });
 }
 
-bool device_side::drain(std::unique_lock<std::mutex>& lock, stream_state& which) {
+void device_side::push(std::unique_lock<std::mutex>& lock, stream_state& on, work what) {
+  changed.wait(lock, [&] { return on.held.size() < held_max || held || broken != cudaSuccess; });
+  on.held.push_back(std::move(what));
+}
+
+bool device_side::drain(std::unique_lock<std::mutex>& lock, const stream_state& which) {
   changed.wait(lock, [&] { return broken != cudaSuccess || (which.held.empty() && !which.busy); });
   return broken == cudaSuccess;
 }
 
-std::byte* device_side::allocate(std::size_t bytes, int device) {
-  const std::size_t mapped = bytes + 2 * page_bytes;
-  void* at = ::mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) throw std::bad_alloc();
-  std::byte* address = static_cast<std::byte*>(at) + address_alignment;
-  blocks_[address] = {bytes, mapped, device, std::vector<std::byte>(bytes, std::byte{0xA5})};
-  return address;
+bool device_side::drain_all(std::unique_lock<std::mutex>& lock, int device) {
+  const auto all = streams;
+  return std::all_of(all.begin(), all.end(), [&](const auto& each) {
+    return each->device != device || drain(lock, *each);
+  });
 }
 
-bool device_side::give_back(std::byte* address) {
-  const auto found = blocks_.find(address);
-  if (found == blocks_.end()) return false;
-  for (const auto& stream : streams) {
-    for (const work& w : stream->held) {
-      // A broken device does nothing any more.
-      if (broken == cudaSuccess && w.is_copy() && w.to >= address &&
-          w.to < address + found->second.bytes) {
-        complain("device memory is given back before a copy into it has ended");
-      }
-    }
-  }
-  ::munmap(address - address_alignment, found->second.mapped_bytes);
-  blocks_.erase(found);
-  return true;
-}
-
-void device_side::forget_memory() {
-  for (const auto& [address, b] : blocks_) ::munmap(address - address_alignment, b.mapped_bytes);
-  blocks_.clear();
-}
-
-std::byte* device_side::behind(const std::byte* address, std::size_t bytes, int device) {
-  for (auto& [begin, b] : blocks_) {
-    if (address < begin || address >= begin + b.bytes) continue;
-    const auto offset = static_cast<std::size_t>(address - begin);
-    if (bytes > b.bytes - offset || b.device != device) return nullptr;
-    return b.memory.data() + offset;
-  }
-  return nullptr;
-}
-
-bool device_side::is_pinned(const std::byte* address, std::size_t bytes) const {
-  for (const auto& [begin, size] : pinned) {
-    if (address >= begin && address + bytes <= begin + size) return true;
-  }
-  return false;
-}
-
-std::size_t device_side::allocated(int device) const {
-  std::size_t sum = 0;
-  for (const auto& [address, b] : blocks_) {
-    if (b.device == device || device < 0) sum += b.bytes;
-  }
-  return sum;
+bool device_side::is_used(const void* begin, std::size_t bytes) const {
+  if (broken != cudaSuccess) return false;  // A broken device does nothing any more.
+  return std::any_of(streams.begin(), streams.end(), [&](const auto& stream) {
+    return std::any_of(stream->held.begin(), stream->held.end(),
+                       [&](const work& w) { return uses(w, begin, bytes); });
+  });
 }
 
 void device_side::run() {
@@ -116,7 +97,23 @@ void device_side::run() {
       changed.wait_for(lock, late, [this] { return stopping_; });
     }
     if (stopping_ || held || broken != cudaSuccess) continue;
-    if (const auto in = choose()) carry_out(lock, *in);
+    if (const auto in = choose()) carry_out(in);
+  }
+}
+
+void device_side::run_host_functions() {
+  in_host_function = true;
+  std::unique_lock lock(mutex);
+  for (;;) {
+    changed.wait(lock, [this] { return stopping_ || !host_calls_.empty(); });
+    if (stopping_) return;
+    const host_call one = host_calls_.front();
+    host_calls_.pop_front();
+    lock.unlock();
+    one.call(one.with);
+    lock.lock();
+    one.of->busy = false;
+    changed.notify_all();
   }
 }
 
@@ -129,41 +126,53 @@ std::shared_ptr<stream_state> device_side::choose() {
   return ready.empty() ? nullptr : ready[random_() % ready.size()];
 }
 
-void device_side::carry_out(std::unique_lock<std::mutex>& lock, stream_state& in) {
-  const work what = std::move(in.held.front());
-  in.held.pop_front();
-  if (what.is_copy()) {
-    copy(what, in.device);
+void device_side::carry_out(const std::shared_ptr<stream_state>& in) {
+  const work what = std::move(in->held.front());
+  in->held.pop_front();
+  if (what.moves_bytes() && copies_until_break > 0 && --copies_until_break == 0) {
+    broken = break_with;
+  } else if (what.from) {
+    copy(what, in->device);
+  } else if (what.kernel) {
+    launch(*what.kernel, in->device);
   } else if (what.reach) {
     what.reach->reached = what.times;
   } else if (what.call) {
-    in.busy = true;
-    lock.unlock();
-    const int depth = std::exchange(certain_memory_depth, 0);
-    what.call(what.with);
-    certain_memory_depth = depth;
-    lock.lock();
-    in.busy = false;
+    in->busy = true;
+    host_calls_.push_back({in, what.call, what.with});
   }
   changed.notify_all();
 }
 
 void device_side::copy(const work& what, int device) {
-  if (copies_until_break > 0 && --copies_until_break == 0) {
-    broken = break_with;
-    return;
+  const void* const on_device = what.to_host ? what.from : what.to;
+  const void* const on_host = what.to_host ? what.to : what.from;
+  std::byte* const there = memory.behind(on_device, what.bytes, device);
+  if (!there) return complain("a copy is carried out after device memory was given back");
+  if (!memory.is_pinned(on_host, what.bytes)) {
+    return complain("a copy is carried out after host memory was unpinned");
   }
-  std::byte* to = behind(what.to, what.bytes_written(), device);
-  if (to == nullptr) return complain("a copy is carried out after its target was given back");
-  if (!is_pinned(what.from, what.bytes)) {
-    return complain("a copy is carried out after its source was unpinned");
-  }
-  if (what.as.needed()) {
-    convert(what.from, to, what.bytes / what.as.from_bytes(), what.as);
+  if (what.to_host) {
+    std::memcpy(what.to, there, what.bytes);
   } else {
-    std::memcpy(to, what.from, what.bytes);
+    std::memcpy(there, what.from, what.bytes);
+    std::memset(const_cast<void*>(what.from), poison, what.bytes);
   }
-  std::memset(const_cast<std::byte*>(what.from), poison, what.bytes);
+}
+
+void device_side::launch(const kernel_launch& what, int device) {
+  cuda::scatter_table here = what.table;
+  for (unsigned i = 0; i < here.count; ++i) {
+    cuda::scatter_piece& piece = here.pieces[i];
+    piece.from = memory.behind(piece.from, source_bytes(piece), device);
+    piece.to = memory.behind(piece.to, target_bytes(piece), device);
+    if (!piece.from || !piece.to)
+      return complain("a kernel is run after its memory was given back");
+  }
+  what.run(here);
+  for (unsigned i = 0; i < here.count; ++i) {
+    std::memset(const_cast<void*>(here.pieces[i].from), poison, source_bytes(here.pieces[i]));
+  }
 }
 
 }  // namespace ringload::testing::fake_cudart

@@ -6,16 +6,24 @@
 // Device memory is separate memory behind addresses that the host cannot touch. A thread of its own
 // is the device: it carries out what the streams hold late, and between streams in any order. A
 // copy reads its source when it is carried out and not before, and what it has read it overwrites,
-// so a slot that is filled again too early, or given back too late, shows as wrong bytes. So does a
-// kernel, which has to be given the address by which the device knows a slot.
+// so a slot that is filled again too early, or given back too late, shows as wrong bytes. Kernels
+// are the library's own, compiled for the processor. They have to be given the address by which the
+// device knows pinned memory, and overwrite what they have read as well.
+//
+// It is as unkind as a real device may be: nearly every call makes a context, a stream holds so
+// much and then makes callers wait, cudaFree does not wait for work that uses the memory and the
+// next cudaMalloc gives the same address, host functions run one after the other, and captured
+// graphs are invalidated by calls of other threads.
 //
 // Any function can be told to fail. What no real runtime would accept, or would only seem to, is
-// written down as misuse: memory that is not pinned, another device's stream, an error left behind.
+// written down as misuse: memory that is not pinned, another device's stream, an error left behind,
+// memory given back while a stream uses it, a kernel that is loaded by its first launch.
 
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,7 +35,7 @@ inline constexpr std::size_t memory_bytes = std::size_t{64} << 20;  // Of each d
 // How far the addresses by which the device knows pinned memory are from the host's.
 inline constexpr std::size_t mapped_at = std::size_t{1} << 47U;
 
-// What the streams' copies leave behind in their source.
+// What copies and kernels leave behind in their source.
 inline constexpr unsigned char poison = 0xEE;
 
 // Back to the beginning: no failures, no counts, no misuse. Nothing of before may be in use.
@@ -37,8 +45,8 @@ void reset();
 // back have done so nevertheless.
 void fail(const std::string& function, unsigned nth, cudaError_t with);
 
-// When the nth copy of a stream from now on is carried out, the context breaks: from then on every
-// call says so, and nothing on a stream is carried out any more.
+// When the nth copy or kernel of a stream from now on is carried out, the context breaks: from then
+// on every call says so, and nothing on a stream is carried out any more.
 void break_at_copy(unsigned nth, cudaError_t with);
 
 // As the machine would be without: what cudaGetDeviceCount and cudaDriverGetVersion say.
@@ -48,16 +56,22 @@ void no_device(cudaError_t said, int driver_version);
 void hold();
 void let_go();
 
-// Somebody captures a graph in the global mode, which is the default: what might be unsafe fails in
-// every thread that has not said that it knows, and then the graph is spoilt; nothing may wait for
-// the device. Returns whether it was spoilt.
-void begin_capture();
-bool end_capture();
+// Whether cudaFree waits for all that the device has to do, as it may.
+void free_waits(bool does);
+
+// Copies from and to memory that is not pinned are no misuse from now on.
+void expect_pageable();
 
 // How often each function was called since the last reset.
 std::map<std::string, unsigned> calls();
 
-// Copies that the streams hold.
+// The devices that have a context.
+std::set<int> contexts();
+
+// Where each piece of pinned memory begins.
+std::vector<const void*> pinned_memory();
+
+// Copies and kernels that the streams hold.
 std::size_t waiting_copies();
 
 // Device memory, pinned ranges, streams and events that were not given back, by name; empty if all

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/fake_cudart/runtime.hpp"
 
-#include <set>
-#include <vector>
+#include <algorithm>
 
 #include "support/fake_cudart/fake_cudart.hpp"
 
@@ -18,10 +17,17 @@ namespace {
 // of other threads. Of what ringload uses, these.
 bool unsafe_beside_captures(const std::string& function) {
   static const std::set<std::string> all = {
-      "cudaMalloc",         "cudaFree",   "cudaHostRegister",
-      "cudaHostUnregister", "cudaMemcpy", "cudaStreamSynchronize",
-      "cudaEventQuery",
+      "cudaMalloc",           "cudaFree",           "cudaHostRegister",
+      "cudaEventQuery",       "cudaHostUnregister", "cudaStreamSynchronize",
+      "cudaEventSynchronize",
   };
+  return all.count(function) != 0;
+}
+
+// All others make a context of the current device where there is none.
+bool needs_no_context(const std::string& function) {
+  static const std::set<std::string> all = {"cudaDriverGetVersion", "cudaGetDeviceCount",
+                                            "cudaGetDevice"};
   return all.count(function) != 0;
 }
 
@@ -35,6 +41,7 @@ runtime& the() {
 call::call(const char* name) : lock(the().device.mutex), name_(name) {
   runtime& r = the();
   r.counts[name] += 1;
+  if (in_host_function) complain("called in a host function");
   if (last_error != cudaSuccess) {
     complain(std::string("an error was left behind: ") + cudaGetErrorName(last_error));
   }
@@ -43,13 +50,24 @@ call::call(const char* name) : lock(the().device.mutex), name_(name) {
     failed_ = found->second.with;
     r.failures.erase(found);
   }
-  if (r.capturing) {
-    const bool unsafe =
-        unsafe_beside_captures(name_) && capture_mode != cudaStreamCaptureModeRelaxed;
-    if (unsafe) r.capture_spoilt = true;
-    if (unsafe || name_ == "cudaDeviceSynchronize") failed_ = cudaErrorStreamCaptureUnsupported;
-  }
+  // That of the device that is to be set: cudaSetDevice says so itself.
+  if (!needs_no_context(name_) && name_ != "cudaSetDevice") r.contexts.insert(current_device);
+  fail_beside_captures();
   if (r.device.broken != cudaSuccess) failed_ = r.device.broken;
+}
+
+// In the global mode calls of all threads count, unless they have said that they know; in that of a
+// thread, its own.
+void call::fail_beside_captures() {
+  if (!unsafe_beside_captures(name_) || capture_mode == cudaStreamCaptureModeRelaxed) return;
+  for (capture& each : the().captures) {
+    const bool counts =
+        each.mode == cudaStreamCaptureModeGlobal ||
+        (each.mode == cudaStreamCaptureModeThreadLocal && each.by == std::this_thread::get_id());
+    if (!counts) continue;
+    each.invalidated = true;
+    failed_ = cudaErrorStreamCaptureUnsupported;
+  }
 }
 
 cudaError_t call::says(cudaError_t answer) const noexcept {
@@ -59,6 +77,7 @@ cudaError_t call::says(cudaError_t answer) const noexcept {
 }
 
 bool call::may_use(CUstream_st* stream) const {
+  if (!stream) return true;
   if (the().streams.count(stream) == 0) {
     complain("no such stream");
     return false;
@@ -67,103 +86,54 @@ bool call::may_use(CUstream_st* stream) const {
   return true;
 }
 
-void reset() {
+void call::await_all_of(stream_state& first, stream_state& then) {
+  if (first.held.empty() && !first.busy) return;
+  const auto passed = std::make_shared<event_state>();
+  work mark;
+  mark.reach = passed;
+  mark.times = passed->recorded = 1;
+  first.held.push_back(std::move(mark));
+  work wait;
+  wait.await = passed;
+  wait.times = 1;
+  then.held.push_back(std::move(wait));
+}
+
+std::shared_ptr<stream_state> call::state_of(CUstream_st* stream) {
   runtime& r = the();
-  r.device.stop();
-  const std::lock_guard lock(r.device.mutex);
-  // What host functions that never ran were to be given: theirs for good, as with a real driver.
-  static std::vector<void*>& never_given = *new std::vector<void*>;
-  for (const auto& stream : r.device.streams) {
-    for (const work& w : stream->held) {
-      if (w.call) never_given.push_back(w.with);
-    }
+  auto& by_default = r.default_streams[current_device];
+  if (!by_default) {
+    by_default = std::make_shared<stream_state>();
+    by_default->device = current_device;
+    r.device.streams.push_back(by_default);
+    r.device.start_if_needed();
   }
-  r.counts.clear();
-  r.failures.clear();
-  r.count_says = cudaSuccess;
-  r.driver_version = 13000;
-  r.capturing = r.capture_spoilt = false;
-  r.device.forget_memory();
-  r.device.streams.clear();
-  r.device.pinned.clear();
-  r.device.misuse.clear();
-  r.device.held = false;
-  r.device.broken = cudaSuccess;
-  r.device.copies_until_break = 0;
-  last_error = cudaSuccess;
-}
-
-void fail(const std::string& function, unsigned nth, cudaError_t with) {
-  const std::lock_guard lock(the().device.mutex);
-  the().failures[function] = {nth, with};
-}
-
-void break_at_copy(unsigned nth, cudaError_t with) {
-  const std::lock_guard lock(the().device.mutex);
-  the().device.copies_until_break = nth;
-  the().device.break_with = with;
-}
-
-void no_device(cudaError_t said, int driver_version) {
-  const std::lock_guard lock(the().device.mutex);
-  the().count_says = said;
-  the().driver_version = driver_version;
-}
-
-void begin_capture() {
-  const std::lock_guard lock(the().device.mutex);
-  the().capturing = true;
-  the().capture_spoilt = false;
-}
-
-bool end_capture() {
-  const std::lock_guard lock(the().device.mutex);
-  the().capturing = false;
-  return the().capture_spoilt;
-}
-
-void hold() {
-  const std::lock_guard lock(the().device.mutex);
-  the().device.held = true;
-}
-
-void let_go() {
-  const std::lock_guard lock(the().device.mutex);
-  the().device.held = false;
-  the().device.changed.notify_all();
-}
-
-std::map<std::string, unsigned> calls() {
-  const std::lock_guard lock(the().device.mutex);
-  return the().counts;
-}
-
-std::size_t waiting_copies() {
-  const std::lock_guard lock(the().device.mutex);
-  std::size_t count = 0;
-  for (const auto& stream : the().device.streams) {
-    for (const work& w : stream->held) count += w.is_copy() ? 1 : 0;
+  if (stream) {
+    if (stream->state->blocking) await_all_of(*by_default, *stream->state);
+    return stream->state;
   }
-  return count;
+  bool forbidden = false;
+  for (capture& each : r.captures) {
+    if (!each.stream->state->blocking) continue;
+    each.invalidated = forbidden = true;
+  }
+  if (forbidden) return nullptr;
+  for (const auto& each : r.device.streams) {
+    if (each->blocking && each->device == current_device) await_all_of(*each, *by_default);
+  }
+  return by_default;
 }
 
-std::string left_over() {
+void call::push(CUstream_st* stream, work what) {
   runtime& r = the();
-  const std::lock_guard lock(r.device.mutex);
-  std::string text;
-  const auto say = [&text](std::size_t count, const char* of_what) {
-    if (count > 0) text += std::to_string(count) + of_what;
-  };
-  say(r.device.allocated(-1), " bytes of device memory ");
-  say(r.device.pinned.size(), " pinned ranges ");
-  say(r.streams.size(), " streams ");
-  say(r.events.size(), " events ");
-  return text;
-}
-
-std::vector<std::string> misuse() {
-  const std::lock_guard lock(the().device.mutex);
-  return the().device.misuse;
+  for (const capture& each : r.captures) {
+    if (each.stream == stream) return;
+  }
+  if (const auto on = state_of(stream)) {
+    r.device.push(lock, *on, std::move(what));
+  } else if (!failed()) {
+    failed_ = cudaErrorStreamCaptureImplicit;
+  }
 }
 
 }  // namespace ringload::testing::fake_cudart

@@ -10,6 +10,9 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "support/certain_memory.hpp"
 #include "support/fake_cudart/device.hpp"
@@ -22,11 +25,21 @@ struct CUevent_st {
   std::shared_ptr<ringload::testing::fake_cudart::event_state> state;
 };
 
+struct CUgraph_st {};
+
 namespace ringload::testing::fake_cudart {
 
 struct failure {
   unsigned calls_left;
   cudaError_t with;
+};
+
+// A graph that somebody captures.
+struct capture {
+  cudaStream_t stream;
+  cudaStreamCaptureMode mode;
+  std::thread::id by;
+  bool invalidated = false;
 };
 
 struct runtime {
@@ -37,10 +50,14 @@ struct runtime {
   std::map<std::string, failure> failures;
   std::set<CUstream_st*> streams;
   std::set<CUevent_st*> events;
+  std::map<int, std::shared_ptr<stream_state>> default_streams;
+  std::vector<capture> captures;
+  std::set<int> contexts;
+  std::set<std::pair<int, const void*>> loaded_kernels;
   cudaError_t count_says = cudaSuccess;
   int driver_version = 13000;
-  bool capturing = false;
-  bool capture_spoilt = false;
+  bool free_waits = false;
+  bool pageable_expected = false;
 };
 
 runtime& the();
@@ -66,10 +83,20 @@ class call {
   // Whether it is a stream that this thread may use now.
   bool may_use(CUstream_st* stream) const;
 
+  // The stream's state. Null is the default stream of the current device, which waits for its
+  // blocking streams, as they wait for it; empty where a capture forbids that.
+  std::shared_ptr<stream_state> state_of(CUstream_st* stream);
+
+  // Puts it on the stream; into the graph, where the stream is being captured.
+  void push(CUstream_st* stream, work what);
+
   const certain_memory for_the_stand_in;
   std::unique_lock<std::mutex> lock;
 
  private:
+  void fail_beside_captures();
+  void await_all_of(stream_state& first, stream_state& then);
+
   std::string name_;
   cudaError_t failed_ = cudaSuccess;
 };

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace ringload {
+namespace bench {
+
+// Keeps one block of the card busy for so long, and ends by itself.
+cudaError_t launch_spin(unsigned milliseconds, cudaStream_t on);
+
+// The same kernel under a second name, so that it has a first launch of its own.
+cudaError_t launch_unloaded(cudaStream_t on);
+
+}  // namespace bench
+}  // namespace ringload

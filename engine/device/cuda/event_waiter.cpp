@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/cuda/event_waiter.hpp"
+
+#include <boost/asio/post.hpp>
+#include <system_error>
+#include <utility>
+
+#include "core/retry_allocation.hpp"
+
+namespace ringload::inline v0::cuda {
+
+using boost::system::error_code;
+
+event_waiter::event_waiter(boost::asio::io_context& loop,
+                           std::function<void(error_code failed)> came)
+    : loop_(loop), came_(std::move(came)) {}
+
+event_waiter::~event_waiter() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+error_code event_waiter::open(int device) {
+  try {
+    thread_ = std::thread([this, device] { run(device); });
+    return {};
+  } catch (const std::system_error& e) {
+    return {e.code().value(), boost::system::system_category()};
+  }
+}
+
+void event_waiter::wait(const event& which) noexcept {
+  const std::lock_guard lock(mutex_);
+  next_ = &which;
+  changed_.notify_one();
+}
+
+void event_waiter::run(int device) {
+  const error_code no_device = use_device(device);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return next_ || stopping_; });
+    if (!next_) return;
+    const event& which = *std::exchange(next_, nullptr);
+    lock.unlock();
+    error_code failed = which.wait();
+    if (failed && no_device) failed = no_device;
+    retry_allocation(
+        [this, failed] { boost::asio::post(loop_, [this, failed] { came_(failed); }); });
+    lock.lock();
+  }
+}
+
+}  // namespace ringload::inline v0::cuda

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <ringload/limits.hpp>
+#include <thread>
+
+namespace ringload::inline v0 {
+
+limits chosen_limits(const limits& within, device_kind on) noexcept {
+  limits chosen = within;
+  const bool gpu = on == device_kind::cuda;
+  const std::uint32_t half = std::thread::hardware_concurrency() / 2;
+  if (chosen.slots == 0) chosen.slots = gpu ? 32 : 16;
+  if (chosen.copy_threads == 0) chosen.copy_threads = gpu ? std::clamp(half, 3U, 8U) : 3;
+  return chosen;
+}
+
+}  // namespace ringload::inline v0

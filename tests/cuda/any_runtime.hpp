@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What tests that run on the stand-in and on a GPU need to know about which of them it is.
+
+#ifndef RINGLOAD_REAL_CUDA
+#include "device/cuda/device_memory.hpp"
+#include "support/fake_cudart/fake_cudart.hpp"
+#endif
+
+namespace ringload::testing {
+
+#ifdef RINGLOAD_REAL_CUDA
+
+// What was read by a copy or a kernel is gone.
+inline constexpr bool reading_destroys = false;
+inline void begin_afresh() {}
+inline void expect_pageable() {}
+
+#else
+
+inline constexpr bool reading_destroys = true;
+inline void begin_afresh() {
+  (void)cuda::wait_for_returned_memory();
+  fake_cudart::reset();
+}
+inline void expect_pageable() { fake_cudart::expect_pageable(); }
+
+#endif
+
+}  // namespace ringload::testing

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// When the memory of tensors that nobody has any more goes back, or to the next load. On the
+// stand-in only.
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <vector>
+
+#include "cuda/fresh_runtime.hpp"
+#include "cuda/on_device.hpp"
+#include "support/small_limits.hpp"
+#include "support/waiting.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+using boost::asio::use_future;
+
+namespace {
+
+constexpr std::chrono::milliseconds a_while{50};
+
+limits keeping(std::uint64_t bytes) {
+  limits within = small_limits();
+  within.kept_bytes = bytes;
+  return within;
+}
+
+// Somebody who uses tensors on a stream of device 0.
+class consumer {
+ public:
+  consumer() {
+    REQUIRE(cudaHostRegister(theirs_.data(), theirs_.size(), 0) == cudaSuccess);
+    REQUIRE(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) == cudaSuccess);
+  }
+  consumer(const consumer&) = delete;
+  consumer& operator=(const consumer&) = delete;
+  ~consumer() {
+    CHECK(cudaStreamSynchronize(stream_) == cudaSuccess);
+    CHECK(cudaStreamDestroy(stream_) == cudaSuccess);
+    CHECK(cudaHostUnregister(theirs_.data()) == cudaSuccess);
+  }
+
+  void use(const tensor& t) {
+    CHECK(cudaMemcpyAsync(t.data(), theirs_.data(), std::min<std::size_t>(t.bytes(), bytes),
+                          cudaMemcpyHostToDevice, stream_) == cudaSuccess);
+  }
+  cudaStream_t stream() const noexcept { return stream_; }
+
+ private:
+  static constexpr std::size_t bytes = 100'000;
+
+  std::vector<std::byte> theirs_ = std::vector<std::byte>(bytes, std::byte{0x55});
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("cuda: memory that was released is the next load's, and goes back with the loader") {
+  const fresh_runtime around;
+  const made_file file(equal_tensors(20, 100'000));
+  consumer other;
+  loader with(cuda_device(0), keeping(8 << 20));
+  for (int i = 0; i < 4; ++i) {
+    const model loaded = get(with.load_async(file.name(), use_future));
+    CHECK(first_difference_on_device(loaded) == "");
+    CHECK(loaded.stats().memory_kept == (i > 0));
+    release_after(loaded[0], other.stream());
+  }
+  CHECK(fake_cudart::calls().at("cudaMalloc") == 1);
+  CHECK(fake_cudart::calls().count("cudaFree") == 0);
+}
+
+TEST_CASE("cuda: memory of which nobody said when it is free is not given to another load") {
+  const fresh_runtime around;
+  const made_file file(equal_tensors(20, 100'000));
+  loader with(cuda_device(1), keeping(8 << 20));
+  for (int i = 0; i < 3; ++i) {
+    const model loaded = get(with.load_async(file.name(), use_future));
+    CHECK(first_difference_on_device(loaded) == "");
+    CHECK_FALSE(loaded.stats().memory_kept);
+  }
+}
+
+TEST_CASE("cuda: memory that is kept waits for the work of its release, and for no other") {
+  const fresh_runtime around;
+  const made_file file(equal_tensors(20, 100'000));
+  consumer released;
+  consumer busy;
+  loader with(cuda_device(0), keeping(8 << 20));
+  model loaded = get(with.load_async(file.name(), use_future));
+  const model else_where = get(with.load_async(file.name(), use_future));
+  fake_cudart::hold();
+  released.use(loaded.at("t3"));
+  release_after(loaded.at("t3"), released.stream());
+  loaded = {};
+  pending_load load(with, file.name());
+  CHECK_FALSE(load.completes_within(a_while));
+  CHECK(fake_cudart::waiting_copies() == 1);
+  busy.use(else_where.at("t5"));
+  fake_cudart::let_go();
+  CHECK_FALSE(load.failure().has_value());
+  CHECK(load.loaded().stats().memory_kept);
+  CHECK(first_difference_on_device(load.loaded()) == "");
+}
+
+TEST_CASE("cuda: memory goes back after the work of its release") {
+  const fresh_runtime around;
+  const made_file file(equal_tensors(20, 100'000));
+  consumer other;
+  loader with(cuda_device(0), small_limits());
+  model loaded = get(with.load_async(file.name(), use_future));
+  fake_cudart::hold();
+  other.use(loaded.at("t3"));
+  release_after(loaded.at("t3"), other.stream());
+  loaded = {};
+  const auto frees = [] {
+    const auto all = fake_cudart::calls();
+    return all.count("cudaFree") == 0 ? 0U : all.at("cudaFree");
+  };
+  const auto until = std::chrono::steady_clock::now() + a_while;
+  while (std::chrono::steady_clock::now() < until) CHECK(frees() == 0);
+  fake_cudart::let_go();
+  CHECK(cuda::wait_for_returned_memory() == (frees() == 0));
+  CHECK(frees() == 1);
+}
+
+TEST_CASE("cuda: a release on the default stream waits for the streams that it waits for") {
+  const fresh_runtime around;
+  const made_file file(equal_tensors(5, 100'000));
+  cudaStream_t blocking = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&blocking, 0) == cudaSuccess);
+  std::vector<std::byte> theirs(100'000);
+  REQUIRE(cudaHostRegister(theirs.data(), theirs.size(), 0) == cudaSuccess);
+  {
+    loader with(cuda_device(0), keeping(8 << 20));
+    model loaded = get(with.load_async(file.name(), use_future));
+    fake_cudart::hold();
+    REQUIRE(cudaMemcpyAsync(loaded[1].data(), theirs.data(), theirs.size(), cudaMemcpyHostToDevice,
+                            blocking) == cudaSuccess);
+    release_after(loaded[1], nullptr);
+    loaded = {};
+    pending_load load(with, file.name());
+    CHECK_FALSE(load.completes_within(a_while));
+    fake_cudart::let_go();
+    CHECK_FALSE(load.failure().has_value());
+    CHECK(first_difference_on_device(load.loaded()) == "");
+  }
+  CHECK(cudaStreamDestroy(blocking) == cudaSuccess);
+  CHECK(cudaHostUnregister(theirs.data()) == cudaSuccess);
+}
+
+TEST_CASE("cuda: who lets go of the last tensor does not wait for the device") {
+  const fresh_runtime around;
+  const made_file file(equal_tensors(20, 100'000));
+  consumer other;
+  loader with(cuda_device(0), small_limits());
+  model first = get(with.load_async(file.name(), use_future));
+  const model second = get(with.load_async(file.name(), use_future));
+  fake_cudart::free_waits(true);
+  fake_cudart::hold();
+  other.use(second[0]);
+  first = {};
+  CHECK(fake_cudart::waiting_copies() == 1);
+  fake_cudart::let_go();
+}
+
+TEST_CASE("cuda: a load that finds too little waits for what is on its way back") {
+  const fresh_runtime around;
+  const made_file large(only("large", 40 << 20));
+  const made_file plenty(only("small", 30 << 20));
+  loader with(cuda_device(1), small_limits());
+  for (const made_file* file : {&large, &plenty, &large, &plenty}) {
+    CHECK(first_difference_on_device(get(with.load_async(file->name(), use_future))) == "");
+  }
+}
+
+TEST_CASE("cuda: memory that is kept makes room for what needs other memory") {
+  const fresh_runtime around;
+  const made_file large(only("large", 40 << 20));
+  const made_file plenty(only("small", 30 << 20));
+  consumer other;
+  loader with(cuda_device(0), keeping(fake_cudart::memory_bytes));
+  for (const made_file* file : {&large, &plenty, &large, &plenty}) {
+    const model loaded = get(with.load_async(file->name(), use_future));
+    CHECK(first_difference_on_device(loaded) == "");
+    CHECK_FALSE(loaded.stats().memory_kept);
+    release_after(loaded[0], other.stream());
+  }
+  // What somebody has makes no room.
+  const model first = get(with.load_async(plenty.name(), use_future));
+  CHECK(first.stats().memory_kept);
+  pending_load second(with, large.name());
+  const auto failed = second.failure();
+  CHECK((failed && failed->code() == errc::memory_exceeded));
+}
+
+TEST_CASE("cuda: kept memory whose release cannot be waited for ends that load alone") {
+  const fresh_runtime around;
+  const made_file file(equal_tensors(20, 100'000));
+  consumer other;
+  loader with(cuda_device(0), keeping(8 << 20));
+  {
+    const model loaded = get(with.load_async(file.name(), use_future));
+    release_after(loaded[0], other.stream());
+  }
+  fake_cudart::fail("cudaEventSynchronize", 1, cudaErrorIllegalAddress);
+  pending_load load(with, file.name());
+  const auto failed = load.failure();
+  REQUIRE(failed.has_value());
+  CHECK(failed->code().category() == cuda_category());
+  CHECK(holds(failed->what(), "cudaErrorIllegalAddress"));
+  const model loaded = get(with.load_async(file.name(), use_future));
+  CHECK_FALSE(loaded.stats().memory_kept);
+  CHECK(first_difference_on_device(loaded) == "");
+}
+
+TEST_CASE("cuda: a release that cannot be recorded says so") {
+  const fresh_runtime around;
+  const made_file file(only("a", 1000));
+  loader with(cuda_device(1), small_limits());
+  const tensor t = get(with.load_async(file.name(), use_future)).at("a");
+  fake_cudart::fail("cudaEventRecord", 1, cudaErrorInvalidValue);
+  try {
+    release_after(t, nullptr);
+    FAIL("it was recorded");
+  } catch (const error& e) {
+    CHECK(e.code().category() == cuda_category());
+    CHECK(holds(e.what(), "cuda:1: recording an event"));
+  }
+}
+
+TEST_CASE("cuda: loads beside the capture of a graph, and does not invalidate it") {
+  for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal}) {
+    const fresh_runtime around;
+    const made_file file(equal_tensors(5, 3 * small_slot));
+    consumer other;
+    loader with(cuda_device(0), keeping(fake_cudart::memory_bytes / 2));
+    model before = get(with.load_async(file.name(), use_future));
+    release_after(before[0], other.stream());
+    cudaStream_t captured = nullptr;
+    REQUIRE(cudaStreamCreateWithFlags(&captured, 0) == cudaSuccess);
+    REQUIRE(cudaStreamBeginCapture(captured, mode) == cudaSuccess);
+    before = {};
+    for (const dtype to : {dtype::u8, dtype::bf16}) {
+      load_options how;
+      if (to == dtype::bf16) how.dtype = to;
+      const model loaded = get(with.load_async(file.name(), how, use_future));
+      CHECK(loaded.stats().memory_kept == (to == dtype::u8));
+      CHECK(first_difference_on_device(loaded) == "");
+    }
+    (void)cuda::wait_for_returned_memory();
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamEndCapture(captured, &graph) == cudaSuccess);
+    CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+    CHECK(cudaStreamDestroy(captured) == cudaSuccess);
+  }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What a test orders, and what it asks.
+
+#include <vector>
+
+#include "support/fake_cudart/fake_cudart.hpp"
+#include "support/fake_cudart/runtime.hpp"
+
+namespace ringload::testing::fake_cudart {
+
+void reset() {
+  runtime& r = the();
+  r.device.stop();
+  const std::lock_guard lock(r.device.mutex);
+  r.counts.clear();
+  r.failures.clear();
+  r.captures.clear();
+  r.contexts.clear();
+  r.loaded_kernels.clear();
+  r.default_streams.clear();
+  r.count_says = cudaSuccess;
+  r.driver_version = 13000;
+  r.free_waits = r.pageable_expected = false;
+  r.device.memory.forget();
+  r.device.streams.clear();
+  r.device.misuse.clear();
+  r.device.held = false;
+  r.device.broken = cudaSuccess;
+  r.device.copies_until_break = 0;
+  last_error = cudaSuccess;
+}
+
+void fail(const std::string& function, unsigned nth, cudaError_t with) {
+  const std::lock_guard lock(the().device.mutex);
+  the().failures[function] = {nth, with};
+}
+
+void break_at_copy(unsigned nth, cudaError_t with) {
+  const std::lock_guard lock(the().device.mutex);
+  the().device.copies_until_break = nth;
+  the().device.break_with = with;
+}
+
+void no_device(cudaError_t said, int driver_version) {
+  const std::lock_guard lock(the().device.mutex);
+  the().count_says = said;
+  the().driver_version = driver_version;
+}
+
+void hold() {
+  const std::lock_guard lock(the().device.mutex);
+  the().device.held = true;
+  the().device.changed.notify_all();
+}
+
+void let_go() {
+  const std::lock_guard lock(the().device.mutex);
+  the().device.held = false;
+  the().device.changed.notify_all();
+}
+
+void free_waits(bool does) {
+  const std::lock_guard lock(the().device.mutex);
+  the().free_waits = does;
+}
+
+void expect_pageable() {
+  const std::lock_guard lock(the().device.mutex);
+  the().pageable_expected = true;
+}
+
+std::map<std::string, unsigned> calls() {
+  const std::lock_guard lock(the().device.mutex);
+  return the().counts;
+}
+
+std::set<int> contexts() {
+  const std::lock_guard lock(the().device.mutex);
+  return the().contexts;
+}
+
+std::vector<const void*> pinned_memory() {
+  const std::lock_guard lock(the().device.mutex);
+  return the().device.memory.pinned();
+}
+
+std::size_t waiting_copies() {
+  const std::lock_guard lock(the().device.mutex);
+  std::size_t count = 0;
+  for (const auto& stream : the().device.streams) {
+    for (const work& w : stream->held) count += w.moves_bytes() ? 1 : 0;
+  }
+  return count;
+}
+
+std::string left_over() {
+  runtime& r = the();
+  const std::lock_guard lock(r.device.mutex);
+  std::string text;
+  const auto say = [&text](std::size_t count, const char* of_what) {
+    if (count > 0) text += std::to_string(count) + of_what;
+  };
+  say(r.device.memory.allocated(-1), " bytes of device memory ");
+  say(r.device.memory.pinned().size(), " pinned ranges ");
+  say(r.streams.size(), " streams ");
+  say(r.events.size(), " events ");
+  return text;
+}
+
+std::vector<std::string> misuse() {
+  const std::lock_guard lock(the().device.mutex);
+  return the().device.misuse;
+}
+
+}  // namespace ringload::testing::fake_cudart

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What a kernel's source needs to be compiled for the processor. One thread of the device after the
+// other is then a call of the kernel.
+
+#include <cuda_runtime_api.h>
+
+#define __global__
+#define __device__
+
+namespace ringload::testing::fake_cudart {
+
+struct position {
+  unsigned x;
+};
+
+inline thread_local position this_block{};
+inline thread_local position this_thread{};
+inline thread_local position block_size{};
+
+}  // namespace ringload::testing::fake_cudart
+
+#define blockIdx ringload::testing::fake_cudart::this_block
+#define threadIdx ringload::testing::fake_cudart::this_thread
+#define blockDim ringload::testing::fake_cudart::block_size

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The functions about streams, events, graphs, and what is put on streams.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "support/fake_cudart/fake_cudart.hpp"
+#include "support/fake_cudart/runtime.hpp"
+
+namespace ringload::testing::fake_cudart {
+
+namespace {
+
+cudaError_t make_stream(call& now, cudaStream_t* stream, unsigned int flags) {
+  if (now.failed()) return now.says();
+  the().device.start_if_needed();
+  *stream = new CUstream_st{std::make_shared<stream_state>()};
+  (*stream)->state->device = current_device;
+  (*stream)->state->blocking = (flags & cudaStreamNonBlocking) == 0;
+  the().streams.insert(*stream);
+  the().device.streams.push_back((*stream)->state);
+  return now.says();
+}
+
+// From or to memory that is not pinned: a real runtime waits for the stream, and then copies.
+cudaError_t copy_pageable(call& now, const work& what, CUstream_st* stream) {
+  if (!the().pageable_expected) now.complain("host memory that is not pinned");
+  const auto on = now.state_of(stream);
+  if (!on || !the().device.drain(now.lock, *on)) return now.says(the().device.broken);
+  const void* const address = what.to_host ? what.from : what.to;
+  std::byte* const there = the().device.memory.behind(address, what.bytes, current_device);
+  std::memcpy(what.to_host ? what.to : there, what.to_host ? there : what.from, what.bytes);
+  return now.says();
+}
+
+// What a real device would answer with an illegal address, some time later.
+bool may_run(const call& now, const cuda::scatter_piece& piece) {
+  const device_memory& memory = the().device.memory;
+  if (piece.elements == 0 || source_bytes(piece) > cuda::scatter_piece::bytes_max) {
+    now.complain("a piece of no elements, or of too many");
+  } else if (!memory.behind(piece.from, source_bytes(piece), current_device)) {
+    now.complain("the source is no memory of this device, and not pinned memory by its address");
+  } else if (!memory.is_own(piece.to, target_bytes(piece), current_device)) {
+    now.complain("the target is not memory of this device");
+  } else if (reinterpret_cast<std::uintptr_t>(piece.to) % element_bytes_written(piece) != 0) {
+    now.complain("the target is not aligned");
+  } else {
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+}  // namespace ringload::testing::fake_cudart
+
+using namespace ringload::testing::fake_cudart;
+
+extern "C" {
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
+  call now("cudaStreamCreateWithFlags");
+  return make_stream(now, stream, flags);
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int) {
+  call now("cudaStreamCreateWithPriority");
+  return make_stream(now, stream, flags);
+}
+
+// What it holds is carried out nevertheless.
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const call now("cudaStreamDestroy");
+  if (!now.may_use(stream)) return now.says(cudaErrorInvalidResourceHandle);
+  the().streams.erase(stream);
+  delete stream;
+  return now.says();
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  call now("cudaStreamSynchronize");
+  if (now.failed() || !now.may_use(stream)) return now.says(cudaErrorInvalidResourceHandle);
+  const auto state = now.state_of(stream);
+  if (!state) return now.says(cudaErrorStreamCaptureImplicit);
+  if (!the().device.drain(now.lock, *state)) return now.says(the().device.broken);
+  return now.says();
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
+  call now("cudaStreamWaitEvent");
+  if (now.failed() || !now.may_use(stream)) return now.says(cudaErrorInvalidResourceHandle);
+  work w;
+  w.await = event->state;
+  w.times = event->state->recorded;
+  now.push(stream, std::move(w));
+  return now.says();
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
+  const call now("cudaEventCreateWithFlags");
+  if (now.failed()) return now.says();
+  *event = new CUevent_st{std::make_shared<event_state>()};
+  (*event)->state->device = current_device;
+  the().events.insert(*event);
+  return now.says();
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const call now("cudaEventDestroy");
+  if (the().events.erase(event) == 0) {
+    now.complain("no such event");
+    return now.says(cudaErrorInvalidResourceHandle);
+  }
+  delete event;
+  return now.says();
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  call now("cudaEventRecord");
+  if (now.failed() || !now.may_use(stream)) return now.says(cudaErrorInvalidResourceHandle);
+  if (event->state->device != current_device) now.complain("another device's event");
+  work w;
+  w.reach = event->state;
+  w.times = ++event->state->recorded;
+  now.push(stream, std::move(w));
+  return now.says();
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const call now("cudaEventQuery");
+  const event_state& e = *event->state;
+  return now.says(e.reached < e.recorded ? cudaErrorNotReady : cudaSuccess);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  call now("cudaEventSynchronize");
+  if (now.failed()) return now.says();
+  const auto state = event->state;
+  device_side& device = the().device;
+  device.changed.wait(now.lock, [&, until = state->recorded] {
+    return state->reached >= until || device.broken != cudaSuccess;
+  });
+  return now.says(device.broken);
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  const call now("cudaStreamBeginCapture");
+  if (now.failed() || !now.may_use(stream)) return now.says(cudaErrorInvalidResourceHandle);
+  the().captures.push_back({stream, mode, std::this_thread::get_id()});
+  return now.says();
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  const call now("cudaStreamEndCapture");
+  auto& all = the().captures;
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const capture& each) { return each.stream == stream; });
+  if (found == all.end()) return now.says(cudaErrorInvalidValue);
+  const bool invalidated = found->invalidated;
+  all.erase(found);
+  *graph = invalidated ? nullptr : new CUgraph_st;
+  return now.says(invalidated ? cudaErrorStreamCaptureInvalidated : cudaSuccess);
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  const call now("cudaGraphDestroy");
+  delete graph;
+  return now.says();
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call_this, void* with) {
+  call now("cudaLaunchHostFunc");
+  if (now.failed() || !now.may_use(stream)) return now.says(cudaErrorInvalidResourceHandle);
+  work w;
+  w.call = call_this;
+  w.with = with;
+  now.push(stream, std::move(w));
+  return now.says();
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  call now("cudaMemcpyAsync");
+  if (now.failed()) return now.says();
+  work w;
+  w.to = to;
+  w.from = from;
+  w.bytes = bytes;
+  w.to_host = kind == cudaMemcpyDeviceToHost;
+  if (!now.may_use(stream) || bytes == 0 ||
+      !the().device.memory.is_own(w.to_host ? from : to, bytes, current_device)) {
+    now.complain("not between the host and memory of this device");
+    return now.says(cudaErrorInvalidValue);
+  }
+  if (!the().device.memory.is_pinned(w.to_host ? to : from, bytes)) {
+    return copy_pageable(now, w, stream);
+  }
+  now.push(stream, std::move(w));
+  return now.says();
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel) {
+  const call now("cudaFuncGetAttributes");
+  if (now.failed()) return now.says();
+  the().loaded_kernels.insert({current_device, kernel});
+  attributes->numRegs = 32;
+  return now.says();
+}
+
+cudaError_t cudaLaunchKernel(const void* kernel, dim3 blocks, dim3 threads, void** arguments,
+                             size_t, cudaStream_t stream) {
+  call now("cudaLaunchKernel");
+  if (now.failed()) return now.says();
+  if (!now.may_use(stream)) return now.says(cudaErrorInvalidResourceHandle);
+  if (the().loaded_kernels.count({current_device, kernel}) == 0) {
+    now.complain("the launch loads the kernel, and waits until the device is idle");
+  }
+  kernel_launch what = {
+      reinterpret_cast<kernel_launch::kernel>(reinterpret_cast<std::uintptr_t>(kernel)), blocks.x,
+      threads.x, *static_cast<const ringload::cuda::scatter_table*>(arguments[0])};
+  if (what.table.count == 0 || what.table.count > ringload::cuda::scatter_table::pieces_max) {
+    now.complain("a table of no pieces, or of too many");
+    return now.says(cudaErrorInvalidValue);
+  }
+  for (unsigned i = 0; i < what.table.count; ++i) {
+    if (!may_run(now, what.table.pieces[i])) return now.says(cudaErrorIllegalAddress);
+  }
+  work w;
+  w.kernel = std::make_shared<const kernel_launch>(what);
+  now.push(stream, std::move(w));
+  return now.says();
+}
+}
