@@ -23,6 +23,7 @@
 #include "pipeline/admission_control.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/job.hpp"
+#include "pipeline/memory_account.hpp"
 #include "pipeline/ready_slots.hpp"
 #include "pipeline/schedule.hpp"
 #include "readers/direct_file.hpp"
@@ -67,6 +68,7 @@ class engine : public std::enable_shared_from_this<engine> {
   // ---- Set before make() returns and never changed ----
 
   const limits within;
+  const std::shared_ptr<memory_account> tensor_memory = std::make_shared<memory_account>();
   const device on;
   boost::asio::io_context loop{1};
 

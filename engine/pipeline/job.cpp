@@ -37,6 +37,9 @@ job::job(std::shared_ptr<engine> e, load_request what)
       quiet_(the_engine->loop) {}
 
 void job::cancel() noexcept {
+  if (window_) {
+    retry_allocation([&] { the_engine->post([window = window_] { window->cancel(); }); });
+  }
   // A posted command would keep a finished load's memory alive and free it in the engine thread.
   if (finished()) return;
   retry_allocation(
@@ -52,6 +55,7 @@ load_stats job::progress() const {
   load_stats s;
   the_engine->fill_stats(s);
   counters.fill_stats(s);
+  if (window_) window_->fill_stats(s);
   return s;
 }
 
@@ -63,13 +67,21 @@ void job::begin(opened_load work) {
   progress_.emplace(progress_of(plan_));
   counters.memory_kept = work.memory && work.memory->was_kept();
   storage_ = std::make_shared<tensor_storage>(named_, std::move(plan_.tensors),
-                                              std::move(work.memory), the_engine->on);
+                                              std::move(work.memory), plan_.arena_bytes,
+                                              the_engine->on, the_engine->tensor_memory);
   counters.bytes_total = named_->catalog().bytes();
   counters.tensors_total = progress_->tensors();
   counters.set_opened();
   counters.set_route_reason(work.route_reason);
   for (std::uint32_t t = 0; t < progress_->tensors(); ++t) {
     if (progress_->has_all_bytes(t)) bytes_complete(t);  // A tensor of 0 bytes.
+  }
+  if (options().window_bytes > 0) {
+    load_request of_groups = request_;
+    of_groups.opened = checkpoint(from_);
+    of_groups.options.verify = verify.get();
+    window_ = std::make_shared<load_window>(the_engine, std::move(of_groups), named_,
+                                            std::move(work.groups));
   }
   stored_streams_ = std::move(work.streams);
   streams_.resize(plan_.streams.size());
@@ -244,12 +256,20 @@ void job::end_wait(std::unique_ptr<operation<T>> waiting) const {
   waiting->complete(to_exception(why), T());
 }
 
+template <class T>
+void job::refuse_in_window(std::unique_ptr<operation<T>> waiting) const {
+  const fault why(errc::invalid_limits, "load_options::window_bytes",
+                  "through a window tensors come by next_async only");
+  waiting->complete(to_exception(why), T());
+}
+
 void job::await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiting) {
+  if (window_) return refuse_in_window(std::move(waiting));
   if (finished() && stopped()) {
     waiting->complete(outcome_.failure(), tensor());
     return;
   }
-  if (!stopped() && progress_->is_loaded(t)) {
+  if (!stopped() && progress_ && progress_->is_loaded(t)) {
     waiting->complete(nullptr, tensor(storage_, t));
     return;
   }
@@ -260,7 +280,7 @@ void job::await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiti
     self->the_engine->post([self, t, id] { self->end_wait(self->waiters_.remove(t, id)); });
   });
   waiters_.tensors[t].add(id, std::move(waiting));
-  if (stopped()) return;
+  if (stopped() || !progress_) return;
   if (progress_->has_all_bytes(t)) {
     prioritize_check(t);
   } else if (progress_->prioritize(t)) {
@@ -269,6 +289,7 @@ void job::await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiti
 }
 
 void job::await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting) {
+  if (window_) return window_->next(std::move(waiting));
   if (finished() && stopped()) {
     waiting->complete(outcome_.failure(), std::nullopt);
     return;
@@ -285,6 +306,7 @@ void job::await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting) 
 }
 
 void job::await_finish(std::unique_ptr<operation<model>> waiting) {
+  if (window_) return refuse_in_window(std::move(waiting));
   waiting->cancel->arm([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->cancel();
   });

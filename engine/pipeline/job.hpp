@@ -23,6 +23,7 @@
 #include "pipeline/load_counters.hpp"
 #include "pipeline/load_outcome.hpp"
 #include "pipeline/load_waiters.hpp"
+#include "pipeline/load_window.hpp"
 #include "pipeline/open.hpp"
 #include "pipeline/plan_progress.hpp"
 #include "pipeline/stream_state.hpp"
@@ -157,6 +158,7 @@ class job : public std::enable_shared_from_this<job> {
   std::optional<fill_request> release_destinations() noexcept {
     return std::exchange(request_.fill, std::nullopt);
   }
+  std::weak_ptr<const tensor_storage> storage() const noexcept { return storage_; }
   // The memory of a failed load, for a thread that may block to free it. Tensors that were handed
   // out keep it alive.
   std::shared_ptr<const tensor_storage> release_storage() noexcept { return std::move(storage_); }
@@ -177,6 +179,8 @@ class job : public std::enable_shared_from_this<job> {
   void complete_next_waiters();
   void complete_fill() noexcept;
   template <class T>
+  void refuse_in_window(std::unique_ptr<operation<T>> waiting) const;
+  template <class T>
   void end_wait(std::unique_ptr<operation<T>> waiting) const;
 
   // Never changed, but for the destinations of a fill, which are released when it is over.
@@ -193,6 +197,7 @@ class job : public std::enable_shared_from_this<job> {
   std::optional<filling> fill_;                    // Empty before begin(), and in other loads.
   tensor_checks checks_;
   load_waiters waiters_;
+  std::shared_ptr<load_window> window_;  // Of a load through one: brings the tensors in its place.
   load_outcome outcome_;
   std::vector<wanted_list::stream> stored_streams_;       // By plan_input::streams.
   std::vector<std::unique_ptr<running_stream>> streams_;  // By plan::streams; null: not begun.
@@ -201,5 +206,8 @@ class job : public std::enable_shared_from_this<job> {
   bool prefaulting_ = false;
   wait_queue quiet_;
 };
+
+// Begins the load; in the engine thread.
+void run_job(const std::shared_ptr<job>& one);
 
 }  // namespace ringload::inline v0::detail

@@ -34,7 +34,9 @@ void post_or_abort(engine& e, const std::string& source, std::unique_ptr<operati
   whole.waiting->complete(to_exception(gone), T());
 }
 
-void run(const std::shared_ptr<job>& one) {
+}  // namespace
+
+void run_job(const std::shared_ptr<job>& one) {
   engine& e = *one->the_engine;
   e.add_job(one);
   // Out of memory, co_spawn may throw or destroy the coroutine silently. Either way its handle is
@@ -53,14 +55,18 @@ void run(const std::shared_ptr<job>& one) {
   }
 }
 
-}  // namespace
-
 void begin_load(const std::shared_ptr<engine>& with, load_request what,
                 std::unique_ptr<operation<model>> waiting) {
+  if (what.options.window_bytes > 0) {
+    const fault why(errc::invalid_limits, "load_options::window_bytes",
+                    "a whole model is loaded without a window; start_async loads through one");
+    waiting->complete(to_exception(why), model());
+    return;
+  }
   auto one = std::make_shared<job>(with, std::move(what));
   post_or_abort(*with, one->source, std::move(waiting), [one](std::unique_ptr<operation<model>> w) {
     one->await_finish(std::move(w));
-    run(one);
+    run_job(one);
   });
 }
 
@@ -70,7 +76,7 @@ void begin_start(const std::shared_ptr<engine>& with, load_request what,
   post_or_abort(*with, one->source, std::move(waiting),
                 [one](std::unique_ptr<operation<loading>> w) {
                   one->await_start(std::move(w));
-                  run(one);
+                  run_job(one);
                 });
 }
 
@@ -85,7 +91,7 @@ void begin_open(const std::shared_ptr<engine>& with, source_name source, open_op
   post_or_abort(*with, one->source, std::move(waiting),
                 [one](std::unique_ptr<operation<checkpoint>> w) {
                   one->await_open(std::move(w));
-                  run(one);
+                  run_job(one);
                 });
 }
 
@@ -95,7 +101,7 @@ void begin_fill(const std::shared_ptr<engine>& with, load_request what,
   post_or_abort(*with, one->source, std::move(waiting),
                 [one](std::unique_ptr<operation<filled>> w) {
                   one->await_fill(std::move(w));
-                  run(one);
+                  run_job(one);
                 });
 }
 
@@ -149,6 +155,13 @@ loader::loader(ringload::device target, const limits& within)
 loader::~loader() { engine_->close(); }
 
 ringload::device loader::device() const noexcept { return engine_->on; }
+
+memory_use loader::memory() const {
+  const detail::memory_account& tensors = *engine_->tensor_memory;
+  load_stats s;
+  engine_->fill_stats(s);
+  return {tensors.bytes(), tensors.bytes_peak(), tensors.allocations(), s.pinned_bytes_peak};
+}
 
 load_stats loader::stats() const {
   load_stats s;

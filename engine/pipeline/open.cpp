@@ -89,6 +89,10 @@ result<checked_fill> chosen_of(const load_request& what, const opened_checkpoint
   const ringload::catalog& all = from.named->catalog();
   auto which = choose(all, what.wanted.wishes());
   if (!which) return which.error().in(printable_path(from.name));
+  if (what.only_first > 0 || what.only_last < which->size()) {
+    which->erase(which->begin() + what.only_last, which->end());
+    which->erase(which->begin(), which->begin() + what.only_first);
+  }
   auto chosen = catalog_of(all, *which);
   if (!chosen) return chosen.error();
   if (what.fill) return check_fill(*what.fill, what.options, on, *which, *chosen);
@@ -116,6 +120,10 @@ result<opened_load> open_load(const load_request& what, const manifest* verify,
   const load_options& options = what.options;
   const bool fills = what.fill.has_value();
   if (auto good = check_dtype(options); !good) return good.error();
+  if (fills && options.window_bytes > 0) {
+    return fault{errc::invalid_limits, "load_options::window_bytes",
+                 "a fill takes no memory for tensors, so it has no window"};
+  }
   opened_load load;
   auto from = checkpoint_of(what, by.direct);
   if (!from) return from.error();
@@ -133,6 +141,14 @@ result<opened_load> open_load(const load_request& what, const manifest* verify,
     auto expected = digests_of(*load.from, chosen->which, wanted, *verify);
     if (!expected) return expected.error();
     load.expected = std::move(*expected);
+  }
+  if (options.window_bytes > 0) {
+    std::uint32_t culprit = 0;
+    auto groups = make_window_groups(wanted.loaded_bytes_of_each(), options.window_bytes, culprit);
+    if (!groups) return groups.error().in(at_tensor(load.named->catalog(), culprit));
+    load.groups = std::move(*groups);
+    load.expected.clear();  // Each group checks its own.
+    return load;
   }
   if (!fills) {
     auto room = by.target.check_room(wanted.loaded_bytes());

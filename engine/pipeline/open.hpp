@@ -16,6 +16,7 @@
 #include "core/fault.hpp"
 #include "device/backend.hpp"
 #include "pipeline/filling.hpp"
+#include "pipeline/load_window.hpp"
 #include "pipeline/opened_checkpoint.hpp"
 #include "pipeline/wanted_list.hpp"
 #include "plan/plan.hpp"
@@ -33,6 +34,7 @@ struct opened_load {
   std::optional<filling> fill;
   std::vector<const tensor_digest*> expected;  // By tensor; empty: nothing is checked.
   std::string route_reason;                    // Why a file cannot be read directly, if so.
+  std::vector<window_group> groups;  // Of a load through a window, which has no plan of its own.
 };
 
 // What it takes from the loader.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device/backend.hpp"
+#include "pipeline/memory_account.hpp"
 #include "pipeline/named_catalog.hpp"
 #include "plan/plan.hpp"
 
@@ -19,8 +20,13 @@ namespace ringload::inline v0::detail {
 class tensor_storage {
  public:
   tensor_storage(std::shared_ptr<const named_catalog> what, std::vector<placement> where,
-                 std::shared_ptr<arena> memory, device on) noexcept
-      : named_(std::move(what)), where_(std::move(where)), memory_(std::move(memory)), on_(on) {}
+                 std::shared_ptr<arena> memory, std::uint64_t memory_bytes, device on,
+                 std::shared_ptr<memory_account> account) noexcept
+      : named_(std::move(what)),
+        where_(std::move(where)),
+        accounted_(memory ? std::move(account) : nullptr, memory_bytes),
+        memory_(std::move(memory)),
+        on_(on) {}
 
   const named_catalog& named() const noexcept { return *named_; }
   const tensor_info& info(std::uint32_t t) const noexcept { return named_->catalog().tensors[t]; }
@@ -41,6 +47,7 @@ class tensor_storage {
  private:
   const std::shared_ptr<const named_catalog> named_;
   const std::vector<placement> where_;
+  const accounted_bytes accounted_;  // Destroyed after the memory.
   const std::shared_ptr<arena> memory_;
   const device on_;
 };

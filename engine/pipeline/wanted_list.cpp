@@ -218,17 +218,24 @@ std::optional<std::uint32_t> wanted_list::first_converted() const noexcept {
   return tensor_of_[static_cast<std::size_t>(at - tensors_.begin())];
 }
 
-std::uint64_t wanted_list::loaded_bytes() const noexcept {
-  std::uint64_t sum = 0;
+std::vector<std::uint64_t> wanted_list::loaded_bytes_of_each() const {
+  std::vector<std::uint64_t> out(which_.size());
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const wanted_tensor& w = tensors_[i];
     std::uint64_t bytes = w.bytes;
     if (w.form != nullptr && !w.form->box.empty()) {
-      bytes = w.form->element_bits / 8;
+      bytes = w.form->element_bits;
       for (const range& each : w.form->box) bytes *= each.count();
+      bytes /= 8;
     }
-    sum += w.as.needed() ? bytes / w.as.from_bytes() * w.as.to_bytes() : bytes;
+    out[tensor_of_[i]] += w.as.needed() ? bytes / w.as.from_bytes() * w.as.to_bytes() : bytes;
   }
+  return out;
+}
+
+std::uint64_t wanted_list::loaded_bytes() const {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t each : loaded_bytes_of_each()) sum += each;
   return sum;
 }
 

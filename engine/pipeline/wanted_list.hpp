@@ -35,7 +35,9 @@ class wanted_list {
   // Whether any tensor is converted; then which.
   std::optional<std::uint32_t> first_converted() const noexcept;
   // A lower bound of the arena's size. Overflow is refused later, by make_plan.
-  std::uint64_t loaded_bytes() const noexcept;
+  std::uint64_t loaded_bytes() const;
+  // The same by tensor.
+  std::vector<std::uint64_t> loaded_bytes_of_each() const;
 
   // The tensor that wanted tensor `w` of the input is, or is a part of.
   std::uint32_t tensor_of(std::uint32_t w) const noexcept { return tensor_of_[w]; }

@@ -101,6 +101,15 @@ struct load_options {
   bool (*converts)(const tensor_info& which, void* with) = nullptr;
   void* converts_with = nullptr;  // Must live until the load has started, or failed.
 
+  /// At most so many bytes of the device for tensors that somebody holds, for a model that does not
+  /// fit as a whole; 0: all of it at once. With `loader::start_async` only. `next_async` then gives
+  /// the tensors in the checkpoint's order, and their memory comes back when they are dropped:
+  /// then, at the next call, reading goes on. Tensors that lie near each other share memory, up to
+  /// a sixteenth of the window. A tensor that is larger than the window, or that finds it full of
+  /// tensors that are still held, is `errc::memory_exceeded`; in the latter case the next call may
+  /// succeed. There is no model, and no tensor by its name.
+  std::uint64_t window_bytes = 0;
+
   /// Digests that the tensors must have; null: nothing is checked. Copied when the operation is
   /// initiated, so it must live until then: with `deferred`, until the deferred operation starts.
   /// Digests are of the bytes in the files, so converted tensors cannot be checked:

@@ -275,6 +275,10 @@ class RINGLOAD_EXPORT loader {
   /// load are 0.
   load_stats stats() const;
 
+  /// What is live of this loader's memory. The figures for tensors are 0 once the last of them, and
+  /// the last load, is gone.
+  memory_use memory() const;
+
  private:
   std::shared_ptr<detail::engine> engine_;
 };

@@ -54,4 +54,12 @@ struct load_stats {
   }
 };
 
+/// Memory of one loader, in bytes of the device but for the last.
+struct memory_use {
+  std::uint64_t tensor_bytes = 0;        // That loads in progress, models and tensors hold.
+  std::uint64_t tensor_bytes_peak = 0;   // The most that these were at any time.
+  std::uint64_t tensor_allocations = 0;  // In so many pieces.
+  std::uint64_t pinned_bytes = 0;        // Of the host, of slots that were needed.
+};
+
 }  // namespace ringload::inline v0

@@ -3,6 +3,7 @@
 
 // What a load is asked for, on its way to the engine.
 
+#include <cstdint>
 #include <optional>
 #include <ringload/checkpoint.hpp>
 #include <ringload/fill.hpp>
@@ -42,6 +43,9 @@ struct load_request {
   selection wanted;
   load_options options;
   std::optional<fill_request> fill;  // Empty: the loader allocates the memory.
+  // Of what is chosen, the tensors [only_first, only_last): a part of a larger load.
+  std::uint32_t only_first = 0;
+  std::uint32_t only_last = ~std::uint32_t{0};
 };
 
 }  // namespace ringload::inline v0::detail

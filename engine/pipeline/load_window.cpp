@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/load_window.hpp"
+
+#include <algorithm>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/error.hpp>
+#include <utility>
+
+#include "core/checked.hpp"
+#include "core/mapping.hpp"
+#include "formats/printable.hpp"
+#include "pipeline/engine.hpp"
+#include "pipeline/job.hpp"
+#include "pipeline/tensor_storage.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+// Groups of a sixteenth of the window: enough in flight for a drive, and what one held tensor keeps
+// from coming back is little.
+constexpr std::uint64_t groups_in_window = 16;
+
+// A tensor begins at the same distance from a block as in the file, and memory is taken in huge
+// pages.
+std::uint64_t arena_bytes_of(std::uint64_t bytes, std::uint32_t tensors) {
+  return round_up(bytes + std::uint64_t{tensors} * 2 * 4096, huge_page_bytes);
+}
+
+void add_to(load_stats& sum, const load_stats& one) {
+  sum.bytes += one.bytes;
+  sum.tensors += one.tensors;
+  sum.bytes_direct += one.bytes_direct;
+  sum.bytes_buffered += one.bytes_buffered;
+  sum.bytes_straight += one.bytes_straight;
+  sum.bytes_verified += one.bytes_verified;
+  sum.reads += one.reads;
+  sum.short_reads += one.short_reads;
+  sum.retries += one.retries;
+  sum.seconds_device_wait += one.seconds_device_wait;
+  sum.seconds_memory_wait += one.seconds_memory_wait;
+}
+
+load_request with_own_manifest(load_request what, const manifest* own) {
+  what.options.verify = own;
+  return what;
+}
+
+}  // namespace
+
+result<std::vector<window_group>> make_window_groups(const std::vector<std::uint64_t>& bytes,
+                                                     std::uint64_t window_bytes,
+                                                     std::uint32_t& culprit) {
+  const std::uint64_t group_bytes = window_bytes / groups_in_window;
+  std::vector<window_group> groups;
+  std::uint64_t sum = 0;
+  for (std::uint32_t t = 0; t < bytes.size(); ++t) {
+    const auto with = checked_add(sum, bytes[t]);
+    const bool joins = !groups.empty() && with && *with < window_bytes &&
+                       arena_bytes_of(*with, t + 1 - groups.back().first) <= group_bytes;
+    if (!joins) groups.push_back({t, t, 0});
+    sum = joins ? *with : bytes[t];
+    window_group& group = groups.back();
+    group.last = t + 1;
+    const bool fits = sum <= window_bytes;
+    if (fits) group.bytes = arena_bytes_of(sum, group.last - group.first);
+    if (!fits || group.bytes > window_bytes) {
+      culprit = t;
+      return fault{errc::memory_exceeded, "",
+                   "it takes " + grouped(bytes[t]) + " bytes in whole pages, the window has " +
+                       grouped(window_bytes)};
+    }
+  }
+  return groups;
+}
+
+load_window::load_window(std::shared_ptr<engine> e, load_request what,
+                         std::shared_ptr<const named_catalog> chosen,
+                         std::vector<window_group> groups)
+    : engine_(std::move(e)),
+      verify_(what.options.verify ? std::make_unique<const manifest>(*what.options.verify)
+                                  : nullptr),
+      request_(with_own_manifest(std::move(what), verify_.get())),
+      chosen_(std::move(chosen)),
+      groups_(std::move(groups)) {}
+
+std::uint64_t load_window::live_bytes() {
+  release_ended();
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < begun_.size();) {
+    const bool over = i < front_ && !begun_[i].load && begun_[i].memory.expired();
+    if (over) {
+      begun_.erase(begun_.begin() + static_cast<std::ptrdiff_t>(i));
+      --front_;
+    } else {
+      sum += begun_[i++].bytes;
+    }
+  }
+  return sum;
+}
+
+void load_window::begin_groups() {
+  const std::uint64_t window_bytes = request_.options.window_bytes;
+  std::uint64_t live = live_bytes();
+  while (next_group_ < groups_.size() && live + groups_[next_group_].bytes <= window_bytes) {
+    const window_group& group = groups_[next_group_];
+    load_request what = request_;
+    what.options.window_bytes = 0;
+    what.only_first = group.first;
+    what.only_last = group.last;
+    auto load = std::make_shared<job>(engine_, std::move(what));
+    {
+      const std::lock_guard lock(mutex_);
+      live_.push_back(load);
+    }
+    begun_.push_back({group.bytes, load, {}});
+    ++next_group_;
+    live += group.bytes;
+    run_job(load);
+  }
+}
+
+void load_window::next(waiting_ptr waiting) {
+  const std::uint64_t id = ++last_id_;
+  waiting->cancel->arm([weak = weak_from_this(), id] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->engine_->post([self, id] { self->forget(id); });
+  });
+  waiting_.push_back({id, std::move(waiting)});
+  go_on();
+}
+
+void load_window::forget(std::uint64_t id) {
+  const auto at = std::ranges::find(waiting_, id, &waiter::id);
+  if (at == waiting_.end()) return;
+  const waiting_ptr gone = std::move(at->operation);
+  waiting_.erase(at);
+  const fault why(boost::asio::error::operation_aborted, "",
+                  "the wait was cancelled, not the load");
+  gone->complete(to_exception(why), std::nullopt);
+}
+
+void load_window::hand_out(std::optional<tensor> one) {
+  const waiting_ptr first = std::move(waiting_.front().operation);
+  waiting_.pop_front();
+  first->complete(nullptr, std::move(one));
+}
+
+void load_window::go_on() {
+  while (!waiting_.empty() && !awaiting_) {
+    if (failure_) return fail_all();
+    if (ready_) {
+      hand_out(std::exchange(ready_, std::nullopt));
+      continue;
+    }
+    begin_groups();
+    if (front_ < begun_.size()) return await_front();
+    if (next_group_ == groups_.size()) {
+      hand_out(std::nullopt);
+      continue;
+    }
+    if (await_end()) return;
+    // All that fits is held by tensors that somebody has: waiting could be for ever.
+    const tensor_info& info = chosen_->catalog().tensors[groups_[next_group_].first];
+    const fault full(
+        errc::memory_exceeded,
+        printable_path(chosen_->catalog().files[info.file].path) + ": " + tensor_place(info.name),
+        "no room in the window of " + grouped(request_.options.window_bytes) +
+            " bytes: tensors that were handed out are still held");
+    const waiting_ptr first = std::move(waiting_.front().operation);
+    waiting_.pop_front();
+    first->complete(to_exception(full), std::nullopt);
+  }
+}
+
+void load_window::await_front() {
+  awaiting_ = true;
+  const auto answer = [self = shared_from_this()](const std::exception_ptr& failure, tensor one) {
+    self->arrived(failure, std::move(one));
+  };
+  begun_[front_].load->await_tensor(next_tensor_, make_operation<tensor>(boost::asio::bind_executor(
+                                                      engine_->loop.get_executor(), answer)));
+}
+
+// Waits for a load that has given out its tensors and is not quite over. False: there is none.
+bool load_window::await_end() {
+  const auto ending =
+      std::ranges::find_if(begun_, [](const begun& b) { return b.load != nullptr; });
+  if (ending == begun_.end()) return false;
+  awaiting_ = true;
+  const auto answer = [self = shared_from_this()](const std::exception_ptr& failure, const model&) {
+    self->awaiting_ = false;
+    if (failure) self->failure_ = failure;
+    self->go_on();
+  };
+  ending->load->await_finish(
+      make_operation<model>(boost::asio::bind_executor(engine_->loop.get_executor(), answer)));
+  return true;
+}
+
+void load_window::arrived(const std::exception_ptr& failure, tensor one) {
+  awaiting_ = false;
+  if (failure) {
+    failure_ = failure;
+    return fail_all();
+  }
+  ready_ = std::move(one);
+  const std::size_t group = next_group_ - (begun_.size() - front_);
+  ++next_tensor_;
+  if (groups_[group].first + next_tensor_ == groups_[group].last) end_front();
+  go_on();
+}
+
+// All its tensors are handed out, or in hand.
+void load_window::end_front() {
+  begun_[front_].memory = begun_[front_].load->storage();
+  ++front_;
+  next_tensor_ = 0;
+}
+
+// A load that is over holds its memory no longer; then only whoever has a tensor does.
+void load_window::release_ended() {
+  for (std::size_t i = 0; i < front_; ++i) {
+    begun& each = begun_[i];
+    if (!each.load || !each.load->finished()) continue;
+    const std::lock_guard lock(mutex_);
+    add_to(ended_, each.load->progress());
+    std::erase(live_, each.load);
+    each.load.reset();
+  }
+}
+
+void load_window::fail_all() noexcept {
+  while (!waiting_.empty()) {
+    const waiting_ptr first = std::move(waiting_.front().operation);
+    waiting_.pop_front();
+    try {
+      first->complete(failure_, std::nullopt);
+    } catch (const std::bad_alloc&) {
+    }
+  }
+}
+
+void load_window::cancel() noexcept {
+  for (const begun& each : begun_) {
+    if (each.load) each.load->cancel();
+  }
+  if (failure_) return;
+  try {
+    failure_ =
+        to_exception(fault(boost::asio::error::operation_aborted, printable_path(shown(request_))));
+  } catch (const std::bad_alloc&) {
+    failure_ = std::make_exception_ptr(std::bad_alloc());
+  }
+  // An awaited tensor comes first: it completes when its load is quiet.
+  if (!awaiting_) fail_all();
+}
+
+void load_window::fill_stats(load_stats& s) const {
+  const std::lock_guard lock(mutex_);
+  add_to(s, ended_);
+  for (const auto& each : live_) add_to(s, each->progress());
+  s.bytes_total = chosen_->catalog().bytes();
+  s.tensors_total = chosen_->catalog().tensors.size();
+}
+
+}  // namespace ringload::inline v0::detail

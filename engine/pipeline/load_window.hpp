@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A load through bounded memory: the chosen tensors in order, in groups that are loads of their
+// own.
+//
+//   groups    |--0--|--1--|--2--|--3--|--4--|--5--| ...
+//              given back  held    in flight   to come
+//
+// A group is begun as soon as its memory fits beside that of the groups in flight and of those of
+// which somebody still holds a tensor. A small group is a part of the window, so that many are in
+// flight at once; a tensor that is larger is a group alone.
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <ringload/detail/request.hpp>
+#include <ringload/loading.hpp>
+#include <ringload/stats.hpp>
+#include <vector>
+
+#include "core/fault.hpp"
+#include "pipeline/opened_checkpoint.hpp"
+
+namespace ringload::inline v0::detail {
+
+class engine;
+class tensor_storage;
+
+// Tensors [first, last) of what is chosen, and an upper bound of the memory that they take.
+struct window_group {
+  std::uint32_t first;
+  std::uint32_t last;
+  std::uint64_t bytes;
+};
+
+// Cuts the tensors into groups; `bytes` is by tensor, loaded. Fails with errc::memory_exceeded
+// where one does not fit into the window, and then `culprit` is its index.
+result<std::vector<window_group>> make_window_groups(const std::vector<std::uint64_t>& bytes,
+                                                     std::uint64_t window_bytes,
+                                                     std::uint32_t& culprit);
+
+class load_window : public std::enable_shared_from_this<load_window> {
+ public:
+  using waiting_ptr = std::unique_ptr<operation<std::optional<tensor>>>;
+
+  load_window(std::shared_ptr<engine> e, load_request what,
+              std::shared_ptr<const named_catalog> chosen, std::vector<window_group> groups);
+
+  // ---- In the engine thread ----
+
+  // Completes with the next tensor in order; empty after the last.
+  void next(waiting_ptr waiting);
+  void cancel() noexcept;
+
+  // ---- From any thread ----
+
+  void fill_stats(load_stats& s) const;
+
+ private:
+  // A group that was begun, until its memory is free again.
+  struct begun {
+    std::uint64_t bytes;
+    std::shared_ptr<job> load;                   // Null once it is over.
+    std::weak_ptr<const tensor_storage> memory;  // Once all its tensors were handed out.
+  };
+
+  void go_on();
+  void begin_groups();
+  void await_front();
+  void arrived(const std::exception_ptr& failure, tensor one);
+  void end_front();
+  void release_ended();
+  bool await_end();
+  void hand_out(std::optional<tensor> one);
+  void fail_all() noexcept;
+  void forget(std::uint64_t id);
+  std::uint64_t live_bytes();
+
+  const std::shared_ptr<engine> engine_;
+  const std::unique_ptr<const manifest> verify_;  // Our own copy; null: nothing is checked.
+  const load_request request_;
+  const std::shared_ptr<const named_catalog> chosen_;
+  const std::vector<window_group> groups_;
+
+  // Touched by the engine thread only.
+  struct waiter {
+    std::uint64_t id;
+    waiting_ptr operation;
+  };
+  std::deque<waiter> waiting_;
+  std::uint64_t last_id_ = 0;
+  std::optional<tensor> ready_;  // Came for somebody who no longer waits.
+  bool awaiting_ = false;        // The front group is asked for its next tensor.
+  std::deque<begun> begun_;      // In order; those that were handed out, too, while they live.
+  std::size_t front_ = 0;        // Of begun_: the first that was not handed out.
+  std::uint32_t next_group_ = 0;
+  std::uint32_t next_tensor_ = 0;  // Of the front group.
+  std::exception_ptr failure_;
+  bool cancelled_ = false;
+
+  mutable std::mutex mutex_;
+  load_stats ended_;                        // Sum of groups that are over. Guarded by the mutex.
+  std::vector<std::shared_ptr<job>> live_;  // Those that are not. Guarded by the mutex.
+};
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// How much memory the tensors of a loader take, as long as anybody holds one. Any thread.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace ringload::inline v0::detail {
+
+class memory_account {
+ public:
+  void add(std::uint64_t bytes) noexcept {
+    ++allocations_;
+    const std::uint64_t now = bytes_ += bytes;
+    std::uint64_t peak = peak_;
+    while (now > peak && !peak_.compare_exchange_weak(peak, now)) {
+    }
+  }
+  void remove(std::uint64_t bytes) noexcept {
+    --allocations_;
+    bytes_ -= bytes;
+  }
+
+  std::uint64_t bytes() const noexcept { return bytes_; }
+  std::uint64_t bytes_peak() const noexcept { return peak_; }
+  std::uint64_t allocations() const noexcept { return allocations_; }
+
+ private:
+  std::atomic<std::uint64_t> bytes_ = 0;
+  std::atomic<std::uint64_t> peak_ = 0;
+  std::atomic<std::uint64_t> allocations_ = 0;
+};
+
+// Accounts for so many bytes as long as it lives.
+class accounted_bytes {
+ public:
+  accounted_bytes(std::shared_ptr<memory_account> in, std::uint64_t bytes) noexcept
+      : in_(std::move(in)), bytes_(bytes) {
+    if (in_) in_->add(bytes_);
+  }
+  accounted_bytes(const accounted_bytes&) = delete;
+  accounted_bytes& operator=(const accounted_bytes&) = delete;
+  ~accounted_bytes() {
+    if (in_) in_->remove(bytes_);
+  }
+
+ private:
+  const std::shared_ptr<memory_account> in_;
+  const std::uint64_t bytes_;
+};
+
+}  // namespace ringload::inline v0::detail
