@@ -48,6 +48,19 @@ void* tensor::data() const noexcept { return storage_->data(index_); }
 ringload::device tensor::device() const noexcept { return storage_->on(); }
 arena& tensor::memory() const noexcept { return storage_->memory(); }
 
+void* tensor::host_data(ringload::dtype wanted) const {
+  if (dtype() != wanted) {
+    throw error(errc::wrong_dtype, tensor_place(name()),
+                "its elements are " + std::string(ringload::name(dtype())) + ", not " +
+                    std::string(ringload::name(wanted)));
+  }
+  if (device().kind() != device_kind::host) {
+    throw error(errc::device_unavailable, tensor_place(name()),
+                "its memory is of " + device().name() + ", not of the host");
+  }
+  return data();
+}
+
 model::model(std::shared_ptr<const detail::tensor_storage> storage) noexcept
     : storage_(std::move(storage)) {}
 
@@ -71,6 +84,11 @@ std::size_t model::size() const noexcept {
 
 tensor model::operator[](std::size_t position) const noexcept {
   return {storage_, static_cast<std::uint32_t>(position)};
+}
+
+std::vector<memory_region> model::regions() const {
+  if (!storage_ || !storage_->has_memory()) return {};
+  return {{storage_->memory().data(), storage_->memory_bytes(), storage_->on()}};
 }
 
 const ringload::catalog& model::catalog() const noexcept {

@@ -24,6 +24,7 @@ class tensor_storage {
                  std::shared_ptr<memory_account> account) noexcept
       : named_(std::move(what)),
         where_(std::move(where)),
+        memory_bytes_(memory ? memory_bytes : 0),
         accounted_(memory ? std::move(account) : nullptr, memory_bytes),
         memory_(std::move(memory)),
         on_(on) {}
@@ -38,6 +39,7 @@ class tensor_storage {
     return memory_->data() + where_[t].destination_offset;
   }
   arena& memory() const noexcept { return *memory_; }
+  std::uint64_t memory_bytes() const noexcept { return memory_bytes_; }
   bool has_memory() const noexcept { return memory_ != nullptr; }
   device on() const noexcept { return on_; }
 
@@ -47,8 +49,9 @@ class tensor_storage {
  private:
   const std::shared_ptr<const named_catalog> named_;
   const std::vector<placement> where_;
-  const accounted_bytes accounted_;  // Destroyed after the memory.
-  const std::shared_ptr<arena> memory_;
+  const std::uint64_t memory_bytes_;
+  const accounted_bytes accounted_;      // Destroyed after the memory.
+  const std::shared_ptr<arena> memory_;  // Null, of a fill.
   const device on_;
 };
 

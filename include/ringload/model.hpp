@@ -4,15 +4,25 @@
 // A checkpoint whose tensors are all loaded.
 
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <memory>
 #include <ringload/catalog.hpp>
+#include <ringload/device.hpp>
 #include <ringload/export.hpp>
 #include <ringload/stats.hpp>
 #include <ringload/tensor.hpp>
 #include <string_view>
+#include <vector>
 
 namespace ringload::inline v0 {
+
+/// Memory that tensors lie in, for those who register it elsewhere: for RDMA, say.
+struct memory_region {
+  void* data = nullptr;
+  std::uint64_t bytes = 0;
+  ringload::device device = host();
+};
 
 /// A handle, cheap to copy. Its functions may be called from any thread.
 class RINGLOAD_EXPORT model {
@@ -34,6 +44,10 @@ class RINGLOAD_EXPORT model {
   tensor operator[](std::size_t position) const noexcept;
   iterator begin() const noexcept;
   iterator end() const noexcept;
+
+  /// The memory that all tensors lie in, padding included. Valid as long as the model or one of its
+  /// tensors.
+  std::vector<memory_region> regions() const;
 
   /// The checkpoint's catalog. Valid as long as the model or one of its tensors.
   const ringload::catalog& catalog() const noexcept;

@@ -4,13 +4,17 @@
 // A loaded tensor. It shares ownership of its memory, so it may outlive the model, the loading and
 // the loader.
 
+#include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <ringload/device.hpp>
 #include <ringload/dtype.hpp>
 #include <ringload/export.hpp>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 namespace ringload::inline v0 {
 
@@ -18,7 +22,24 @@ class arena;
 
 namespace detail {
 class tensor_storage;
+
+// The dtype whose elements are of that C++ type, if there is one.
+template <class T>
+constexpr std::optional<ringload::dtype> dtype_of_elements() noexcept {
+  using enum ringload::dtype;
+  if constexpr (std::is_same_v<T, bool>) return boolean;
+  if constexpr (std::is_same_v<T, float>) return f32;
+  if constexpr (std::is_same_v<T, double>) return f64;
+  if constexpr (std::is_same_v<T, std::complex<float>>) return c64;
+  if constexpr (std::is_same_v<T, std::complex<double>>) return c128;
+  if constexpr (std::is_integral_v<T>) {
+    constexpr ringload::dtype by_bytes[2][4] = {{u8, u16, u32, u64}, {i8, i16, i32, i64}};
+    const int size = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+    return by_bytes[std::is_signed_v<T> ? 1 : 0][size];
+  }
+  return std::nullopt;
 }
+}  // namespace detail
 
 /// A handle, cheap to copy; copies share the same bytes. Its functions may be called from any
 /// thread. The tensors of one load share one allocation: it is freed when the last handle to any of
@@ -47,7 +68,26 @@ class RINGLOAD_EXPORT tensor {
   /// of device, as those of `ringload/cuda.hpp`.
   arena& memory() const noexcept;
 
+  /// The elements, in memory of the host. T is bool, an integer of 8 to 64 bits, float, double or a
+  /// std::complex of these, and must be of `dtype()`: else `errc::wrong_dtype`. std::byte is of
+  /// every type, and gives the bytes. Throws `errc::device_unavailable` for another device.
+  template <class T>
+  std::span<T> as() const {
+    using element = std::remove_const_t<T>;
+    if constexpr (std::is_same_v<element, std::byte>) {
+      return {static_cast<T*>(host_data(dtype())), static_cast<std::size_t>(bytes())};
+    } else {
+      constexpr auto wanted = detail::dtype_of_elements<element>();
+      static_assert(wanted.has_value(), "no dtype has elements of this type");
+      T* const first = static_cast<T*>(host_data(*wanted));
+      return {first, static_cast<std::size_t>(bytes() / sizeof(T))};
+    }
+  }
+
  private:
+  // data(), if it is memory of the host and of that type; else throws.
+  void* host_data(ringload::dtype wanted) const;
+
   std::shared_ptr<const detail::tensor_storage> storage_;
   std::uint32_t index_ = 0;
 };

@@ -224,3 +224,42 @@ TEST_CASE("a loader makes as many reads at once as it has slots") {
   script.release_all();
   CHECK(first_difference(get(std::move(loaded))) == "");
 }
+
+TEST_CASE("tensor::as gives elements of its own type, and refuses others") {
+  const made_file file(std::vector<made_tensor>{f32("f", 3'000), {"i", 8'000, "I64", 8}, {"b", 5}});
+  loader with(host(), small_limits());
+  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  const std::span<const float> floats = loaded.at("f").as<const float>();
+  CHECK(floats.size() == 3'000);
+  CHECK(std::as_bytes(floats).data() == loaded.at("f").data());
+  CHECK(loaded.at("i").as<std::int64_t>().size() == 1'000);
+  CHECK(loaded.at("i").as<long long>().data() == loaded.at("i").data());
+  CHECK(loaded.at("b").as<std::uint8_t>().size() == 5);
+  CHECK(loaded.at("f").as<std::byte>().size() == 12'000);
+  const auto refused = [&](const auto& use) {
+    try {
+      use();
+    } catch (const error& e) {
+      return e.code();
+    }
+    return boost::system::error_code();
+  };
+  CHECK(refused([&] { (void)loaded.at("f").as<std::int32_t>(); }) == errc::wrong_dtype);
+  CHECK(refused([&] { (void)loaded.at("i").as<std::uint64_t>(); }) == errc::wrong_dtype);
+}
+
+TEST_CASE("model::regions: every tensor lies in one of them") {
+  const made_file file(equal_tensors(7, 30'001));
+  loader with(host(), small_limits());
+  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  const std::vector<memory_region> regions = loaded.regions();
+  REQUIRE(regions.size() == 1);
+  CHECK(regions[0].device == host());
+  const auto begin = reinterpret_cast<std::uintptr_t>(regions[0].data);
+  for (const tensor t : loaded) {
+    const auto at = reinterpret_cast<std::uintptr_t>(t.data());
+    CHECK(at >= begin);
+    CHECK(at + t.bytes() <= begin + regions[0].bytes);
+  }
+  CHECK(model().regions().empty());
+}
