@@ -109,11 +109,13 @@ void compare(const settings& how, bool cold, bench::room& memory) {
   print(cold ? "plain io_uring, direct" : "pread, 2 threads", plain, median(plain), bytes);
   print("fill, aligned as the file", fills[0], median(plain), bytes);
   print("fill, 64 past a block", fills[1], median(plain), bytes);
-  fmt::print("\nread straight: {:.3f} and {:.3f} of the bytes; direct: {:.3f} and {:.3f}\n",
-             static_cast<double>(seen[0].bytes_straight) / bytes,
-             static_cast<double>(seen[1].bytes_straight) / bytes,
-             static_cast<double>(seen[0].bytes_direct) / bytes,
-             static_cast<double>(seen[1].bytes_direct) / bytes);
+  for (const load_stats& each : seen) {
+    fmt::print(
+        "\nThe last: {} reads; {:.3f} of the bytes straight, {:.3f} direct; {:.4f} s to plan",
+        each.reads, static_cast<double>(each.bytes_straight) / bytes,
+        static_cast<double>(each.bytes_direct) / bytes, each.seconds_opening);
+  }
+  fmt::print("\n");
 }
 
 }  // namespace
