@@ -54,6 +54,12 @@ result<opened_source> find_source(const source_name& source, const open_options&
   return open_checkpoint(name, how);
 }
 
+catalog catalog_of_source(const source_name& source, const open_options& how) {
+  auto found = find_source(source, how);
+  if (!found) throw to_error(found.error());
+  return std::move(found->catalog);
+}
+
 }  // namespace
 
 std::string shown(const source_name& source) {
@@ -102,3 +108,15 @@ result<void> check_unchanged(const opened_checkpoint& one) {
 }
 
 }  // namespace ringload::inline v0::detail
+
+namespace ringload::inline v0 {
+
+catalog read_catalog(std::string_view source, const open_options& how) {
+  return detail::catalog_of_source(std::string(source), how);
+}
+
+catalog read_catalog(const std::vector<std::string>& files, const open_options& how) {
+  return detail::catalog_of_source(files, how);
+}
+
+}  // namespace ringload::inline v0

@@ -51,6 +51,8 @@ bool use_direct_read(const job& of, const read_op& read) {
   const open_file& file = of.file(read);
   if (!file.direct || of.direct_refused()) return false;
   if (of.options().route == read_route::direct) return true;
+  // A checkpoint that was opened before is open for direct reads too.
+  if (of.options().route == read_route::buffered) return false;
   switch (residency_of(file.buffered.get(), read.file_offset, read.bytes)) {
     case residency::cached:
     case residency::dirty: return false;

@@ -150,6 +150,32 @@ TEST_CASE("open: files of a list, and of a folder, are one checkpoint") {
   CHECK(get(with.open_async(folder.path().string(), each, use_future)).size() == 2);
 }
 
+TEST_CASE("open: the route is the load's, though the files are open for both") {
+  const made_file file(equal_tensors(4, 256 * 1024));
+  loader with(host(), small_limits(8));
+  const checkpoint opened = get(with.open_async(file.name(), use_future));
+  make_cold(file.path());
+  load_options how;
+  how.route = read_route::buffered;
+  const model loaded = get(with.load_async(opened, select(), how, use_future));
+  CHECK(loaded.stats().bytes_direct == 0);
+  CHECK(loaded.stats().bytes_buffered >= 4 * 256 * 1024);
+}
+
+TEST_CASE("open: a catalog is read without a loader as well, from all that can be opened") {
+  const temporary_folder folder;
+  const std::vector<std::string> files = {folder.path() / "x.safetensors",
+                                          folder.path() / "y.safetensors"};
+  write_file(files[0], checkpoint_text({{"x", 10}}));
+  write_file(files[1], checkpoint_text({{"y", 20}}));
+  open_options each;
+  each.independent_files = true;
+  CHECK(read_catalog(files, open_options()).bytes() == 30);
+  CHECK(read_catalog(folder.path().string(), each).bytes() == 30);
+  CHECK(read_catalog(files[1], open_options()).bytes() == 20);
+  CHECK_THROWS_AS(read_catalog(folder.path().string(), open_options()), error);
+}
+
 TEST_CASE("selection: only what is chosen is read") {
   const made_file file(equal_tensors(40, 256 * 1024));
   loader with(host(), small_limits(8));
