@@ -20,7 +20,7 @@ inline constexpr const char* about_sizes =
     "count in steps of 1,024; KB, MB, GB, TB in steps of 1,000.\n";
 
 [[noreturn]] inline void refuse(const std::string& option, const std::string& text,
-                                const char* why) {
+                                const std::string& why) {
   throw CLI::ValidationError(option, "'" + text + "' " + why);
 }
 

@@ -7,12 +7,13 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/json/parse.hpp>
-#include <boost/json/value.hpp>
+#include <boost/json/array.hpp>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 #include <variant>
 
+#include "load_wish.hpp"
 #include "page.hpp"
 
 namespace ringload::server {
@@ -22,8 +23,6 @@ namespace http = boost::beast::http;
 namespace json = boost::json;
 
 namespace {
-
-constexpr unsigned json_depth_max = 4;
 
 std::string_view view(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -58,40 +57,16 @@ response list_models(const services& with) {
   return in_json(http::status::ok, out);
 }
 
-// The body of POST /models, parsed; or why it is invalid.
-struct load_wish {
-  std::string id;  // May be empty.
-  std::string source;
-};
-
 std::variant<load_wish, response> parse_wish(const request& asked) {
   // A page of another site can send a form, but not this type without asking us first.
   if (!accepts(view(asked[http::field::content_type]), "application/json")) {
     return problem(http::status::unsupported_media_type, "the body must be application/json");
   }
-  json::parse_options options;
-  options.max_depth = json_depth_max;
-  boost::system::error_code failed;
-  const json::value body = json::parse(asked.body(), failed, {}, options);
-  const json::object* fields = failed ? nullptr : body.if_object();
-  const json::value* source = fields != nullptr ? fields->if_contains("source") : nullptr;
-  if (source == nullptr || !source->is_string()) {
-    return problem(http::status::bad_request, "the body must be {\"source\": \"...\"}");
+  try {
+    return parse_load_wish(asked.body());
+  } catch (const std::invalid_argument& wrong) {
+    return problem(http::status::bad_request, wrong.what());
   }
-  load_wish out;
-  out.source = source->get_string().c_str();
-  // A NUL inside would cut off the rest.
-  if (out.source.size() != source->get_string().size()) {
-    return problem(http::status::bad_request, "the source holds a NUL");
-  }
-  if (const json::value* id = fields->if_contains("id")) {
-    if (!id->is_string() || !is_model_id(std::string_view(id->get_string()))) {
-      return problem(http::status::bad_request,
-                     "an id is 1 to 64 letters, digits, dots, dashes and underscores");
-    }
-    out.id = id->get_string().c_str();
-  }
-  return out;
 }
 
 response start_load(const services& with, const request& asked) {
@@ -99,12 +74,13 @@ response start_load(const services& with, const request& asked) {
   if (response* refused = std::get_if<response>(&parsed)) return std::move(*refused);
   load_wish& wish = std::get<load_wish>(parsed);
 
-  auto source = with.allowed.resolve(wish.source);
+  auto source = with.allowed.resolve(wish.order.source);
   if (!source) {
     return problem(http::status::forbidden, "no such source beneath the folders that are served");
   }
   if (wish.id.empty()) wish.id = with.loads.free_id();
-  switch (with.loads.start(wish.id, std::move(*source))) {
+  wish.order.source = std::move(*source);
+  switch (with.loads.start(wish.id, std::move(wish.order))) {
     case start_result::started: break;
     case start_result::too_many_models:
       return problem(http::status::service_unavailable, "there are too many models: remove one");

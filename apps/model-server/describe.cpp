@@ -58,9 +58,9 @@ json::object describe(const entry& of) {
   json::object out;
   out["id"] = of.id;
   out["state"] = std::string(name(last.state));
-  out["source"] = std::string(last.source);
-  out["serving"] = of.served ? json::value(std::string(of.served->source)) : json::value();
-  out["next"] = of.next_source.empty() ? json::value() : json::value(std::string(of.next_source));
+  out["source"] = std::string(last.order.source);
+  out["serving"] = of.served ? json::value(std::string(of.served->order.source)) : json::value();
+  out["next"] = of.next ? json::value(std::string(of.next->source)) : json::value();
   out["bytes"] = stats.bytes_arrived();
   out["bytes_total"] = stats.bytes_total;
   out["tensors"] = stats.tensors;

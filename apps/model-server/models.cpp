@@ -38,8 +38,10 @@ load_options options_from(const settings& from) {
 }
 
 asio::awaitable<void> load_model(loader& with, load_options how, std::shared_ptr<attempt> into) {
-  const std::string source = into->source;
-  auto started = co_await with.start_async(source, how);
+  const std::string source = into->order.source;
+  auto file = co_await with.open_async(source);
+  selection wanted = tool::selection_of(into->order.wanted, file.catalog());
+  auto started = co_await with.start_async(file, std::move(wanted), how);
   into->load = std::move(started);
   // The catalog is known, and clients may ask for single tensors from now on.
   if (into->state == load_state::opening) into->state = load_state::loading;
@@ -99,25 +101,25 @@ models::models(asio::any_io_executor executor, const settings& from)
       how_(options_from(from)),
       loader_(make_loader(from)) {}
 
-start_result models::start(const std::string& id, std::string source) {
+start_result models::start(const std::string& id, load_order what) {
   if (closing_) return start_result::closing;
   const auto found = entries_.find(id);
   if (found != entries_.end() && found->second->latest->under_way()) {
     // Its successor takes over its count in loads_.
-    found->second->next_source = std::move(source);
+    found->second->next = std::move(what);
     found->second->removed = false;
     stop(*found->second);
     return start_result::started;
   }
   if (loads_ == loads_max_) return start_result::too_many_loads;
   if (found != entries_.end()) {
-    run(found->second, std::move(source));
+    run(found->second, std::move(what));
     return start_result::started;
   }
   if (entries_.size() == models_max_) return start_result::too_many_models;
   auto added = std::make_shared<entry>(id);
   entries_.emplace(id, added);
-  run(added, std::move(source));
+  run(added, std::move(what));
   return start_result::started;
 }
 
@@ -126,7 +128,7 @@ remove_result models::remove(const std::string& id) {
   if (found == entries_.end()) return remove_result::absent;
   const std::shared_ptr<entry> of = found->second;
   of->served.reset();
-  of->next_source.clear();
+  of->next.reset();
   of->removed = true;
   if (of->latest->under_way()) {
     stop(*of);
@@ -154,14 +156,14 @@ void models::close(std::function<void()> when_idle) {
   closing_ = true;
   when_idle_ = std::move(when_idle);
   for (const auto& [id, of] : entries_) {
-    of->next_source.clear();
+    of->next.reset();
     stop(*of);
   }
 }
 
-void models::run(const std::shared_ptr<entry>& of, std::string source) {
+void models::run(const std::shared_ptr<entry>& of, load_order what) {
   ++loads_;
-  of->latest = std::make_shared<attempt>(std::move(source));
+  of->latest = std::make_shared<attempt>(std::move(what));
   asio::co_spawn(
       executor_, load_model(*loader_, how_, of->latest),
       asio::bind_cancellation_slot(of->latest->cancel.slot(),
@@ -195,8 +197,10 @@ void models::ended(const std::shared_ptr<entry>& of, const std::exception_ptr& f
   }
   last.load = loading();
 
-  if (!of->next_source.empty()) {
-    run(of, std::exchange(of->next_source, std::string()));
+  if (of->next) {
+    load_order next = std::move(*of->next);
+    of->next.reset();
+    run(of, std::move(next));
   } else if (of->removed) {
     entries_.erase(of->id);
   }

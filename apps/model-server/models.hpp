@@ -20,10 +20,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <ringload/loader.hpp>
 #include <string>
 #include <string_view>
 
+#include "selection_text.hpp"
 #include "settings.hpp"
 
 namespace ringload::server {
@@ -39,11 +41,20 @@ enum class load_state : std::uint8_t {
 
 std::string_view name(load_state state) noexcept;
 
-/// One load of one checkpoint.
-struct attempt {
-  explicit attempt(std::string from) : source(std::move(from)) {}
+/// What is to be loaded.
+struct load_order {
+  explicit load_order(std::string from, tool::selection_text of = {})
+      : source(std::move(from)), wanted(std::move(of)) {}
 
-  const std::string source;
+  std::string source;
+  tool::selection_text wanted;
+};
+
+/// One load of one checkpoint, or of a part of it.
+struct attempt {
+  explicit attempt(load_order what) : order(std::move(what)) {}
+
+  const load_order order;
   load_state state = load_state::opening;
   std::string problem;  // Why it failed.
   boost::asio::cancellation_signal cancel;
@@ -61,7 +72,7 @@ struct entry {
   const std::string id;
   std::shared_ptr<attempt> latest;
   std::shared_ptr<attempt> served;  // The last that became ready. May be `latest`.
-  std::string next_source;          // Loaded when `latest`, which it supersedes, has ended.
+  std::optional<load_order> next;   // Loaded when `latest`, which it supersedes, has ended.
   bool removed = false;             // Erased when `latest` has ended.
 
   /// The catalog of the served model, else of the one being loaded; or null.
@@ -87,7 +98,7 @@ class models {
   models(boost::asio::any_io_executor executor, const settings& from);
 
   /// Begins to load. If a model has the id already, it is served until the new one is ready.
-  start_result start(const std::string& id, std::string source);
+  start_result start(const std::string& id, load_order what);
   /// Cancels the load in progress and drops the model. Memory that is being sent is freed after
   /// that.
   remove_result remove(const std::string& id);
@@ -106,7 +117,7 @@ class models {
   load_stats loader_stats() const { return loader_->stats(); }
 
  private:
-  void run(const std::shared_ptr<entry>& of, std::string source);
+  void run(const std::shared_ptr<entry>& of, load_order what);
   void ended(const std::shared_ptr<entry>& of, const std::exception_ptr& failure);
   static void stop(const entry& of);
 

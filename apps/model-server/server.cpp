@@ -50,7 +50,7 @@ class server {
       auto source = allowed_.resolve(name);
       if (!source) throw error(errc::source_not_found, name, "not beneath a root");
       // There is room for all of them: the command line was looked at.
-      [[maybe_unused]] const start_result begun = models_.start(id, std::move(*source));
+      [[maybe_unused]] const start_result begun = models_.start(id, load_order(std::move(*source)));
       assert(begun == start_result::started);
     }
     const tcp::endpoint at = acceptor_.local_endpoint();

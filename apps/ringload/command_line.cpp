@@ -3,10 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <limits>
+#include <stdexcept>
 
 #include "loading_options.hpp"
 #include "options.hpp"
 #include "run_program.hpp"
+#include "selection_options.hpp"
 
 namespace ringload::tool {
 
@@ -17,8 +19,13 @@ constexpr const char* about = "Loads tensor checkpoints from disk into memory, t
 constexpr const char* about_sources =
     "SOURCE is a file of tensors (safetensors, GGUF, NumPy's .npy and .npz, PyTorch's .pt, .pth "
     "and\n"
-    ".bin), told by its content; a folder that holds a checkpoint; a shard index\n"
-    "(model.safetensors.index.json); or owner/model[@revision] in the local Hugging Face cache.\n";
+    ".bin), told by its content; several such files; a folder that holds a checkpoint; a shard\n"
+    "index (model.safetensors.index.json); or, in the local Hugging Face cache,\n"
+    "owner/model[@revision] or https://huggingface.co/owner/model.\n";
+
+constexpr const char* about_globs =
+    "In a GLOB * stands for any text, also with dots in it, ? for one byte, [a-c] and [!a-c] for\n"
+    "one byte of a set.\n";
 
 constexpr const char* about_exit =
     "Exit code: 0; 1 with one line on standard error; 2 when the command line is wrong; 128 and\n"
@@ -33,27 +40,28 @@ void add_nameless(CLI::App& to, nameless_types& nameless) {
     } else if (type && bits(*type) == 16) {
       nameless.two_bytes = type;
     } else {
-      throw CLI::ValidationError("--nameless", "'" + text + "' is no dtype of 8 or 16 bits");
+      refuse("--nameless", text, "is no dtype of 8 or 16 bits");
     }
   };
-  to.add_option_function<std::string>(
-        "--nameless", take,
-        "What NumPy arrays are whose type has no name in the file, as ml_dtypes\n"
-        "writes them: BF16, F8_E4M3, ... Once for 8 and once for 16 bits")
-      ->type_name("DTYPE")
-      ->trigger_on_parse()
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_repeatable(to, "--nameless", "DTYPE", take,
+                 "What NumPy arrays are whose type has no name in the file, as ml_dtypes\n"
+                 "writes them: BF16, F8_E4M3, ... Once for 8 and once for 16 bits");
 }
 
-void add_source(CLI::App& to, std::string& source, profile& strictness, nameless_types& nameless) {
-  to.add_option("SOURCE", source, "The checkpoint, see below")->required()->type_name("");
-  to.footer(about_sources);
-  add_choice<profile>(to, "--profile", strictness,
+void add_source(CLI::App& to, source_request& from) {
+  to.add_option("SOURCE", from.sources, "The checkpoint, or several files, see below")
+      ->required()
+      ->type_name("");
+  to.footer(std::string(about_sources) + "\n" + about_globs);
+  to.add_flag("--independent-files", from.how.independent_files,
+              "SOURCE is a folder, and every checkpoint file in it is taken for itself:\n"
+              "indices and series are ignored");
+  add_choice<profile>(to, "--profile", from.how.strictness,
                       {{"strict", profile::strict}, {"reference", profile::reference}},
                       "strict: also refuse what only the format's text forbids.\n"
                       "reference: accept exactly what the safetensors crate accepts.\n"
                       "Default: strict");
-  add_nameless(to, nameless);
+  add_nameless(to, from.how.nameless);
 }
 
 // How a checkpoint is loaded, but for the type that its tensors become.
@@ -76,20 +84,36 @@ void add_reporting(CLI::App& to, load_request& request) {
       "--no-progress", [&request] { request.progress = false; },
       "Draw no progress bar. There is none anyway if standard error is not a\n"
       "terminal");
-  to.footer(std::string(about_sources) + "\n" + about_sizes);
+  to.footer(std::string(about_sources) + "\n" + about_globs + "\n" + about_sizes);
+}
+
+void check_source(const source_request& from) {
+  if (from.how.independent_files && from.sources.size() > 1) {
+    throw CLI::ValidationError("--independent-files", "takes one folder, not several sources");
+  }
+  try {
+    check_complete(from.wanted, "--");
+  } catch (const std::invalid_argument& wrong) {
+    throw CLI::ValidationError(wrong.what());
+  }
 }
 
 CLI::App& add_ls(CLI::App& root, ls_request& request) {
   CLI::App& ls =
       *root.add_subcommand("ls", "List the tensors of a checkpoint without reading them");
-  add_source(ls, request.source, request.reading.strictness, request.reading.nameless);
+  add_source(ls, request.from);
+  add_globs(ls, request.from.wanted);
+  add_ranges(ls, request.from.wanted);
   ls.add_flag("--json", request.json, "Print one JSON object, with offsets from the file's start");
+  ls.callback([&request] { check_source(request.from); });
   return ls;
 }
 
 CLI::App& add_load(CLI::App& root, load_request& request) {
   CLI::App& load = *root.add_subcommand("load", "Load a checkpoint and report statistics");
-  add_source(load, request.source, request.how.strictness, request.how.nameless);
+  add_source(load, request.from);
+  add_globs(load, request.from.wanted);
+  add_ranges(load, request.from.wanted);
   add_loading(load, request);
   add_dtype(load, request.how.dtype);
   load.add_option("--verify", request.verify,
@@ -97,13 +121,16 @@ CLI::App& add_load(CLI::App& root, load_request& request) {
                   "The load fails at the first that differs")
       ->type_name("FILE");
   add_reporting(load, request);
+  load.callback([&request] { check_source(request.from); });
   return load;
 }
 
 CLI::App& add_sum(CLI::App& root, sum_request& request) {
   CLI::App& sum = *root.add_subcommand(
       "sum", "Load a checkpoint and print the digest of each tensor, sorted by name");
-  add_source(sum, request.load.source, request.load.how.strictness, request.load.how.nameless);
+  add_source(sum, request.load.from);
+  add_globs(sum, request.load.from.wanted);
+  add_ranges(sum, request.load.from.wanted);
   add_loading(sum, request.load);
   add_dtype(sum, request.load.how.dtype);
   add_choice<digest_algorithm>(
@@ -116,9 +143,16 @@ CLI::App& add_sum(CLI::App& root, sum_request& request) {
       ->type_name("FILE");
   add_reporting(sum, request.load);
   sum.callback([&request] {
-    if (request.manifest.empty() || !request.load.how.dtype) return;
-    throw CLI::ValidationError(
-        "--dtype", "not with --manifest, whose digests are of the bytes that the files hold");
+    check_source(request.load.from);
+    if (request.manifest.empty()) return;
+    if (request.load.how.dtype) {
+      throw CLI::ValidationError(
+          "--dtype", "not with --manifest, whose digests are of the bytes that the files hold");
+    }
+    if (!request.load.from.wanted.everything()) {
+      throw CLI::ValidationError(
+          "--manifest", "not with a selection: a manifest lists all tensors of a checkpoint");
+    }
   });
   return sum;
 }
@@ -127,9 +161,10 @@ CLI::App& add_verify(CLI::App& root, verify_request& request) {
   CLI::App& verify = *root.add_subcommand(
       "verify", "Check the digest of each tensor, or of each file of a Hugging Face cache");
   add_loading(verify, request.load);
+  add_globs(verify, request.load.from.wanted);
   const CLI::Option* help = verify.get_help_ptr();
   const auto loading = verify.get_options([help](const CLI::Option* o) { return o != help; });
-  add_source(verify, request.load.source, request.load.how.strictness, request.load.how.nameless);
+  add_source(verify, request.load.from);
   auto* manifest =
       verify
           .add_option("--manifest", request.manifest,
@@ -139,6 +174,7 @@ CLI::App& add_verify(CLI::App& root, verify_request& request) {
   // Whole files are not loaded: there these would be taken and not obeyed.
   for (CLI::Option* option : loading) option->needs(manifest)->group("With --manifest");
   add_reporting(verify, request.load);
+  verify.callback([&request] { check_source(request.load.from); });
   return verify;
 }
 

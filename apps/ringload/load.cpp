@@ -12,6 +12,7 @@
 #include "commands.hpp"
 #include "device.hpp"
 #include "interrupts.hpp"
+#include "opening.hpp"
 #include "openssl_hasher.hpp"
 #include "progress_bar.hpp"
 #include "report.hpp"
@@ -26,23 +27,23 @@ namespace asio = boost::asio;
 struct state {
   const load_request& request;
   loader& with;
-  loading load;
-  bool started = false;
+  started_load started;
+  bool loads = false;
   model loaded;
 };
 
 // What it makes lies in `state`, where the progress bar finds the load and the report the model.
 asio::awaitable<void> load_all(state& s) {
-  auto started = co_await s.with.start_async(s.request.source, s.request.how);
-  s.load = std::move(started);
-  s.started = true;
-  auto loaded = co_await s.load.finish_async();
+  auto started = co_await start_load(s.with, s.request);
+  s.started = std::move(started);
+  s.loads = true;
+  auto loaded = co_await s.started.load.finish_async();
   s.loaded = std::move(loaded);
 }
 
 progress so_far(const state& s) {
-  if (!s.started) return {};
-  const load_stats stats = s.load.progress();
+  if (!s.loads) return {};
+  const load_stats stats = s.started.load.progress();
   return {stats.bytes_arrived(), stats.bytes_total};
 }
 
@@ -64,12 +65,14 @@ void load_checkpoint(const load_request& request, output& out) {
 
   asio::io_context context;
   progress_bar bar("loading", request.progress);
-  state s{checked, with, {}, false, {}};
+  state s{checked, with, started_load(), false, {}};
   run_to_end(context, load_all(s), bar, [&s] { return so_far(s); });
 
   const std::string device_name = target.name();
-  const load_report report{request.source,   device_name,      s.loaded.catalog(),
-                           s.loaded.stats(), starting.count(), !request.verify.empty()};
+  const load_stats stats = with_opening(s.loaded.stats(), s.started.seconds_opening);
+  const load_report report{request.from.sources, device_name,
+                           s.loaded.catalog(),   stats,
+                           starting.count(),     !request.verify.empty()};
   if (request.json) {
     std::string text;
     append_report(text, report);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ringload ls: lists the tensors of a checkpoint.
+// ringload ls: lists the tensors of a checkpoint, as they would be loaded.
 
 #include <fmt/format.h>
 
@@ -15,6 +15,7 @@
 
 #include "commands.hpp"
 #include "json.hpp"
+#include "opening.hpp"
 #include "size.hpp"
 #include "text.hpp"
 
@@ -99,6 +100,16 @@ void write_for_eyes(const catalog& found, output& out) {
   out.write(fmt::format("{} of {} in {} of {}\n", counted(found.tensors.size(), "tensor"),
                         both_sizes(found.bytes()), counted(found.files.size(), "file"),
                         counted(file_bytes, "byte")));
+  std::vector<std::string_view> formats;
+  for (const file_info& file : found.files) {
+    if (std::ranges::find(formats, file.format) == formats.end()) formats.push_back(file.format);
+  }
+  out.write(fmt::format("format: {}\n", fmt::join(formats, ", ")));
+  for (const composite_info& one : found.composites) {
+    out.write(fmt::format("composite: {}: {} {} of {}\n", printable(one.name),
+                          printable(one.layout), shape_text(one.shape),
+                          printable(fmt::format("{}", fmt::join(one.parts, ", ")))));
+  }
   for (const auto& [key, value] : found.metadata) {
     out.write(fmt::format("metadata: {}: {}\n", printable(key), printable(value)));
   }
@@ -197,7 +208,9 @@ void write_json(const catalog& found, output& out) {
 }  // namespace
 
 void list_catalog(const ls_request& request, output& out) {
-  const catalog found = read_catalog(request.source, request.reading);
+  catalog found = catalog_of(request.from);
+  const selection_text& wanted = request.from.wanted;
+  if (!wanted.everything()) found = ringload::chosen(found, selection_of(wanted, found));
   if (request.json) {
     write_json(found, out);
   } else {

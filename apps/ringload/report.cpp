@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "json.hpp"
 #include "size.hpp"
 #include "text.hpp"
 
@@ -68,12 +67,22 @@ std::string report_text(const load_report& report) {
   return text;
 }
 
+void append_source(json_object& to, const std::vector<std::string>& sources) {
+  if (sources.size() == 1) {
+    to.field("source", sources.front());
+  } else {
+    to.list("source", sources);
+  }
+}
+
 void append_report(std::string& to, const load_report& report) {
   const load_stats& stats = report.stats;
   json_object object(to);
-  object.field("source", report.source)
-      .field("device", report.device)
+  append_source(object, report.sources);
+  object.field("device", report.device)
       .field("bytes", stats.bytes)
+      .field("bytes_wanted", report.loaded.bytes())
+      .field("bytes_read", stats.bytes_direct + stats.bytes_buffered)
       .field("tensors", stats.tensors)
       .field("files", std::uint64_t{report.loaded.files.size()})
       .field("seconds", stats.seconds)

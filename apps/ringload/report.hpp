@@ -7,13 +7,16 @@
 #include <ringload/stats.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "json.hpp"
 
 namespace ringload::tool {
 
 struct load_report {
-  const std::string& source;
+  const std::vector<std::string>& sources;
   const std::string& device;  // Its name: "host".
-  const catalog& loaded;
+  const catalog& loaded;      // What was wanted, as the files have it.
   const load_stats& stats;
   double seconds_starting;  // That the loader took to start, before the load's own clock.
   bool verified = false;    // Against a manifest.
@@ -24,6 +27,9 @@ double gb_per_s(const load_stats& stats) noexcept;
 
 /// Several lines.
 std::string report_text(const load_report& report);
+
+/// The field "source": a string; of several files a list of them.
+void append_source(json_object& to, const std::vector<std::string>& sources);
 
 /// One object, without a line's end.
 void append_report(std::string& to, const load_report& report);

@@ -5,22 +5,31 @@
 
 #include <cstdint>
 #include <optional>
-#include <ringload/catalog.hpp>
+#include <ringload/checkpoint.hpp>
 #include <ringload/limits.hpp>
 #include <ringload/verify.hpp>
 #include <string>
 #include <variant>
+#include <vector>
+
+#include "selection_text.hpp"
 
 namespace ringload::tool {
 
+// A checkpoint, and what of it.
+struct source_request {
+  std::vector<std::string> sources;  // One, or several files.
+  open_options how;
+  selection_text wanted;
+};
+
 struct ls_request {
-  std::string source;
-  read_options reading;
+  source_request from;
   bool json = false;
 };
 
 struct load_request {
-  std::string source;
+  source_request from;
   std::string device = "host";
   limits within;
   load_options how;

@@ -14,6 +14,7 @@
 #include "hashing.hpp"
 #include "interrupts.hpp"
 #include "json.hpp"
+#include "opening.hpp"
 #include "report.hpp"
 #include "sums.hpp"
 #include "text.hpp"
@@ -45,8 +46,9 @@ void write_json(const sum_request& request, const summed& all, output& out) {
   const std::string device_name = device_named(request.load.device).name();
   std::string text;
   json_object top(text, ",\n");
-  append_report(top.key_of_next("load"), {request.load.source, device_name, all.loaded.catalog(),
-                                          all.loaded.stats(), all.seconds_starting});
+  const load_stats stats = with_opening(all.loaded.stats(), all.seconds_opening);
+  append_report(top.key_of_next("load"), {request.load.from.sources, device_name,
+                                          all.loaded.catalog(), stats, all.seconds_starting});
   if (request.manifest.empty()) write_digests(all, top.key_of_next("tensors"), out);
   top.close();
   out.write(text + "\n");

@@ -13,6 +13,7 @@
 #include "device.hpp"
 #include "hashing.hpp"
 #include "loaded_form.hpp"
+#include "opening.hpp"
 #include "progress_bar.hpp"
 #include "session.hpp"
 
@@ -27,7 +28,7 @@ struct state {
   const std::function<digest_algorithm(std::string_view)>& algorithm_of;
   loader& with;
   hashing& hashes;
-  loading load;
+  started_load started;
   std::uint64_t bytes_total = 0;
   model loaded;
 };
@@ -39,17 +40,18 @@ std::uint64_t landed_bytes(const catalog& what, std::optional<dtype> to) {
 }
 
 asio::awaitable<void> sum_all(state& s) {
-  auto started = co_await s.with.start_async(s.request.source, s.request.how);
-  s.load = std::move(started);
-  s.bytes_total = landed_bytes(s.load.catalog(), s.request.how.dtype);
+  auto started = co_await start_load(s.with, s.request);
+  s.started = std::move(started);
+  loading& load = s.started.load;
+  s.bytes_total = landed_bytes(load.catalog(), s.request.how.dtype);
   for (bool more = true; more;) {
-    auto landed = co_await s.load.next_async();
+    auto landed = co_await load.next_async();
     more = landed.has_value();
     if (!more) continue;
     const digest_algorithm algorithm = s.algorithm_of(landed->name());
     s.hashes.add(std::move(*landed), algorithm);
   }
-  auto loaded = co_await s.load.finish_async();
+  auto loaded = co_await load.finish_async();
   s.loaded = std::move(loaded);
   co_await s.hashes.finish_async();
 }
@@ -66,11 +68,15 @@ summed sum_all_tensors(const load_request& request,
   asio::io_context context;
   hashing hashes(context);
   progress_bar bar("hashing", request.progress);
-  state s{request, algorithm_of, with, hashes, {}, 0, {}};
+  state s{request, algorithm_of, with, hashes, started_load(), 0, {}};
   run_to_end(context, sum_all(s), bar,
              [&s] { return progress{s.hashes.bytes_hashed(), s.bytes_total}; });
 
-  summed all{std::move(s.loaded), {hashes.sums().begin(), hashes.sums().end()}, starting.count()};
+  summed all{std::move(s.loaded),
+             std::move(s.started.file),
+             {hashes.sums().begin(), hashes.sums().end()},
+             starting.count(),
+             s.started.seconds_opening};
   // std::string compares as unsigned bytes.
   std::sort(all.sums.begin(), all.sums.end(),
             [](const tensor_digest& a, const tensor_digest& b) { return a.name < b.name; });

@@ -4,6 +4,7 @@
 // Loads a checkpoint and hashes each tensor: for sum to print and verify to compare.
 
 #include <functional>
+#include <ringload/checkpoint.hpp>
 #include <ringload/model.hpp>
 #include <ringload/verify.hpp>
 #include <string_view>
@@ -15,8 +16,10 @@ namespace ringload::tool {
 
 struct summed {
   model loaded;
+  checkpoint whole;                 // What the tensors were chosen from.
   std::vector<tensor_digest> sums;  // Sorted by name, as unsigned bytes.
   double seconds_starting = 0;      // That the loader took to start.
+  double seconds_opening = 0;       // That opening the checkpoint took.
 };
 
 /// `algorithm_of` is asked for each tensor, by its name. Interrupts are watched for already. Throws

@@ -18,6 +18,8 @@
 #include "hashing.hpp"
 #include "interrupts.hpp"
 #include "json.hpp"
+#include "opening.hpp"
+#include "report.hpp"
 #include "sums.hpp"
 #include "text.hpp"
 #include "whole_files.hpp"
@@ -54,7 +56,7 @@ class verdicts {
     if (request_.load.json) write_json();
     out_.flush();
     if (wrong_ == 0) return;
-    throw error(errc::wrong_digest, printable(request_.load.source),
+    throw error(errc::wrong_digest, printable(shown(request_.load.from)),
                 std::to_string(wrong_) + " of " + std::to_string(all_.size()) + " " + things_ +
                     " are not what they should be");
   }
@@ -65,7 +67,7 @@ class verdicts {
     std::ranges::sort(all_, {}, &verdict::what);
     std::string text;
     json_object top(text, ",\n");
-    top.field("source", request_.load.source);
+    append_source(top, request_.load.from.sources);
     top.key_of_next(things_) += "[";
     const char* before = "\n";
     for (const verdict& one : all_) {
@@ -112,6 +114,8 @@ void verify_tensors(const verify_request& request, verdicts& results) {
     expected.erase(one);
   }
   for (const auto& [name, unused] : expected) {
+    // Left out by --select or --except.
+    if (all.whole.contains(name)) continue;
     results.add({std::string(name), "the checkpoint does not have it"});
   }
 }
@@ -119,13 +123,11 @@ void verify_tensors(const verify_request& request, verdicts& results) {
 // The files of the checkpoint; and where a folder or a model was named, what else lies beside them
 // and is a link, as every file of a snapshot is: the index, the configuration, the tokenizer.
 std::vector<whole_file> files_of(const load_request& request) {
-  read_options reading = request.how.strictness;
-  reading.nameless = request.how.nameless;
-  const catalog what = read_catalog(request.source, reading);
+  const catalog what = catalog_of(request.from);
   std::map<fs::path, whole_file> found;
   for (const file_info& file : what.files) found[file.path] = described(file.path);
   std::error_code problem;
-  if (!what.files.empty() && !fs::is_regular_file(request.source, problem)) {
+  if (!what.files.empty() && !fs::is_regular_file(request.from.sources.front(), problem)) {
     const fs::path folder = fs::path(what.files.front().path).parent_path();
     for (fs::recursive_directory_iterator at(folder, problem), end; !problem && at != end;
          at.increment(problem)) {
@@ -155,7 +157,7 @@ void verify_files(const verify_request& request, verdicts& results, output& out)
   bool any = false;
   for (const whole_file& file : files) any = any || !file.expected.empty();
   if (!any) {
-    throw error(errc::digest_unavailable, printable(request.load.source),
+    throw error(errc::digest_unavailable, printable(shown(request.load.from)),
                 "nothing says what its bytes should be: it is in no Hugging Face cache, and no "
                 "--manifest was given ('ringload sum --manifest FILE' writes one)");
   }

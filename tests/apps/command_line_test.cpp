@@ -15,6 +15,8 @@ namespace tool = ringload::tool;
 
 namespace {
 
+using words_of = std::vector<std::string>;
+
 tool::any_request parsed(const std::vector<const char*>& words) {
   std::vector<const char*> argv = {"ringload"};
   argv.insert(argv.end(), words.begin(), words.end());
@@ -40,13 +42,15 @@ std::string complaint(const std::vector<const char*>& words) {
 TEST_CASE("command line: defaults are the library's") {
   const auto load = parsed_as<tool::load_request>({"load", "m.safetensors"});
   const ringload::limits usual;
-  CHECK(load.source == "m.safetensors");
+  CHECK(load.from.sources == words_of{"m.safetensors"});
+  CHECK_FALSE(load.from.how.independent_files);
+  CHECK(load.from.wanted.everything());
   CHECK(load.device == "host");
   CHECK(load.within.slots == usual.slots);
   CHECK(load.within.slot_bytes == usual.slot_bytes);
   CHECK(load.within.engine == ringload::read_engine::automatic);
   CHECK(load.how.route == ringload::read_route::automatic);
-  CHECK(load.how.strictness == ringload::profile::strict);
+  CHECK(load.from.how.strictness == ringload::profile::strict);
   CHECK_FALSE(load.how.dtype.has_value());
   CHECK(load.progress);
   CHECK_FALSE(load.json);
@@ -83,12 +87,46 @@ TEST_CASE("command line: parses every option of load") {
   CHECK(load.how.route == ringload::read_route::buffered);
   CHECK(load.within.slots == 3);
   CHECK(load.within.slot_bytes == 65'536);
-  CHECK(load.how.strictness == ringload::profile::reference);
+  CHECK(load.from.how.strictness == ringload::profile::reference);
   CHECK_FALSE(load.progress);
   CHECK(load.within.bytes_in_flight == 1'048'576);
   CHECK(load.within.copy_threads == 5);
   CHECK(load.within.reader_threads == 7);
   CHECK(load.within.huge_pages == ringload::huge_pages::reserved);
+}
+
+TEST_CASE("command line: several sources, and what of them") {
+  const auto ls = parsed_as<tool::ls_request>(
+      {"ls", "a", "--select", "w*", "b", "--select", "x[0]", "--except", "*.bias", "c"});
+  CHECK(ls.from.sources == words_of{"a", "b", "c"});
+  CHECK(ls.from.wanted.select == words_of{"w*", "x[0]"});
+  CHECK(ls.from.wanted.except == words_of{"*.bias"});
+  const auto load = parsed_as<tool::load_request>({"load", "--slice", "w[0:2,:]", "--slice", "[1]",
+                                                   "--shard", "q*:1", "--rank", "1/4", "--experts",
+                                                   "--independent-files", "folder"});
+  CHECK(load.from.sources == words_of{"folder"});
+  CHECK(load.from.how.independent_files);
+  REQUIRE(load.from.wanted.slices.size() == 2);
+  CHECK(load.from.wanted.slices[0].name == "w");
+  CHECK(load.from.wanted.slices[1].name.empty());
+  CHECK(load.from.wanted.shards.at(0).dim == 1);
+  CHECK(load.from.wanted.rank.value().ranks == 4);
+  CHECK(load.from.wanted.experts);
+  const auto verify = parsed_as<tool::verify_request>(
+      {"verify", "a", "b", "--manifest", "m.sums", "--select", "w"});
+  CHECK(verify.load.from.sources == words_of{"a", "b"});
+  CHECK(verify.load.from.wanted.select == words_of{"w"});
+}
+
+TEST_CASE("command line: what is wrong with a selection is said with its text") {
+  CHECK(complaint({"ls", "a", "--slice", "w[x]"}).starts_with("--slice: 'w[x]' has 'x' where"));
+  CHECK(complaint({"ls", "a", "--shard", "w"}).starts_with("--shard: 'w' is not GLOB:DIM"));
+  CHECK(complaint({"ls", "a", "--rank", "4/4"}).starts_with("--rank: '4/4' is none of 0/4"));
+  CHECK(complaint({"ls", "a", "--shard", "w:0"}).starts_with("--shard needs --rank"));
+  CHECK(complaint({"ls", "a", "--rank", "0/4"}).starts_with("--rank needs --shard or --experts"));
+  CHECK(complaint({"sum", "a", "--select", "w", "--manifest", "m.sums"})
+            .starts_with("--manifest: not with a selection"));
+  CHECK(complaint({"verify", "a", "--select", "w"}).starts_with("--select requires --manifest"));
 }
 
 TEST_CASE("command line: huge pages are one of three kinds") {
@@ -104,7 +142,7 @@ TEST_CASE("command line: huge pages are one of three kinds") {
 
 TEST_CASE("command line: sum takes what load takes") {
   const auto sum = parsed_as<tool::sum_request>({"sum", "--engine=ring", "--route=direct", "m"});
-  CHECK(sum.load.source == "m");
+  CHECK(sum.load.from.sources == words_of{"m"});
   CHECK(sum.load.within.engine == ringload::read_engine::ring);
   CHECK(sum.load.how.route == ringload::read_route::direct);
 }
@@ -118,7 +156,7 @@ TEST_CASE("command line: parses the options that check bytes") {
   CHECK(sum.algorithm == ringload::digest_algorithm::crc32c);
   CHECK(parsed_as<tool::sum_request>({"sum", "m"}).algorithm == ringload::digest_algorithm::sha256);
   const auto verify = parsed_as<tool::verify_request>({"verify", "m", "--manifest", "m.sums"});
-  CHECK(verify.load.source == "m");
+  CHECK(verify.load.from.sources == words_of{"m"});
   CHECK(verify.manifest == "m.sums");
   CHECK_THROWS_AS(parsed({"sum", "m", "--algorithm", "md5"}), tool::usage_error);
 }
@@ -141,7 +179,7 @@ TEST_CASE("command line: how to load is for verify with a manifest, and for noth
       {"verify", "m", "--json", "--no-progress", "--profile", "reference"});
   CHECK(files.load.json);
   CHECK_FALSE(files.load.progress);
-  CHECK(files.load.how.strictness == ringload::profile::reference);
+  CHECK(files.load.from.how.strictness == ringload::profile::reference);
 }
 
 TEST_CASE("command line: digests of a manifest are of the bytes in the files") {
@@ -190,7 +228,7 @@ TEST_CASE("command line: help has the library's own defaults") {
 }
 
 TEST_CASE("command line: a source may begin with a dash after two") {
-  CHECK(parsed_as<tool::ls_request>({"ls", "--", "-x"}).source == "-x");
+  CHECK(parsed_as<tool::ls_request>({"ls", "--", "-x"}).from.sources == words_of{"-x"});
 }
 
 TEST_CASE("command line: contradictory options are a usage error") {
@@ -198,7 +236,15 @@ TEST_CASE("command line: contradictory options are a usage error") {
       {},
       {"lsd"},
       {"ls"},
-      {"ls", "a", "b"},
+      {"ls", "a", "b", "--independent-files"},
+      {"ls", "a", "--select"},
+      {"ls", "a", "--slice", "w"},
+      {"load", "a", "--shard", "w", "--rank", "0/2"},
+      {"load", "a", "--shard", "w:0"},
+      {"load", "a", "--rank", "0/2"},
+      {"load", "a", "--rank", "2/2", "--experts"},
+      {"sum", "a", "--experts"},
+      {"verify", "a", "--manifest", "m", "--slice", "w[0]"},
       {"ls", "a", "--slots", "1"},
       {"ls", "a", "--profile", "lax"},
       {"load", "a", "--slots", "-1"},

@@ -74,7 +74,7 @@ for limit in $(seq 1 16); do
 done
 
 # What the library refuses.
-for options in '--slots 0' '--slots 1025' '--slot-bytes 3M' '--slot-bytes 1K' '--copy-threads 0' \
+for options in '--slots 1025' '--slot-bytes 3M' '--slot-bytes 1K' '--copy-threads 65' \
   '--reader-threads 65' '--device cuda:1023'; do
   # shellcheck disable=SC2086
   expect 1 "$ringload" load "$work/good.safetensors" $options
@@ -85,7 +85,13 @@ done
 for words in '' 'lsd' 'ls' 'load --slots x' "load $work/good.safetensors --engine uring" \
   "ls $work/good.safetensors --nonsense" "make $work/x" "make $work/x --bytes 1Q" \
   "make $work/x --bytes 10 --tensors 2 --shards 3" "make $work/x --bytes 10 --tensors 0" \
-  "make $work/x --bytes 10 --shape llama" "make $work/x --bytes 10 --shards 0"; do
+  "make $work/x --bytes 10 --shape llama" "make $work/x --bytes 10 --shards 0" \
+  "ls $work/good.safetensors --select" "ls $work/good.safetensors --slice w[" \
+  "load $work/good.safetensors --slice w[0:1:2]" "sum $work/good.safetensors --shard w --rank 0/2" \
+  "ls $work/good.safetensors --shard w:0" "load $work/good.safetensors --experts" \
+  "load $work/good.safetensors --rank 0/2" "load $work/good.safetensors --rank 2/2 --experts" \
+  "sum $work/good.safetensors --select w --manifest $work/x" \
+  "ls $work/good.safetensors $work --independent-files"; do
   # shellcheck disable=SC2086
   expect 2 "$ringload" $words
   complains '^ringload: usage: '

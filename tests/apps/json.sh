@@ -28,7 +28,7 @@ expect 0 "$ringload" load "$work/x" --json --no-progress
 silent
 "$json" get source bytes tensors files seconds gb_per_s seconds_to_first_tensor engine \
   engine_reason bytes_by_route.direct bytes_by_route.buffered pinned_bytes_peak device \
-  bytes_in_flight <"$work/out" >"$work/values" || fail "load"
+  bytes_in_flight bytes_wanted bytes_read <"$work/out" >"$work/values" || fail "load"
 [ "$(sed -n 2p "$work/values")" = 1000001 ] || fail "bytes"
 [ "$(sed -n 3p "$work/values")" = 16 ] || fail "tensors"
 [ "$(sed -n 4p "$work/values")" = 2 ] || fail "files"
@@ -36,6 +36,8 @@ silent
 case $(sed -n 8p "$work/values") in ring | threads) ;; *) fail "engine" ;; esac
 [ -n "$(sed -n 9p "$work/values")" ] || fail "the engine has no reason"
 [ $(($(sed -n 10p "$work/values") + $(sed -n 11p "$work/values"))) -ge 1000001 ] || fail "routes"
+[ "$(sed -n 15p "$work/values")" = 1000001 ] || fail "bytes_wanted"
+[ "$(sed -n 16p "$work/values")" -ge 1000001 ] || fail "bytes_read"
 [ "$(wc -l <"$work/out")" -eq 1 ] || fail "one object, one line"
 
 expect 0 "$ringload" sum "$work/x" --json

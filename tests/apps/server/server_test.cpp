@@ -301,6 +301,40 @@ TEST_CASE("server: converts tensors, and describes what it sends") {
   CHECK(json_of(one.get("/models/m/tensors")).at("tensors").at(0) == alone);
 }
 
+TEST_CASE("server: loads a part of a checkpoint") {
+  const served with;
+  write_file(with.in.path() / "parts.safetensors",
+             safetensors_text(header_text({tensor_text("w", "U8", "4,2", 0, 8),
+                                           tensor_text("x", "U8", "2", 8, 10)}),
+                              "abcdefghij"));
+  client one(with.server.port());
+  const auto load = [&](const std::string& parts) {
+    const response begun = one.ask(make_request(
+        http::verb::post, "/models", R"({"source":"parts.safetensors","id":"m",)" + parts + "}"));
+    CHECK(begun.result() == http::status::accepted);
+    return with.end_of("m");
+  };
+  const auto bytes = [&one](const char* name) {
+    return one.get(std::string("/models/m/tensors/") + name, "application/octet-stream").body();
+  };
+  CHECK(load(R"("select":["w"])").at("tensors_total") == 1);
+  CHECK(bytes("w") == "abcdefgh");
+  CHECK(one.get("/models/m/tensors/x").result() == http::status::not_found);
+  CHECK(text_in(load(R"("shard":["w:0"],"rank":"2/3")"), "state") == "ready");
+  CHECK(bytes("w").empty());  // Blocks of 2, 2 and 0 rows.
+  CHECK(bytes("x") == "ij");
+  CHECK(text_in(load(R"("shard":["w:1"],"rank":"1/2")"), "state") == "ready");
+  CHECK(bytes("w") == "bdfh");
+  CHECK(json_of(one.get("/models/m/tensors/w")).at("shape") == boost::json::array{4, 1});
+  CHECK(text_in(load(R"("slice":["w[1:3]"])"), "state") == "ready");
+  CHECK(bytes("w") == "cdef");
+
+  const auto failed = load(R"("slice":["w[9]"])");
+  CHECK(text_in(failed, "state") == "failed");
+  CHECK(text_in(failed, "error").find("slice 'w[9]'") != std::string::npos);
+  CHECK(bytes("w") == "cdef");
+}
+
 TEST_CASE("server: sends tensors that lie in a GPU") {
   const served with({"--device", "cuda:1"}, MODEL_SERVER_ON_FAKE);
   // More than two pieces, the last one odd.
@@ -339,7 +373,9 @@ TEST_CASE("server: errors say what is wrong with a request") {
   CHECK(status(http::verb::post, "/models/m/tensors/a") == 405);
   CHECK(status(http::verb::post, "/models") == 415);
   for (const std::string body : {"{", "[]", "{}", R"({"source":1})", R"({"source":"a\u0000b"})",
-                                 R"({"source":"one.safetensors","id":"a/b"})"}) {
+                                 R"({"source":"one.safetensors","id":"a/b"})",
+                                 R"({"source":"one.safetensors","select":"a"})",
+                                 R"({"source":"one.safetensors","rank":"1/2"})"}) {
     CAPTURE(body);
     CHECK(status(http::verb::post, "/models", body) == 400);
   }
@@ -400,6 +436,6 @@ TEST_CASE("server: reports why it cannot start") {
   CHECK(server_process({"--root", "/", "--address", "nowhere"}).exit_code() == 2);
   CHECK(server_process({"--root", ".", "--model", "missing"}).exit_code() == 1);
   CHECK(server_process({"--root", ".", "--device", "cuda:1023"}).exit_code() == 1);
-  CHECK(server_process({"--root", ".", "--slots", "0"}).exit_code() == 1);
+  CHECK(server_process({"--root", ".", "--slots", "1025"}).exit_code() == 1);
   CHECK(server_process({"--help"}).exit_code() == 0);
 }

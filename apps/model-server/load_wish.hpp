@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Parses the body of POST /models, which is untrusted:
+//
+//   {"source": "large", "id": "main", "select": ["*.weight"], "shard": ["*_proj.weight:0"],
+//    "rank": "1/4"}
+
+#include <string>
+#include <string_view>
+
+#include "models.hpp"
+
+namespace ringload::server {
+
+struct load_wish {
+  std::string id;  // May be empty.
+  load_order order;
+};
+
+/// Throws std::invalid_argument, which says what is wrong with the body.
+load_wish parse_load_wish(std::string_view body);
+
+}  // namespace ringload::server

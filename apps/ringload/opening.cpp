@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "opening.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+namespace ringload::tool {
+
+namespace asio = boost::asio;
+
+catalog catalog_of(const source_request& from) {
+  if (from.sources.size() > 1) return read_catalog(from.sources, from.how);
+  return read_catalog(from.sources.front(), from.how);
+}
+
+std::string shown(const source_request& from) {
+  const std::size_t more = from.sources.size() - 1;
+  return more == 0 ? from.sources.front() : fmt::format("{} and {} more", from.sources[0], more);
+}
+
+asio::awaitable<started_load> start_load(loader& with, const load_request& request) {
+  started_load out;
+  const auto before = std::chrono::steady_clock::now();
+  const source_request& from = request.from;
+  if (from.sources.size() > 1) {
+    std::vector<std::string> files = from.sources;
+    auto opened = co_await with.open_async(std::move(files), from.how);
+    out.file = std::move(opened);
+  } else {
+    auto opened = co_await with.open_async(from.sources.front(), from.how);
+    out.file = std::move(opened);
+  }
+  selection wanted = selection_of(from.wanted, out.file.catalog());
+  const std::chrono::duration<double> opening = std::chrono::steady_clock::now() - before;
+  out.seconds_opening = opening.count();
+  auto started = co_await with.start_async(out.file, std::move(wanted), request.how);
+  out.load = std::move(started);
+  co_return out;
+}
+
+load_stats with_opening(load_stats of, double seconds_opening) {
+  of.seconds += seconds_opening;
+  of.seconds_opening += seconds_opening;
+  if (of.seconds_to_first_tensor > 0) of.seconds_to_first_tensor += seconds_opening;
+  return of;
+}
+
+}  // namespace ringload::tool

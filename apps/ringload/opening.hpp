@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// From the sources and the selection of a command line to a catalog, or to a load.
+
+#include <boost/asio/awaitable.hpp>
+#include <ringload/catalog.hpp>
+#include <ringload/checkpoint.hpp>
+#include <ringload/loader.hpp>
+#include <ringload/stats.hpp>
+#include <string>
+
+#include "requests.hpp"
+
+namespace ringload::tool {
+
+/// The whole catalog. Throws `ringload::error`.
+catalog catalog_of(const source_request& from);
+
+/// The source; of several the first, and how many there are besides.
+std::string shown(const source_request& from);
+
+struct started_load {
+  started_load() = default;
+
+  checkpoint file;
+  loading load;
+  double seconds_opening = 0;  // Before the load's own clock.
+};
+
+/// Opens the checkpoint and starts to load what is wanted of it. `with` and `request` outlive the
+/// coroutine.
+boost::asio::awaitable<started_load> start_load(loader& with, const load_request& request);
+
+/// The statistics with the time of opening in them, as if the load had opened the checkpoint.
+load_stats with_opening(load_stats of, double seconds_opening);
+
+}  // namespace ringload::tool
