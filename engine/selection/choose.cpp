@@ -8,6 +8,7 @@
 #include <ringload/dtype.hpp>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "core/checked.hpp"
@@ -313,6 +314,25 @@ result<void> check_names_once(const std::vector<chosen_tensor>& which) {
                "the selection makes two tensors of this name"};
 }
 
+// Those of which every part is chosen, and whole. What is left of another is only tensors.
+std::vector<composite_info> composites_of(const catalog& from,
+                                          const std::vector<chosen_tensor>& which) {
+  std::unordered_set<std::string_view> whole;
+  if (from.composites.empty()) return {};
+  for (const chosen_tensor& each : which) {
+    const box& first = each.boxes.front();
+    if (each.boxes.size() == 1 && first.ranges.empty()) whole.insert(each.name);
+  }
+  std::vector<composite_info> out;
+  for (const composite_info& each : from.composites) {
+    const auto is_whole = [&](const std::string& part) {
+      return whole.contains(each.name + "/" + part);
+    };
+    if (std::ranges::all_of(each.parts, is_whole)) out.push_back(each);
+  }
+  return out;
+}
+
 }  // namespace
 
 result<std::vector<chosen_tensor>> choose(const catalog& from, const detail::wishes& wanted) {
@@ -329,6 +349,7 @@ result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>
   out.files = from.files;
   out.metadata = from.metadata;
   out.notes = from.notes;
+  out.composites = composites_of(from, which);
   out.tensors.reserve(which.size());
   for (const chosen_tensor& each : which) {
     tensor_info info = from.tensors[each.boxes.front().tensor];
@@ -336,6 +357,7 @@ result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>
     info.name = each.name;
     if (!whole) {
       info.shape = each.shape;
+      info.original_shape.clear();
       std::optional<std::uint64_t> all_bits = bits(info.dtype);
       for (const std::uint64_t size : each.shape) {
         all_bits = all_bits ? checked_multiply(*all_bits, size) : all_bits;

@@ -128,7 +128,7 @@ RINGLOAD_EXPORT bool matches(std::string_view glob, std::string_view text) noexc
 
 /// What would be loaded: the chosen tensors in the order of (file, offset), with the shape and the
 /// number of bytes that they are to have; `offset` is that of the whole tensor's first stored byte.
-/// Fused ones stand at the place of their first part. Throws `ringload::error`.
+/// Fused ones stand at the place of their first part; composites are kept if whole. Throws `error`.
 RINGLOAD_EXPORT catalog chosen(const catalog& from, const selection& wanted);
 
 }  // namespace ringload::inline v0

@@ -236,3 +236,21 @@ TEST_CASE("selection: of types of less than a byte, a range ends on a byte or is
   CHECK(chosen(small, select().slice("w", 0, 0, 2)).tensors[0].bytes == 3);
   CHECK(code_of(small, select().slice("w", 0, 0, 1)) == errc::fractional_bytes);
 }
+
+TEST_CASE("selection: a composite stays one if all of its parts are chosen, whole") {
+  catalog sparse = catalog_with({{"s/col_indices", {4}}, {"s/values", {4}}, {"x", {2}}});
+  sparse.composites.push_back({"s", "sparse_csr", "", {3, 3}, {"col_indices", "values"}, 0});
+  CHECK(chosen(sparse, select()).composites.size() == 1);
+  CHECK(chosen(sparse, select().matching("s/*")).composites.size() == 1);
+  CHECK(chosen(sparse, select().matching("x")).composites.empty());
+  CHECK(chosen(sparse, select().except("s/values")).composites.empty());
+  CHECK(chosen(sparse, select().slice("s/values", 0, 0, 2)).composites.empty());
+}
+
+TEST_CASE("selection: a part of a tensor has no original shape, for that is the whole's") {
+  catalog blocks = catalog_with({{"q", {36}}}, dtype::u8);
+  blocks.tensors[0].type = "q4_0";
+  blocks.tensors[0].original_shape = {2, 32};
+  CHECK(chosen(blocks, select()).tensors[0].original_shape == shape{2, 32});
+  CHECK(chosen(blocks, select().slice("q", 0, 0, 18)).tensors[0].original_shape.empty());
+}
