@@ -22,6 +22,13 @@ constexpr unsigned runs = 7;
 constexpr dtype sources[] = {dtype::f32, dtype::f16, dtype::bf16, dtype::f8_e4m3, dtype::f8_e5m2};
 constexpr dtype targets[] = {dtype::f32, dtype::f16, dtype::bf16};
 
+// Some of the pairs that only fills convert.
+constexpr dtype of_fills[][2] = {
+    {dtype::f32, dtype::f8_e4m3}, {dtype::bf16, dtype::f8_e5m2}, {dtype::f64, dtype::f32},
+    {dtype::f64, dtype::bf16},    {dtype::f32, dtype::f64},      {dtype::i64, dtype::i32},
+    {dtype::i32, dtype::i64},     {dtype::i64, dtype::f32},      {dtype::u8, dtype::f32},
+    {dtype::f32, dtype::u8},      {dtype::boolean, dtype::f32},  {dtype::u64, dtype::i64}};
+
 // The median of some runs, after one that does not count.
 template <class Work>
 double seconds_of(Work work) {
@@ -58,14 +65,17 @@ int main(int argc, char** argv) {
 
   std::cout << "                    GB/s read   written\n";
   print("memcpy", bytes, bytes, seconds_of([&] { std::memcpy(to.data(), from.data(), bytes); }));
+  const auto measure = [&](dtype source, dtype target) {
+    const conversion how = {*element_kind_of(source), *element_kind_of(target)};
+    const std::size_t elements = bytes / how.from_bytes();
+    const double seconds = seconds_of([&] { convert(from.data(), to.data(), elements, how); });
+    print(std::string(name(source)) + " to " + std::string(name(target)), bytes,
+          elements * how.to_bytes(), seconds);
+  };
   for (const dtype source : sources) {
     for (const dtype target : targets) {
-      if (!convertible(source, target)) continue;
-      const conversion how = {*float_type_of(source), *float_type_of(target)};
-      const std::size_t elements = bytes / how.from_bytes();
-      const double seconds = seconds_of([&] { convert(from.data(), to.data(), elements, how); });
-      print(std::string(name(source)) + " to " + std::string(name(target)), bytes,
-            elements * how.to_bytes(), seconds);
+      if (convertible(source, target)) measure(source, target);
     }
   }
+  for (const auto& [source, target] : of_fills) measure(source, target);
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/convert.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
+
+#include "core/element_bits.hpp"
 
 namespace ringload::inline v0 {
 
@@ -65,37 +69,13 @@ bool has_avx2() noexcept {
 }
 #endif
 
-}  // namespace
-
-std::optional<float_type> float_type_of(dtype type) noexcept {
-  switch (type) {
-    case dtype::f32: return float_type::f32;
-    case dtype::f16: return float_type::f16;
-    case dtype::bf16: return float_type::bf16;
-    case dtype::f8_e4m3: return float_type::f8_e4m3;
-    case dtype::f8_e5m2: return float_type::f8_e5m2;
-    default: return std::nullopt;
-  }
+// Between f32 and the formats of 8 and 16 bits: by f32, with one loop for each pair.
+constexpr bool converts_by_f32(conversion how) noexcept {
+  return how.from <= element_kind::f8_e5m2 && how.to <= element_kind::f8_e5m2;
 }
 
-dtype dtype_of(float_type type) noexcept {
-  switch (type) {
-    case float_type::f32: return dtype::f32;
-    case float_type::f16: return dtype::f16;
-    case float_type::bf16: return dtype::bf16;
-    case float_type::f8_e4m3: return dtype::f8_e4m3;
-    case float_type::f8_e5m2: return dtype::f8_e5m2;
-  }
-  return dtype::f32;
-}
-
-bool convertible(dtype from, dtype to) noexcept {
-  const bool into = to == dtype::f32 || to == dtype::f16 || to == dtype::bf16;
-  return into && from != to && float_type_of(from).has_value();
-}
-
-void convert(const std::byte* from, std::byte* to, std::size_t elements, conversion how) noexcept {
-  with_types(how, [&](auto source, auto target) {
+void convert_by_f32(const std::byte* from, std::byte* to, std::size_t elements, conversion how) {
+  const auto work = [&](auto source, auto target) {
     constexpr float_type in = decltype(source)::type;
     constexpr float_type out = decltype(target)::type;
     if constexpr (sizeof(typename float_bits<in>::word) == 1) {
@@ -106,7 +86,116 @@ void convert(const std::byte* from, std::byte* to, std::size_t elements, convers
 #endif
       convert_all<in, out>(from, to, elements);
     }
+  };
+  if (how.to == float_type::f8_e4m3) return with_source<float_type::f8_e4m3>(how.from, work);
+  if (how.to == float_type::f8_e5m2) return with_source<float_type::f8_e5m2>(how.from, work);
+  with_types(how, work);
+}
+
+// All other pairs: by f64 in a buffer, with one loop for each source and each target.
+constexpr std::size_t wide_elements = 256;
+
+template <element_kind From>
+[[gnu::always_inline]] inline void widen_some(const std::byte* __restrict from,
+                                              double* __restrict wide, std::size_t count) {
+  using source = element_bits<From>;
+  for (std::size_t i = 0; i < count; ++i) {
+    typename source::word word = 0;
+    std::memcpy(&word, from + i * sizeof word, sizeof word);
+    wide[i] = source::widen(word);
+  }
+}
+
+template <element_kind To>
+[[gnu::always_inline]] inline void narrow_some(const double* __restrict wide,
+                                               std::byte* __restrict to, std::size_t count) {
+  using target = element_bits<To>;
+  for (std::size_t i = 0; i < count; ++i) {
+    const typename target::word made = target::narrow(wide[i]);
+    std::memcpy(to + i * sizeof made, &made, sizeof made);
+  }
+}
+
+#if defined(__x86_64__)
+template <element_kind From>
+[[gnu::target("avx2")]] void widen_avx2(const std::byte* from, double* wide, std::size_t count) {
+  widen_some<From>(from, wide, count);
+}
+
+template <element_kind To>
+[[gnu::target("avx2")]] void narrow_avx2(const double* wide, std::byte* to, std::size_t count) {
+  narrow_some<To>(wide, to, count);
+}
+#endif
+
+void widen(element_kind kind, const std::byte* from, double* wide, std::size_t count) {
+  with_kind(kind, [&](auto tag) {
+    constexpr element_kind source = decltype(tag)::kind;
+#if defined(__x86_64__)
+    if (has_avx2()) return widen_avx2<source>(from, wide, count);
+#endif
+    widen_some<source>(from, wide, count);
   });
+}
+
+void narrow(element_kind kind, const double* wide, std::byte* to, std::size_t count) {
+  with_kind(kind, [&](auto tag) {
+    constexpr element_kind target = decltype(tag)::kind;
+#if defined(__x86_64__)
+    if (has_avx2()) return narrow_avx2<target>(wide, to, count);
+#endif
+    narrow_some<target>(wide, to, count);
+  });
+}
+
+void convert_by_f64(const std::byte* from, std::byte* to, std::size_t elements, conversion how) {
+  alignas(64) double wide[wide_elements];
+  for (std::size_t at = 0; at < elements; at += wide_elements) {
+    const std::size_t count = std::min(wide_elements, elements - at);
+    widen(how.from, from + at * how.from_bytes(), wide, count);
+    narrow(how.to, wide, to + at * how.to_bytes(), count);
+  }
+}
+
+void convert_integers(const std::byte* from, std::byte* to, std::size_t elements, conversion how) {
+  for (std::size_t i = 0; i < elements; ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, from + i * sizeof word, sizeof word);
+    word = converted_integer(how, word);
+    std::memcpy(to + i * sizeof word, &word, sizeof word);
+  }
+}
+
+// In the order of element_kind.
+constexpr dtype dtypes[element_kind_count] = {
+    dtype::f32, dtype::f16,     dtype::bf16, dtype::f8_e4m3, dtype::f8_e5m2,
+    dtype::f64, dtype::boolean, dtype::i8,   dtype::u8,      dtype::i16,
+    dtype::u16, dtype::i32,     dtype::u32,  dtype::i64,     dtype::u64};
+
+}  // namespace
+
+std::optional<element_kind> element_kind_of(dtype type) noexcept {
+  const auto* const found = std::find(std::begin(dtypes), std::end(dtypes), type);
+  if (found == std::end(dtypes)) return std::nullopt;
+  return static_cast<element_kind>(found - std::begin(dtypes));
+}
+
+dtype dtype_of(element_kind kind) noexcept { return dtypes[static_cast<unsigned>(kind)]; }
+
+bool convertible(dtype from, dtype to) noexcept {
+  const bool into = to == dtype::f32 || to == dtype::f16 || to == dtype::bf16;
+  const auto kind = element_kind_of(from);
+  return into && from != to && kind && *kind <= element_kind::f8_e5m2;
+}
+
+bool fill_converts(dtype from, dtype to) noexcept {
+  return from != to && element_kind_of(from) && element_kind_of(to);
+}
+
+void convert(const std::byte* from, std::byte* to, std::size_t elements, conversion how) noexcept {
+  if (converts_by_f32(how)) return convert_by_f32(from, to, elements, how);
+  if (converts_integers(how)) return convert_integers(from, to, elements, how);
+  convert_by_f64(from, to, elements, how);
 }
 
 }  // namespace ringload::inline v0

@@ -6,11 +6,15 @@
 // integer operations and one exact subtraction, so both give the same bits in any rounding mode.
 // CUDA compiles it as C++17.
 //
-// A NaN becomes the quiet NaN of its sign without payload: 0x7FC00000, 0x7E00, 0x7FC0. A number too
-// large becomes infinity. Subnormal numbers are read and produced.
+// A NaN becomes the quiet NaN of its sign without payload: 0x7FC00000, 0x7E00, 0x7FC0; in the FP8
+// formats 0x7F, as PyTorch and CUDA have it. A number too large becomes infinity, or, in f8_e4m3,
+// which has none, NaN. Subnormal numbers are read and produced.
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+
+#include "core/element_kind.hpp"
 
 #if defined(__CUDACC__)
 #define RINGLOAD_ANYWHERE __host__ __device__
@@ -20,28 +24,6 @@
 
 namespace ringload {
 inline namespace v0 {
-
-enum class float_type : std::uint8_t { f32, f16, bf16, f8_e4m3, f8_e5m2 };
-
-// The conversion of a tensor's elements while they are copied.
-struct conversion {
-  float_type from = float_type::f32;
-  float_type to = float_type::f32;
-
-  constexpr bool needed() const noexcept { return from != to; }
-  constexpr std::uint32_t from_bytes() const noexcept { return bytes_of(from); }
-  constexpr std::uint32_t to_bytes() const noexcept { return bytes_of(to); }
-  friend constexpr bool operator==(conversion a, conversion b) noexcept {
-    return a.from == b.from && a.to == b.to;
-  }
-
- private:
-  static constexpr std::uint32_t bytes_of(float_type type) noexcept {
-    return type == float_type::f32                               ? 4
-           : type == float_type::f16 || type == float_type::bf16 ? 2
-                                                                 : 1;
-  }
-};
 
 namespace f32_bits {
 
@@ -67,7 +49,64 @@ RINGLOAD_ANYWHERE inline std::uint32_t of_subnormal(bool subnormal, std::uint32_
 
 }  // namespace f32_bits
 
-// By format: its word, widen() to f32's bits, and narrow() for the formats that we convert to.
+// Where a format has its fields, and its special values without sign.
+template <class Word, unsigned FractionBits, unsigned Bias, Word Infinity, Word Nan>
+struct float_fields {
+  using word = Word;
+  static constexpr unsigned sign_at = 8 * sizeof(word) - 1;
+  static constexpr unsigned fraction_bits = FractionBits;
+  static constexpr unsigned bias = Bias;
+  static constexpr word infinity = Infinity;
+  static constexpr word nan = Nan;
+  // The power of two above the largest number. f8_e4m3 has numbers where others have infinity.
+  static constexpr unsigned past_exponent = bias + (infinity == nan ? 2 : 1);
+};
+using f64_fields = float_fields<std::uint64_t, 52, 1023, 0x7FF0000000000000U, 0x7FF8000000000000U>;
+using f32_fields = float_fields<std::uint32_t, 23, 127, 0x7F800000U, 0x7FC00000U>;
+using f16_fields = float_fields<std::uint16_t, 10, 15, 0x7C00U, 0x7E00U>;
+using bf16_fields = float_fields<std::uint16_t, 7, 127, 0x7F80U, 0x7FC0U>;
+using e4m3_fields = float_fields<std::uint8_t, 3, 7, 0x7FU, 0x7FU>;
+using e5m2_fields = float_fields<std::uint8_t, 2, 15, 0x7CU, 0x7FU>;
+
+// Rounds the word of one format to that of another with a smaller exponent range, to nearest even:
+// adds just under half a unit in the last place, or half where that place is odd, and lets the
+// carry round up.
+template <class From, class To>
+RINGLOAD_ANYWHERE inline typename To::word rounded(typename From::word from) noexcept {
+  using wide = typename From::word;
+  constexpr unsigned dropped = From::fraction_bits - To::fraction_bits;
+  constexpr wide one = wide{1} << From::fraction_bits;
+  constexpr wide moved = wide{From::bias - To::bias} << From::fraction_bits;
+  constexpr wide past = wide{From::bias + To::past_exponent} << From::fraction_bits;
+
+  const wide rest = from & ((wide{1} << From::sign_at) - 1U);
+  const wide normal =
+      (rest - moved + ((wide{1} << (dropped - 1U)) - 1U) + ((rest >> dropped) & 1U)) >> dropped;
+  // Where the result is subnormal, the fraction with its leading 1 is shifted to the target's unit:
+  // by one place more for each power of two below the smallest normal number, at most until 0 is
+  // left.
+  using offset = std::make_signed_t<wide>;
+  constexpr wide least = From::bias - To::bias + 1;
+  constexpr offset places_min = dropped + 1;
+  constexpr offset places_max = From::fraction_bits + 2;
+  const wide exponent = rest >> From::fraction_bits;
+  const offset distance = static_cast<offset>(dropped + least) - static_cast<offset>(exponent);
+  const auto places = static_cast<wide>(distance < places_min   ? places_min
+                                        : distance > places_max ? places_max
+                                                                : distance);
+  const wide fraction = (rest & (one - 1U)) | one;
+  const wide half = (wide{1} << (places - 1U)) - 1U + ((fraction >> places) & 1U);
+  const wide subnormal = (fraction + half) >> places;
+  const wide finite = exponent >= least ? normal : subnormal;
+  // In f8_e4m3 the words above that of 448 are NaN; elsewhere the carry ends at infinity.
+  constexpr bool is_bounded = To::infinity == To::nan;
+  const wide bounded = is_bounded && finite > To::infinity ? wide{To::infinity} : finite;
+  const wide special = rest > From::infinity ? wide{To::nan} : wide{To::infinity};
+  const wide sign = from >> From::sign_at << To::sign_at;
+  return static_cast<typename To::word>(sign | (rest >= past ? special : bounded));
+}
+
+// By format: its word, widen() to f32's bits, and narrow() from them.
 template <float_type>
 struct float_bits;
 
@@ -111,6 +150,7 @@ struct float_bits<float_type::f16> {
     return ((from & 0x8000U) << 16U) | (rest >= 0x7C00U ? special : finite);
   }
 
+  // What rounded() gives, by less work: F32 to F16 is 1.1 times as fast.
   RINGLOAD_ANYWHERE static word narrow(std::uint32_t from) noexcept {
     const std::uint32_t rest = from & 0x7FFFFFFFU;
     const std::uint32_t normal = (rest - (112U << 23U) + 0x0FFFU + ((rest >> 13U) & 1U)) >> 13U;
@@ -143,6 +183,11 @@ struct float_bits<float_type::f8_e4m3> {
     const std::uint32_t finite = f32_bits::of_subnormal(rest < 0x08U, moved, 121U << 23U);
     return ((from & 0x80U) << 24U) | (rest == 0x7FU ? f32_bits::quiet_nan : finite);
   }
+
+  // NaN from just above 464 on, half a step above the largest, which is even.
+  RINGLOAD_ANYWHERE static word narrow(std::uint32_t from) noexcept {
+    return rounded<f32_fields, e4m3_fields>(from);
+  }
 };
 
 // The upper half of an f16.
@@ -152,6 +197,10 @@ struct float_bits<float_type::f8_e5m2> {
 
   RINGLOAD_ANYWHERE static std::uint32_t widen(word from) noexcept {
     return float_bits<float_type::f16>::widen(static_cast<std::uint16_t>(from << 8U));
+  }
+
+  RINGLOAD_ANYWHERE static word narrow(std::uint32_t from) noexcept {
+    return rounded<f32_fields, e5m2_fields>(from);
   }
 };
 
@@ -166,20 +215,20 @@ struct float_tag {
   static constexpr float_type type = Type;
 };
 
-// Calls `work` with the tags of both formats: turns run-time types into template arguments. `to` is
-// a format that we convert to.
+// Calls `work` with the tags of both formats: turns run-time types into template arguments. `from`
+// is f32 or a format of 8 or 16 bits.
 template <float_type To, class Work>
 auto with_source(float_type from, Work work) {
   switch (from) {
-    case float_type::f32: break;
     case float_type::f16: return work(float_tag<float_type::f16>(), float_tag<To>());
     case float_type::bf16: return work(float_tag<float_type::bf16>(), float_tag<To>());
     case float_type::f8_e4m3: return work(float_tag<float_type::f8_e4m3>(), float_tag<To>());
     case float_type::f8_e5m2: return work(float_tag<float_type::f8_e5m2>(), float_tag<To>());
+    default: return work(float_tag<float_type::f32>(), float_tag<To>());
   }
-  return work(float_tag<float_type::f32>(), float_tag<To>());
 }
 
+// The conversions of load_options::dtype: to f32, f16 and bf16.
 template <class Work>
 auto with_types(conversion how, Work work) {
   if (how.to == float_type::f16) return with_source<float_type::f16>(how.from, work);

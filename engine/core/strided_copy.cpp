@@ -262,8 +262,37 @@ void convert_line(const strided_map& map, const std::byte* from, std::byte* to, 
   }
 }
 
-// Rows of at most this many elements, so that their scattered destination stays in the cache.
-constexpr std::size_t line_elements_max = 64;
+// Tiles of a transposing conversion: rows of the source are converted into a buffer, and its
+// columns become contiguous runs of a cache line or more in the destination.
+constexpr std::size_t tile_elements = 32;
+static_assert(tile_elements * tile_elements * 8 <= 2 * buffer_bytes);
+
+// `inner` has the smallest stride in the source, `outer` in the destination.
+void convert_tiles(const strided_map& map, const std::byte* from, std::byte* to, const axis& inner,
+                   const axis& outer) {
+  alignas(64) std::byte tile[2 * buffer_bytes];
+  const std::size_t out = map.as.to_bytes();
+  const auto unit = static_cast<std::ptrdiff_t>(out);
+  for (std::size_t o = 0; o < outer.count; o += tile_elements) {
+    const std::size_t rows = std::min(tile_elements, outer.count - o);
+    for (std::size_t i = 0; i < inner.count; i += tile_elements) {
+      const std::size_t columns = std::min(tile_elements, inner.count - i);
+      const auto row = static_cast<std::ptrdiff_t>(o);
+      const auto column = static_cast<std::ptrdiff_t>(i);
+      const auto pitch = static_cast<std::ptrdiff_t>(columns) * unit;
+      const std::byte* const source = from + row * outer.from + column * inner.from;
+      for (std::size_t r = 0; r < rows; ++r) {
+        const auto at = static_cast<std::ptrdiff_t>(r);
+        convert_line(map, source + at * outer.from, tile + at * pitch, {columns, inner.from, unit});
+      }
+      std::byte* const target = to + row * outer.to + column * inner.to;
+      for (std::size_t c = 0; c < columns; ++c) {
+        const auto at = static_cast<std::ptrdiff_t>(c);
+        copy_line(tile + at * unit, target + at * inner.to, {rows, pitch, outer.to}, out);
+      }
+    }
+  }
+}
 
 void convert_box(const strided_map& map, whole_box box, const std::byte* from, std::byte* to) {
   const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::from)) : single;
@@ -276,17 +305,8 @@ void convert_box(const strided_map& map, whole_box box, const std::byte* from, s
     return;
   }
   const axis outer = box.take(shortest(box, &axis::to));
-  for_each(box, from, to, [&](const std::byte* f, std::byte* t) {
-    for (std::size_t i = 0; i < inner.count; i += line_elements_max) {
-      const auto at = static_cast<std::ptrdiff_t>(i);
-      const axis part = {std::min(line_elements_max, inner.count - i), inner.from, inner.to};
-      for (std::size_t o = 0; o < outer.count; ++o) {
-        const auto row = static_cast<std::ptrdiff_t>(o);
-        convert_line(map, f + at * inner.from + row * outer.from,
-                     t + at * inner.to + row * outer.to, part);
-      }
-    }
-  });
+  for_each(box, from, to,
+           [&](const std::byte* f, std::byte* t) { convert_tiles(map, f, t, inner, outer); });
 }
 
 // Copies elements, swapped or unchanged.

@@ -12,8 +12,6 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-bool fill_converts(dtype from, dtype to) { return convertible(from, to); }
-
 result<void> check_options(const fill_request& what, const load_options& options,
                            const device& on) {
   if (options.dtype) {
@@ -31,6 +29,15 @@ result<void> check_options(const fill_request& what, const load_options& options
         "it is in the memory of " + one.on.name() + ", and the loader's device is " + on.name()};
   }
   return {};
+}
+
+// Kernels convert fewer pairs of types than the CPU.
+result<void> check_kernels(const tensor_info& t, const destination& one) {
+  if (one.on == host() || one.dtype == t.dtype || convertible(t.dtype, one.dtype)) return {};
+  return fault{errc::unsupported_dtype, "destination '" + printable(one.name) + "'",
+               "the checkpoint has " + std::string(name(t.dtype)) + ", which is converted to " +
+                   std::string(name(one.dtype)) + " only in host memory, and this is " +
+                   one.on.name()};
 }
 
 // The sums fit: match() has checked the destination.
@@ -61,7 +68,7 @@ fill_target target_of(const destination& one, matched_tensor fit) {
 
 conversion conversion_between(dtype from, dtype to) noexcept {
   if (from == to || !fill_converts(from, to)) return {};
-  return {*float_type_of(from), *float_type_of(to)};
+  return {*element_kind_of(from), *element_kind_of(to)};
 }
 
 result<checked_fill> check_fill(const fill_request& what, const load_options& options,
@@ -76,6 +83,7 @@ result<checked_fill> check_fill(const fill_request& what, const load_options& op
   out.chosen.files = chosen.files;
   for (matched_tensor& each : matched->tensors) {
     const destination& one = what.into[each.destination];
+    if (auto good = check_kernels(chosen.tensors[each.tensor], one); !good) return good.error();
     out.which.push_back(which[each.tensor]);
     out.chosen.tensors.push_back(chosen.tensors[each.tensor]);
     out.state.places.push_back({one.name, each.destination, one.on == host()});

@@ -25,7 +25,7 @@ std::string converted_bytes(const std::string& source, dtype from, dtype to) {
   const std::size_t elements = source.size() / (bits(from) / 8);
   std::vector<std::byte> made(elements * (bits(to) / 8));
   convert(reinterpret_cast<const std::byte*>(source.data()), made.data(), elements,
-          {*float_type_of(from), *float_type_of(to)});
+          {*element_kind_of(from), *element_kind_of(to)});
   return {reinterpret_cast<const char*>(made.data()), made.size()};
 }
 
@@ -158,7 +158,7 @@ TEST_CASE("convert: any number of elements, from and to any address") {
   for (const dtype from : {dtype::f16, dtype::f8_e5m2, dtype::f32}) {
     for (const dtype to : {dtype::f32, dtype::bf16}) {
       if (!convertible(from, to)) continue;
-      const conversion how = {*float_type_of(from), *float_type_of(to)};
+      const conversion how = {*element_kind_of(from), *element_kind_of(to)};
       for (std::size_t elements = 0; elements < 200; ++elements) {
         const std::size_t shift = elements % 5;
         const std::string_view part =
