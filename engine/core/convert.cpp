@@ -6,6 +6,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "core/dequantize.hpp"
 #include "core/element_bits.hpp"
 
 namespace ringload::inline v0 {
@@ -193,6 +194,7 @@ bool fill_converts(dtype from, dtype to) noexcept {
 }
 
 void convert(const std::byte* from, std::byte* to, std::size_t elements, conversion how) noexcept {
+  if (is_block(how.from)) return dequantize(block_of(how.from), from, to, elements, how.to);
   if (converts_by_f32(how)) return convert_by_f32(from, to, elements, how);
   if (converts_integers(how)) return convert_integers(from, to, elements, how);
   convert_by_f64(from, to, elements, how);

@@ -21,7 +21,8 @@ dtype dtype_of(element_kind kind) noexcept;
 // is for the host; the kernels of CUDA convert the pairs that are convertible().
 bool fill_converts(dtype from, dtype to) noexcept;
 
-// The ranges must not overlap. Neither need be aligned.
+// `elements` is of units: of blocks, where these are converted. The ranges must not overlap.
+// Neither need be aligned.
 void convert(const std::byte* from, std::byte* to, std::size_t elements, conversion how) noexcept;
 
 }  // namespace ringload::inline v0

@@ -22,6 +22,16 @@ struct block_size {
 
 block_size size_of(block_type type) noexcept;
 
+// Blocks as a source of conversions, and back.
+constexpr element_kind kind_of(block_type type) noexcept {
+  return static_cast<element_kind>(static_cast<unsigned>(element_kind::blocks) +
+                                   static_cast<unsigned>(type));
+}
+constexpr block_type block_of(element_kind kind) noexcept {
+  return static_cast<block_type>(static_cast<unsigned>(kind) -
+                                 static_cast<unsigned>(element_kind::blocks));
+}
+
 // From one place to another that it does not overlap. Neither need be aligned. `to_type` is f32,
 // f16 or bf16; the latter two are rounded from the f32.
 void dequantize(block_type type, const std::byte* from, std::byte* to, std::size_t count,

@@ -200,7 +200,8 @@ struct kind_tag {
 template <class Work>
 RINGLOAD_ANYWHERE auto with_kind(element_kind kind, const Work& work) {
   switch (kind) {
-    case element_kind::f32: break;
+    case element_kind::f32:
+    case element_kind::blocks: break;  // Blocks are dequantised elsewhere.
     case element_kind::f16: return work(kind_tag<element_kind::f16>());
     case element_kind::bf16: return work(kind_tag<element_kind::bf16>());
     case element_kind::f8_e4m3: return work(kind_tag<element_kind::f8_e4m3>());

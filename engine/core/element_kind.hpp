@@ -9,7 +9,8 @@
 namespace ringload {
 inline namespace v0 {
 
-// Block types of GGUF will follow as further sources; from_bytes() is then that of a whole block.
+// Those from `blocks` on are blocks of quantised elements, as GGUF has them: block_type's in its
+// order. They are sources only, and the unit of a conversion is then a whole block.
 enum class element_kind : std::uint8_t {
   f32,
   f16,
@@ -26,16 +27,30 @@ enum class element_kind : std::uint8_t {
   u32,
   i64,
   u64,
+  blocks,
 };
 
-inline constexpr unsigned element_kind_count = 15;
+inline constexpr unsigned element_kind_count = 15;  // Without blocks.
+inline constexpr unsigned block_kind_count = 14;
+
+constexpr bool is_block(element_kind kind) noexcept { return kind >= element_kind::blocks; }
 
 // Where only floating-point kinds are meant.
 using float_type = element_kind;
 
 constexpr std::uint32_t bytes_of(element_kind kind) noexcept {
-  constexpr std::uint8_t bytes[element_kind_count] = {4, 2, 2, 1, 1, 8, 1, 1, 1, 2, 2, 4, 4, 8, 8};
+  constexpr std::uint16_t bytes[element_kind_count + block_kind_count] = {
+      4,  2,  2,  1,  1,  8,  1,   1,   1,   2,   2,   4,  4,   8, 8,
+      18, 20, 22, 24, 34, 84, 110, 144, 176, 210, 292, 18, 136, 17};
   return bytes[static_cast<unsigned>(kind)];
+}
+
+// In one unit of it.
+constexpr std::uint32_t elements_of(element_kind kind) noexcept {
+  constexpr std::uint16_t elements[block_kind_count] = {32,  32,  32,  32,  32, 256, 256,
+                                                        256, 256, 256, 256, 32, 256, 32};
+  if (!is_block(kind)) return 1;
+  return elements[static_cast<unsigned>(kind) - static_cast<unsigned>(element_kind::blocks)];
 }
 
 // The conversion of a tensor's elements while they are copied.
@@ -45,7 +60,7 @@ struct conversion {
 
   constexpr bool needed() const noexcept { return from != to; }
   constexpr std::uint32_t from_bytes() const noexcept { return bytes_of(from); }
-  constexpr std::uint32_t to_bytes() const noexcept { return bytes_of(to); }
+  constexpr std::uint32_t to_bytes() const noexcept { return bytes_of(to) * elements_of(from); }
   friend constexpr bool operator==(conversion a, conversion b) noexcept {
     return a.from == b.from && a.to == b.to;
   }

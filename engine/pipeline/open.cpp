@@ -142,6 +142,16 @@ result<opened_load> open_load(const load_request& what, const manifest* verify,
     if (!expected) return expected.error();
     load.expected = std::move(*expected);
   }
+  if (const auto t = wanted.first_cut_block()) {
+    return fault{errc::invalid_selection, at_tensor(load.named->catalog(), *t),
+                 "a part of it cannot be dequantised: its ranges are of stored bytes"};
+  }
+  const auto dequantized = wanted.first_dequantized();
+  if (dequantized && by.on.kind() != device_kind::host) {
+    return fault{errc::unsupported_dtype, at_tensor(load.named->catalog(), *dequantized),
+                 "blocks are dequantised on the host only; without load_options::dtype they are "
+                 "loaded as they are stored"};
+  }
   if (options.window_bytes > 0) {
     std::uint32_t culprit = 0;
     auto groups = make_window_groups(wanted.loaded_bytes_of_each(), options.window_bytes, culprit);

@@ -30,6 +30,10 @@ dtype detail::tensor_storage::dtype(std::uint32_t t) const noexcept {
   return where_[t].as.needed() ? dtype_of(where_[t].as.to) : info(t).dtype;
 }
 
+std::span<const std::uint64_t> detail::tensor_storage::shape(std::uint32_t t) const noexcept {
+  return is_block(where_[t].as.from) ? info(t).original_shape : info(t).shape;
+}
+
 std::uint64_t detail::tensor_storage::bytes(std::uint32_t t) const noexcept {
   const conversion as = where_[t].as;
   return as.needed() ? info(t).bytes / as.from_bytes() * as.to_bytes() : info(t).bytes;
@@ -40,9 +44,7 @@ tensor::tensor(std::shared_ptr<const detail::tensor_storage> storage, std::uint3
 
 std::string_view tensor::name() const noexcept { return storage_->info(index_).name; }
 dtype tensor::dtype() const noexcept { return storage_->dtype(index_); }
-std::span<const std::uint64_t> tensor::shape() const noexcept {
-  return storage_->info(index_).shape;
-}
+std::span<const std::uint64_t> tensor::shape() const noexcept { return storage_->shape(index_); }
 std::uint64_t tensor::bytes() const noexcept { return storage_->bytes(index_); }
 void* tensor::data() const noexcept { return storage_->data(index_); }
 ringload::device tensor::device() const noexcept { return storage_->on(); }

@@ -8,6 +8,7 @@
 #include <ringload/catalog.hpp>
 #include <ringload/device.hpp>
 #include <ringload/stats.hpp>
+#include <span>
 #include <vector>
 
 #include "device/backend.hpp"
@@ -33,6 +34,7 @@ class tensor_storage {
   const tensor_info& info(std::uint32_t t) const noexcept { return named_->catalog().tensors[t]; }
   // After conversion; info() has the file's.
   ringload::dtype dtype(std::uint32_t t) const noexcept;
+  std::span<const std::uint64_t> shape(std::uint32_t t) const noexcept;
   std::uint64_t bytes(std::uint32_t t) const noexcept;
   const placement& where(std::uint32_t t) const noexcept { return where_[t]; }
   std::byte* data(std::uint32_t t) const noexcept {

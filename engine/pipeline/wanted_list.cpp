@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/convert.hpp"
+#include "core/dequantize.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -30,7 +31,8 @@ wanted_list::wanted_list(const opened_checkpoint& from, const std::vector<chosen
 
 dtype wanted_list::loaded_type(const tensor_info& t, const chosen_tensor& of) const {
   if (const fill_target* into = target_of(of)) return into->dtype;
-  if (!options_.dtype || !convertible(t.dtype, *options_.dtype)) return t.dtype;
+  const bool blocks = block_type_named(t.type).has_value();
+  if (!options_.dtype || !(blocks || convertible(t.dtype, *options_.dtype))) return t.dtype;
   if (options_.converts && !options_.converts(t, options_.converts_with)) return t.dtype;
   return *options_.dtype;
 }
@@ -44,7 +46,9 @@ void wanted_list::add(const box& one, const chosen_tensor& of) {
   const tensor_info& t = from_.named->catalog().tensors[one.tensor];
   const auto& stored = from_.stored[one.tensor];
   const dtype loaded = loaded_type(t, of);
-  const conversion as = conversion_between(t.dtype, loaded);
+  const auto blocks = loaded != t.dtype ? block_type_named(t.type) : std::nullopt;
+  const conversion as = blocks ? conversion{kind_of(*blocks), *element_kind_of(loaded)}
+                               : conversion_between(t.dtype, loaded);
   tensors_.push_back({t.file, alignment(loaded), t.offset, t.bytes, as});
   tensor_of_.push_back(static_cast<std::uint32_t>(&of - which_.data()));
   const bool plain =
@@ -209,6 +213,21 @@ plan_input wanted_list::input() const noexcept {
   out.destinations = destinations_;
   out.blocks = blocks_;
   return out;
+}
+
+std::optional<std::uint32_t> wanted_list::first_dequantized() const noexcept {
+  const auto at =
+      std::ranges::find_if(tensors_, [](const wanted_tensor& w) { return is_block(w.as.from); });
+  if (at == tensors_.end()) return std::nullopt;
+  return tensor_of_[static_cast<std::size_t>(at - tensors_.begin())];
+}
+
+std::optional<std::uint32_t> wanted_list::first_cut_block() const noexcept {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const wanted_tensor& w = tensors_[i];
+    if (is_block(w.as.from) && w.form != nullptr && !w.form->box.empty()) return tensor_of_[i];
+  }
+  return std::nullopt;
 }
 
 std::optional<std::uint32_t> wanted_list::first_converted() const noexcept {

@@ -34,6 +34,9 @@ class wanted_list {
 
   // Whether any tensor is converted; then which.
   std::optional<std::uint32_t> first_converted() const noexcept;
+  // A tensor of which blocks are dequantised, though only a part of it is wanted; then which.
+  std::optional<std::uint32_t> first_cut_block() const noexcept;
+  std::optional<std::uint32_t> first_dequantized() const noexcept;
   // A lower bound of the arena's size. Overflow is refused later, by make_plan.
   std::uint64_t loaded_bytes() const;
   // The same by tensor.

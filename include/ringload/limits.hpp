@@ -87,7 +87,9 @@ struct load_options {
   read_route route = read_route::automatic;
 
   /// Converts tensors of f32, f16, bf16, f8_e4m3 and f8_e5m2 to this type while loading: f32, f16
-  /// or bf16; any other is `errc::unsupported_dtype`. All other tensors are loaded unchanged.
+  /// or bf16; any other is `errc::unsupported_dtype`. So are GGUF's blocks dequantised, on the
+  /// host, as its reference library does, from q4_0 to q8_k, iq4_nl, iq4_xs and mxfp4: such a
+  /// tensor has `tensor_info::original_shape`. All other tensors are loaded unchanged.
   /// `tensor::dtype` is the type after conversion; the catalog has the file's.
   ///
   /// Numbers are rounded once, to nearest, ties to even, subnormal numbers too. A number that

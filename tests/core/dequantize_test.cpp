@@ -76,3 +76,13 @@ TEST_CASE("dequantize: neither side need be aligned, and nothing is written past
   CHECK(out.front() == '\x55');
   CHECK(out.back() == '\x55');
 }
+
+TEST_CASE("dequantize: a conversion knows the sizes of each block type") {
+  for (unsigned i = 0; i < block_type_count; ++i) {
+    const auto type = static_cast<block_type>(i);
+    const conversion as = {kind_of(type), element_kind::bf16};
+    CHECK(block_of(kind_of(type)) == type);
+    CHECK(as.from_bytes() == size_of(type).bytes);
+    CHECK(as.to_bytes() == size_of(type).elements * 2);
+  }
+}

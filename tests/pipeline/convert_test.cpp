@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <boost/asio/use_future.hpp>
 #include <ringload/loader.hpp>
 #include <stdexcept>
@@ -120,4 +121,38 @@ TEST_CASE("convert: tensors that are not converted are still read straight") {
   const model loaded = get(with.load_async(file.name(), converting_to(dtype::f16), use_future));
   CHECK(first_error(loaded, dtype::f16) == "");
   CHECK(loaded.stats().bytes_straight >= 500'000);
+}
+
+TEST_CASE("convert: blocks of GGUF become the numbers that its reference library makes of them") {
+  loader with(host(), small_limits());
+  const std::string path = std::string(RINGLOAD_TEST_DATA_DIR) + "/gguf/blocks.gguf";
+  const model stored = get(with.load_async(path, use_future));
+  const model loaded = get(with.load_async(path, converting_to(dtype::f32), use_future));
+  int compared = 0;
+  for (const tensor reference : loaded) {
+    const std::string_view full = reference.name();
+    if (!full.ends_with(".f32")) continue;
+    const std::string of(full.substr(0, full.size() - 4));
+    const tensor made = loaded.at(of);
+    CAPTURE(of);
+    CHECK(made.dtype() == dtype::f32);
+    CHECK(std::ranges::equal(made.shape(), reference.shape()));
+    CHECK(stored.at(of).dtype() == dtype::u8);
+    CHECK((bytes_of(made) == bytes_of(reference)));
+    ++compared;
+  }
+  CHECK(compared >= 13);
+}
+
+TEST_CASE("convert: a part of a tensor of blocks is loaded as stored, and not dequantised") {
+  loader with(host(), small_limits());
+  const std::string path = std::string(RINGLOAD_TEST_DATA_DIR) + "/gguf/blocks.gguf";
+  const checkpoint file = get(with.open_async(path, use_future));
+  const selection part = select().names({"q4_0"}).slice("q4_0", 0, 18, 18);
+  CHECK(get(with.load_async(file, part, use_future))[0].bytes() == 18);
+  const auto failed =
+      failure_of(with.load_async(file, part, converting_to(dtype::f32), use_future));
+  REQUIRE(failed.has_value());
+  CHECK(failed->code() == errc::invalid_selection);
+  CHECK(holds(failed->what(), "tensor 'q4_0'"));
 }
