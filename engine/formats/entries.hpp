@@ -56,7 +56,7 @@ struct entry {
   // Null: the tensor is the bytes [offset, offset + bytes) of the parsed file as they are.
   std::shared_ptr<const stored_form> stored;
   std::string type;  // A logical or block type: "q4_k", "complex64"; empty: dtype says it all.
-  std::vector<std::uint64_t> original_shape;  // Of what `type` means; empty: shape.
+  std::vector<std::uint64_t> original_shape;    // Of what `type` means; empty: shape.
   std::shared_ptr<const stored_digest> digest;  // Null: the file has none.
   ringload::attributes attributes = {};
 };
