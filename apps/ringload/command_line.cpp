@@ -116,6 +116,9 @@ CLI::App& add_load(CLI::App& root, load_request& request) {
   add_ranges(load, request.from.wanted);
   add_loading(load, request);
   add_dtype(load, request.how.dtype);
+  add_size(load, "--window", request.how.window_bytes,
+           "Load through so much memory, tensor by tensor in the order of the files,\n"
+           "and drop each; 0: the whole at once. Default: 0");
   load.add_option("--verify", request.verify,
                   "Check each tensor against this manifest, as 'sum --manifest' writes it.\n"
                   "The load fails at the first that differs")

@@ -32,6 +32,17 @@ struct state {
   model loaded;
 };
 
+// Each tensor is dropped as soon as it is there.
+asio::awaitable<void> pass_all(state& s) {
+  auto started = co_await start_load(s.with, s.request);
+  s.started = std::move(started);
+  s.loads = true;
+  for (bool more = true; more;) {
+    auto next = co_await s.started.load.next_async();
+    more = next.has_value();
+  }
+}
+
 // What it makes lies in `state`, where the progress bar finds the load and the report the model.
 asio::awaitable<void> load_all(state& s) {
   auto started = co_await start_load(s.with, s.request);
@@ -66,13 +77,19 @@ void load_checkpoint(const load_request& request, output& out) {
   asio::io_context context;
   progress_bar bar("loading", request.progress);
   state s{checked, with, started_load(), false, {}};
-  run_to_end(context, load_all(s), bar, [&s] { return so_far(s); });
+  const bool windowed = request.how.window_bytes > 0;
+  run_to_end(context, windowed ? pass_all(s) : load_all(s), bar, [&s] { return so_far(s); });
 
   const std::string device_name = target.name();
-  const load_stats stats = with_opening(s.loaded.stats(), s.started.seconds_opening);
-  const load_report report{request.from.sources, device_name,
-                           s.loaded.catalog(),   stats,
-                           starting.count(),     !request.verify.empty()};
+  const load_stats stats = with_opening(windowed ? s.started.load.progress() : s.loaded.stats(),
+                                        s.started.seconds_opening);
+  const load_report report{request.from.sources,
+                           device_name,
+                           windowed ? s.started.load.catalog() : s.loaded.catalog(),
+                           stats,
+                           starting.count(),
+                           !request.verify.empty(),
+                           with.memory().tensor_bytes_peak};
   if (request.json) {
     std::string text;
     append_report(text, report);

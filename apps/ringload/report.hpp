@@ -20,6 +20,7 @@ struct load_report {
   const load_stats& stats;
   double seconds_starting;  // That the loader took to start, before the load's own clock.
   bool verified = false;    // Against a manifest.
+  std::uint64_t tensor_bytes_peak = 0;  // The most memory that tensors took at once.
 };
 
 /// Decimal gigabytes a second; 0 where no time has passed.

@@ -141,7 +141,13 @@ void load_window::forget(std::uint64_t id) {
   gone->complete(to_exception(why), std::nullopt);
 }
 
+std::int64_t load_window::nanoseconds() const noexcept {
+  return std::max<std::int64_t>(1, std::chrono::nanoseconds(clock::now() - constructed_).count());
+}
+
 void load_window::hand_out(std::optional<tensor> one) {
+  if (one && first_at_ == 0) first_at_ = nanoseconds();
+  if (!one && ended_at_ == 0) ended_at_ = nanoseconds();
   const waiting_ptr first = std::move(waiting_.front().operation);
   waiting_.pop_front();
   first->complete(nullptr, std::move(one));
@@ -261,6 +267,11 @@ void load_window::fill_stats(load_stats& s) const {
   const std::lock_guard lock(mutex_);
   add_to(s, ended_);
   for (const auto& each : live_) add_to(s, each->progress());
+  const auto since_opened = [&](std::int64_t nanoseconds) {
+    return s.seconds_opening + static_cast<double>(nanoseconds) * 1e-9;
+  };
+  s.seconds = since_opened(ended_at_ != 0 ? ended_at_.load() : nanoseconds());
+  s.seconds_to_first_tensor = first_at_ != 0 ? since_opened(first_at_) : 0;
   s.bytes_total = chosen_->catalog().bytes();
   s.tensors_total = chosen_->catalog().tensors.size();
 }

@@ -11,6 +11,8 @@
 // which somebody still holds a tensor. A small group is a part of the window, so that many are in
 // flight at once; a tensor that is larger is a group alone.
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -60,6 +62,8 @@ class load_window : public std::enable_shared_from_this<load_window> {
   void fill_stats(load_stats& s) const;
 
  private:
+  using clock = std::chrono::steady_clock;
+
   // A group that was begun, until its memory is free again.
   struct begun {
     std::uint64_t bytes;
@@ -78,6 +82,7 @@ class load_window : public std::enable_shared_from_this<load_window> {
   void fail_all() noexcept;
   void forget(std::uint64_t id);
   std::uint64_t live_bytes();
+  std::int64_t nanoseconds() const noexcept;
 
   const std::shared_ptr<engine> engine_;
   const std::unique_ptr<const manifest> verify_;  // Our own copy; null: nothing is checked.
@@ -101,6 +106,9 @@ class load_window : public std::enable_shared_from_this<load_window> {
   std::exception_ptr failure_;
   bool cancelled_ = false;
 
+  const clock::time_point constructed_ = clock::now();
+  std::atomic<std::int64_t> first_at_ = 0;  // Nanoseconds after that; 0: not yet.
+  std::atomic<std::int64_t> ended_at_ = 0;
   mutable std::mutex mutex_;
   load_stats ended_;                        // Sum of groups that are over. Guarded by the mutex.
   std::vector<std::shared_ptr<job>> live_;  // Those that are not. Guarded by the mutex.
