@@ -51,23 +51,34 @@ RINGLOAD_ANYWHERE inline double plain(double from) noexcept {
   return number(nan ? (bits & 0x8000000000000000U) | f64_fields::nan : bits);
 }
 
+// An integer that fits, by its bits: below the fraction's last place of 2^52 and of 2^84, from
+// which these are then subtracted. Compilers convert unsigned integers in ways that give -0 for 0
+// in round-down mode, and remove what would clear its sign.
+RINGLOAD_ANYWHERE inline double exact(std::uint64_t from) noexcept {
+  constexpr std::uint64_t two_to_52 = 0x4330000000000000U;
+  constexpr std::uint64_t two_to_84 = 0x4530000000000000U;
+  const double low = number(two_to_52 | (from & 0xFFFFFFFFU)) - number(two_to_52);
+  const double high = number(two_to_84 | from >> 32U) - number(two_to_84);
+  return number(of(high + low) & 0x7FFFFFFFFFFFFFFFU);
+}
+
 // Rounded to odd, to a multiple of 2^11 where 53 bits do not suffice: at least 42 bits remain.
 RINGLOAD_ANYWHERE inline double odd(std::uint64_t from) noexcept {
   const std::uint64_t sticky = (from & 0x7FFU) != 0 ? 0x800U : 0U;
   const std::uint64_t kept = from >> 53U == 0 ? from : (from & ~std::uint64_t{0x7FF}) | sticky;
-  return static_cast<double>(kept);
+  return exact(kept);
 }
 
 // Rounded to nearest even, in any rounding mode.
 RINGLOAD_ANYWHERE inline double nearest(std::uint64_t from) noexcept {
   unsigned dropped = 0;
   while (from >> dropped >> 53U != 0) ++dropped;
-  if (dropped == 0) return static_cast<double>(from);
+  if (dropped == 0) return exact(from);
   const std::uint64_t half = std::uint64_t{1} << (dropped - 1U);
   const std::uint64_t left = from & (2 * half - 1U);
   const std::uint64_t kept = from >> dropped;
   const bool up = left > half || (left == half && (kept & 1U) != 0);
-  return static_cast<double>(kept + (up ? 1U : 0U)) * (2.0 * static_cast<double>(half));
+  return exact(kept + (up ? 1U : 0U)) * (2.0 * exact(half));
 }
 
 // Cut off towards 0; out of range: the nearest integer of the type. NaN: 0.
@@ -140,7 +151,10 @@ template <class Integer>
 struct integer_bits {
   using word = Integer;
 
-  RINGLOAD_ANYWHERE static double widen(word from) noexcept { return static_cast<double>(from); }
+  RINGLOAD_ANYWHERE static double widen(word from) noexcept {
+    if constexpr (std::is_signed<Integer>::value) return static_cast<double>(from);
+    return f64_bits::exact(static_cast<std::uint64_t>(from));
+  }
   RINGLOAD_ANYWHERE static word narrow(double from) noexcept {
     return f64_bits::truncated<Integer>(from);
   }
