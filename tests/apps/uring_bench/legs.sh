@@ -31,7 +31,7 @@ expect 0 "$bench" legs "$work/model" --runs 1 --slots 4 --slot-bytes 1M --bytes-
 [ "$(measured pinned_bytes_peak)" -le 4194304 ] || fail "pinned $(measured pinned_bytes_peak)"
 [ "$(measured limits.bytes_in_flight)" -eq 2097152 ] || fail "limits"
 expect 1 "$bench" legs "$work/model" --slots 1025
-complains '^uring-bench: error: limits: slots must be 1 to 1,024$'
+complains '^uring-bench: error: limits: slots must be 1 to 1,024, or 0$'
 if command -v fio >/dev/null; then
   expect 0 "$bench" legs "$work/model" --runs 2 --with-fio
   silent
