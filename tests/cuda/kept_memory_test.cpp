@@ -123,7 +123,8 @@ TEST_CASE("cuda: memory goes back after the work of its release") {
   const auto until = std::chrono::steady_clock::now() + a_while;
   while (std::chrono::steady_clock::now() < until) CHECK(frees() == 0);
   fake_cudart::let_go();
-  CHECK(cuda::wait_for_returned_memory() == (frees() == 0));
+  // It may be back already; if not, this waits for it.
+  (void)cuda::wait_for_returned_memory();
   CHECK(frees() == 1);
 }
 
