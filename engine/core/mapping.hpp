@@ -7,6 +7,7 @@
 #include <boost/system/error_code.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <ringload/export.hpp>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -22,7 +23,8 @@ enum class page_kind : std::uint8_t { small, transparent, hugetlb };
 /// "4k", "thp", "hugetlb".
 std::string_view name(page_kind kind) noexcept;
 
-class mapping {
+// Shown to ringload_cuda too.
+class RINGLOAD_EXPORT mapping {
  public:
   mapping() = default;
   mapping(mapping&& other) noexcept : memory_(std::exchange(other.memory_, {})) {}
@@ -52,8 +54,9 @@ page_kind kind_of(std::span<const std::byte> memory);
 boost::system::error_code map_again(std::span<std::byte> memory, page_kind kind) noexcept;
 
 // Makes the pages of `memory` present and writable (MADV_POPULATE_WRITE), so that there are no page
-// faults later. Does nothing before Linux 5.14. Any thread, concurrently too.
-boost::system::error_code populate(std::span<std::byte> memory) noexcept;
+// faults later. Does nothing before Linux 5.14. Any thread, concurrently too. Shown to
+// ringload_cuda too.
+RINGLOAD_EXPORT boost::system::error_code populate(std::span<std::byte> memory) noexcept;
 
 // How much of anonymous memory is not present: never written, or swapped out. Samples one small
 // page of each huge page.
