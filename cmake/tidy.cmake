@@ -20,6 +20,7 @@ set(marks_of_unfinished_work "TOD[O]|FIXM[E]|XX[X]")  # Written so that this lin
 # --- Who may include whom. A folder of engine/ may include itself and:
 set(core_may "")
 set(decoding_may core)
+set(encoding_may core)
 set(formats_may core decoding)
 set(plan_may core)
 set(selection_may core formats)
@@ -29,7 +30,7 @@ set(staging_may core)
 set(readers_may core ring)
 set(device_may core plan)
 set(device/cuda_may core plan device)
-set(pipeline_may core formats plan source ring staging readers device selection decoding)
+set(pipeline_may core formats plan source ring staging readers device selection decoding encoding)
 
 # --- What of the outside world belongs to whom: a pattern of <...> headers, and the folders of
 # engine/ that may name them. The other top folders but include/ may name them too.

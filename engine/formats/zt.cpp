@@ -25,8 +25,9 @@ constexpr std::uint64_t file_bytes_min_0_1 = 16;
 // Reads the manifest, which is all of `in`.
 class manifest_reader {
  public:
-  manifest_reader(input_cursor& in, file_entries& found) noexcept
-      : in_(in), cbor_(in), found_(found) {}
+  // Objects are kept as they are in `keep` too, unless it is null.
+  manifest_reader(input_cursor& in, file_entries& found, zt_manifest* keep) noexcept
+      : in_(in), cbor_(in), found_(found), keep_(keep) {}
 
   bool read(zt_blobs blobs);
   bool read_0_1(const zt_blobs& blobs);
@@ -37,7 +38,7 @@ class manifest_reader {
     return !seen || fail("the field '" + key + "' stands there twice");
   }
   bool read_version(zt_blobs& blobs);
-  bool read_attributes(attributes& out);
+  bool read_attributes(attributes& out, range& at);
   bool read_objects(const zt_blobs& blobs);
   bool read_object(zt_object& out);
   bool count_names(const zt_object& object);
@@ -56,12 +57,14 @@ class manifest_reader {
   input_cursor& in_;
   cbor_reader cbor_;
   file_entries& found_;
+  zt_manifest* const keep_;
   std::uint64_t attribute_bytes_ = 0;
   std::uint64_t name_bytes_ = 0;
   std::string text_;
 };
 
 bool manifest_reader::add(zt_object object, const zt_blobs& blobs) {
+  if (keep_ != nullptr) keep_->objects.push_back(object);
   if (auto bad = add_zt_object(std::move(object), blobs, found_)) return in_.fail(std::move(*bad));
   return true;
 }
@@ -73,10 +76,12 @@ bool manifest_reader::read_version(zt_blobs& blobs) {
                     "this is version '" + printable(text_) + "' of .zt, and 1.x is read");
   }
   blobs.length_by_shape = text_.starts_with("1.1.") || text_ == "1.1";
+  if (keep_ != nullptr) keep_->version = text_;
   return true;
 }
 
-bool manifest_reader::read_attributes(attributes& out) {
+bool manifest_reader::read_attributes(attributes& out, range& at) {
+  const std::uint64_t begin = cbor_.position();
   if (cbor_.null()) return true;
   if (!cbor_.enter_map()) return false;
   std::string key;
@@ -93,6 +98,7 @@ bool manifest_reader::read_attributes(attributes& out) {
     attribute_bytes_ += value.size() + key.size();
     out.emplace_back(key, std::move(value));
   }
+  at = {begin, cbor_.position()};
   return !cbor_.failed();
 }
 
@@ -186,7 +192,8 @@ bool manifest_reader::read_object(zt_object& out) {
     } else if (key == "format") {
       read = once(out.format.has_value(), key) && cbor_.text(out.format.emplace());
     } else if (key == "attributes") {
-      read = once(std::exchange(attributes_seen, true), key) && read_attributes(out.attributes);
+      read = once(std::exchange(attributes_seen, true), key) &&
+             read_attributes(out.attributes, out.attribute_bytes);
     } else if (key == "components") {
       read = read_components(out);
     } else {
@@ -227,13 +234,15 @@ bool manifest_reader::read(zt_blobs blobs) {
   bool described = false;
   bool attributed = false;
   bool tensors = false;
+  range ignored;
   std::string key;
   while (cbor_.next_key(key)) {
     bool read = false;
     if (key == "version") {
       read = once(std::exchange(versioned, true), key) && read_version(blobs);
     } else if (key == "attributes") {
-      read = once(std::exchange(attributed, true), key) && read_attributes(found_.metadata);
+      read = once(std::exchange(attributed, true), key) &&
+             read_attributes(found_.metadata, keep_ != nullptr ? keep_->attribute_bytes : ignored);
     } else if (key == "objects") {
       read = once(std::exchange(described, true), key) && read_objects(blobs);
     } else {
@@ -348,9 +357,12 @@ result<std::uint64_t> manifest_begin(input& from, std::uint64_t end) {
   return end - bytes;
 }
 
-}  // namespace
+// The map of attributes that stands there, as it is.
+result<std::string> encoded(input& from, const range& at) {
+  return at.count() == 0 ? std::string() : text_at(from, at.begin, at.count());
+}
 
-result<file_entries> parse_zt(input& from, profile) {
+result<file_entries> parse(input& from, zt_manifest* keep) {
   const std::uint64_t file_bytes = from.bytes();
   if (file_bytes < file_bytes_min_0_1) {
     return fault{errc::header_too_small, "byte 0",
@@ -382,11 +394,33 @@ result<file_entries> parse_zt(input& from, profile) {
 
   file_entries found;
   input_cursor in(from, *begin, manifest_end);
-  manifest_reader reader(in, found);
+  manifest_reader reader(in, found, keep);
   const zt_blobs blobs = {magic_bytes, *begin, zt_alignment, is_0_1};
   if (!(is_0_1 ? reader.read_0_1(blobs) : reader.read(blobs))) return in.error();
   if (auto twice = in_file_order(found.tensors)) return *twice;
+  if (keep != nullptr) {
+    keep->begin = *begin;
+    keep->is_0_1 = is_0_1;
+  }
   return found;
+}
+
+}  // namespace
+
+result<file_entries> parse_zt(input& from, profile) { return parse(from, nullptr); }
+
+result<zt_manifest> read_zt_manifest(input& from) {
+  zt_manifest out;
+  if (auto good = parse(from, &out); !good) return good.error();
+  auto own = encoded(from, out.attribute_bytes);
+  if (!own) return own.error();
+  out.encoded_attributes = std::move(*own);
+  for (zt_object& object : out.objects) {
+    auto of_object = encoded(from, object.attribute_bytes);
+    if (!of_object) return of_object.error();
+    object.encoded_attributes = std::move(*of_object);
+  }
+  return out;
 }
 
 }  // namespace ringload::inline v0

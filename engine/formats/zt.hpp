@@ -8,11 +8,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <ringload/catalog.hpp>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/fault.hpp"
+#include "core/range.hpp"
 #include "formats/entries.hpp"
 #include "formats/input.hpp"
+#include "formats/zt_object.hpp"
 
 namespace ringload::inline v0 {
 
@@ -33,5 +37,18 @@ inline constexpr std::uint64_t zt_attribute_bytes_max = std::uint64_t{16} << 20;
 // The indices of sparse objects are counted here, and not read. Both profiles accept the same.
 // Faults name the tensor and the byte of the manifest; the caller adds the file.
 result<file_entries> parse_zt(input& from, profile strictness);
+
+// What a file says, for who writes another with the same objects in it.
+struct zt_manifest {
+  bool is_0_1 = false;
+  std::string version;  // Empty: 0.1 has none.
+  range attribute_bytes;
+  std::string encoded_attributes;  // A map; empty: none.
+  std::vector<zt_object> objects;  // In the order of the manifest.
+  std::uint64_t begin = 0;         // Where the manifest stands, and so where blobs end.
+};
+
+// Checks what parse_zt does.
+result<zt_manifest> read_zt_manifest(input& from);
 
 }  // namespace ringload::inline v0

@@ -53,6 +53,7 @@ constexpr auto logical_types = std::to_array<logical_row>({
     {"f8_e5m2", dtype::u8, dtype::f8_e5m2},
     {"f8_e4m3fnuz", dtype::u8, dtype::f8_e4m3fnuz},
     {"f8_e5m2fnuz", dtype::u8, dtype::f8_e5m2fnuz},
+    {"f8_e8m0fnu", dtype::u8, dtype::f8_e8m0},
     {"complex64", dtype::f32, dtype::c64},
     {"complex128", dtype::f64, dtype::c128},
 });
@@ -62,16 +63,20 @@ const logical_row* logical_type(std::string_view name) noexcept {
   return found == logical_types.end() ? nullptr : &*found;
 }
 
+// Of the manifest; an object that is to be written stands in none yet.
+std::string byte_text(std::uint64_t manifest_byte) {
+  return manifest_byte == 0 ? "" : ", byte " + grouped(manifest_byte);
+}
+
 fault at(const zt_object& object, const zt_component& part, errc code, std::string cause) {
   return {code,
-          tensor_place(object.name) + ", component '" + printable(part.name) + "', byte " +
-              grouped(part.manifest_byte),
+          tensor_place(object.name) + ", component '" + printable(part.name) + "'" +
+              byte_text(part.manifest_byte),
           std::move(cause)};
 }
 
 fault at(const zt_object& object, errc code, std::string cause) {
-  return {code, tensor_place(object.name) + ", byte " + grouped(object.manifest_byte),
-          std::move(cause)};
+  return {code, tensor_place(object.name) + byte_text(object.manifest_byte), std::move(cause)};
 }
 
 std::optional<std::vector<std::byte>> unhexed(std::string_view digits) {
@@ -373,6 +378,18 @@ std::optional<ringload::dtype> zt_dtype(std::string_view short_name) noexcept {
 
 std::optional<ringload::dtype> zt_0_1_dtype(std::string_view long_name) noexcept {
   return dtype_of(long_name, &dtype_row::long_name);
+}
+
+std::optional<zt_element> zt_element_of(ringload::dtype type) noexcept {
+  const auto logical = std::ranges::find(logical_types, type, &logical_row::means);
+  if (logical != logical_types.end()) return zt_element{logical->stored, logical->name};
+  if (zt_dtype_name(type).empty()) return std::nullopt;
+  return zt_element{type, {}};
+}
+
+std::string_view zt_dtype_name(ringload::dtype stored) noexcept {
+  const auto found = std::ranges::find(dtypes, stored, &dtype_row::dtype);
+  return found == dtypes.end() ? std::string_view() : found->short_name;
 }
 
 std::optional<fault> add_zt_object(zt_object object, const zt_blobs& blobs, file_entries& found) {

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One object of a .zt manifest -> tensors.
+// One object of a .zt manifest -> tensors; and the names that .zt has for element types.
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/fault.hpp"
+#include "core/range.hpp"
 #include "formats/entries.hpp"
 
 namespace ringload::inline v0 {
@@ -34,6 +36,8 @@ struct zt_object {
   std::optional<std::string> format;
   std::optional<std::vector<std::uint64_t>> shape;
   ringload::attributes attributes;
+  range attribute_bytes;           // In the file: of the map of attributes; empty: none.
+  std::string encoded_attributes;  // That map as CBOR, where the object is to be written.
   std::optional<std::vector<zt_component>> components;
 };
 
@@ -48,6 +52,19 @@ struct zt_blobs {
 
 std::optional<ringload::dtype> zt_dtype(std::string_view short_name) noexcept;
 std::optional<ringload::dtype> zt_0_1_dtype(std::string_view long_name) noexcept;
+
+// How a .zt file names the elements of a type: a dtype of its closed list, and a logical type where
+// that is not enough.
+struct zt_element {
+  ringload::dtype stored = dtype::u8;
+  std::string_view type;  // Empty: `stored` says it all.
+};
+
+// Empty for types of less than a byte, which .zt does not have.
+std::optional<zt_element> zt_element_of(ringload::dtype type) noexcept;
+
+// "bf16"; empty where no zt_element::stored is of that type.
+std::string_view zt_dtype_name(ringload::dtype stored) noexcept;
 
 // Adds the object's tensors, and its composite where it is not dense.
 std::optional<fault> add_zt_object(zt_object object, const zt_blobs& blobs, file_entries& found);

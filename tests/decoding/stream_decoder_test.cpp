@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "encoding/zstd_frame.hpp"
+
 using namespace ringload;
 
 namespace {
@@ -274,4 +276,35 @@ TEST_CASE("stream_decoder: Fletcher's checksum stands behind the stored bytes") 
   stored_stream what = stored(codec::raw, one, 1);
   what.fletcher32 = true;
   CHECK(decoded(what, one, 1, 1).code == errc::malformed_stream);
+}
+
+TEST_CASE("zstd_frame_encoder: frames one after the other decode to the whole, at any level") {
+  const bytes whole = compressible(300'000, 5);
+  for (const int level : {zstd_level_min, zstd_level_default, 19}) {
+    CAPTURE(level);
+    const auto encoder = zstd_frame_encoder::make(level).value();
+    bytes stored;
+    bytes frame;
+    for (std::size_t at = 0; at < whole.size(); at += 70'000) {
+      const std::size_t step = std::min<std::size_t>(70'000, whole.size() - at);
+      REQUIRE(encoder->encode(std::span(whole).subspan(at, step), frame).has_value());
+      CHECK(::ZSTD_getFrameContentSize(frame.data(), frame.size()) == ZSTD_CONTENTSIZE_UNKNOWN);
+      stored.insert(stored.end(), frame.begin(), frame.end());
+    }
+    CHECK(stored.size() < whole.size());
+    bytes again(whole.size() + 1);
+    const std::size_t n =
+        ::ZSTD_decompress(again.data(), again.size(), stored.data(), stored.size());
+    again.resize(whole.size());
+    CHECK(n == whole.size());
+    CHECK(again == whole);
+  }
+}
+
+TEST_CASE("zstd_frame_encoder: no bytes are a frame of no bytes") {
+  const auto encoder = zstd_frame_encoder::make(zstd_level_default).value();
+  bytes frame;
+  REQUIRE(encoder->encode({}, frame).has_value());
+  CHECK_FALSE(frame.empty());
+  CHECK(::ZSTD_decompress(nullptr, 0, frame.data(), frame.size()) == 0);
 }

@@ -14,15 +14,15 @@ using namespace ringload::testing::zt_files;
 
 TEST_CASE("zt: what a later version adds is passed over, and null is as good as nothing") {
   const std::string data =
-      zt_component("u8", 64, 1,
-                   {{"type", "\xF6"},
-                    {"digest", "\xF6"},
-                    {"encoding", "\xF6"},
-                    {"new", "\xF7"},
-                    {"other", cbor_map({{"a", cbor_array({cbor_text("b"), "\x20"})}})}});
+      zt_component_text("u8", 64, 1,
+                        {{"type", "\xF6"},
+                         {"digest", "\xF6"},
+                         {"encoding", "\xF6"},
+                         {"new", "\xF7"},
+                         {"other", cbor_map({{"a", cbor_array({cbor_text("b"), "\x20"})}})}});
   const std::string whole =
-      zt_object({1}, "dense", {{"data", data}},
-                {{"attributes", "\xF6"}, {"more", std::string("\xF9\x3C\x00", 3)}});
+      zt_object_text({1}, "dense", {{"data", data}},
+                     {{"attributes", "\xF6"}, {"more", std::string("\xF9\x3C\x00", 3)}});
   CHECK_FALSE(code_of(with({{"t", whole}}, "1.3.0")));
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("zt: attributes of the file are its metadata") {
 }
 
 TEST_CASE("zt: both magic numbers, the manifest's size and its place are checked") {
-  const std::string file = zt_text(zt_manifest({}), std::string(64, '\1'));
+  const std::string file = zt_text(zt_manifest_text({}), std::string(64, '\1'));
   REQUIRE_FALSE(code_of(file));
   for (std::size_t size = 0; size < file.size(); ++size) {
     CAPTURE(size);
@@ -75,7 +75,7 @@ TEST_CASE("zt: both magic numbers, the manifest's size and its place are checked
   other[0] = 'Y';
   CHECK(code_of(other) == errc::malformed_header);
   const auto sized = [](std::uint64_t bytes) {
-    return "ZTEN1000" + zt_manifest({}) + number_text(bytes) + "ZTEN1000";
+    return "ZTEN1000" + zt_manifest_text({}) + number_text(bytes) + "ZTEN1000";
   };
   REQUIRE_FALSE(code_of(sized(24)));
   CHECK(code_of(sized(25)) == errc::header_outside_file);
@@ -87,8 +87,8 @@ TEST_CASE("zt: both magic numbers, the manifest's size and its place are checked
 }
 
 TEST_CASE("zt: a manifest that is no CBOR, or not of the schema, is refused at every byte") {
-  const std::string manifest =
-      zt_manifest({{"t", zt_object({1}, "dense", {{"data", zt_component("u8", 64, 1)}})}});
+  const std::string manifest = zt_manifest_text(
+      {{"t", zt_object_text({1}, "dense", {{"data", zt_component_text("u8", 64, 1)}})}});
   for (std::size_t size = 0; size < manifest.size(); ++size) {
     CAPTURE(size);
     CHECK(code_of(zt_text(manifest.substr(0, size), std::string(64, '\1'))));
@@ -127,7 +127,7 @@ TEST_CASE("zt: versions 1.0 and 2 are refused by their names") {
       {{"version", cbor_text("1.0.0")}, {"generator", cbor_text("x")}, {"tensors", cbor_map({})}});
   CHECK(message(zt_text(old))
             .ends_with("this is a .zt file of version 1.0; 0.1, 1.1 and 1.2 are read"));
-  CHECK(code_of(zt_text(zt_manifest({}, "2.0.0"))) == errc::unsupported_feature);
+  CHECK(code_of(zt_text(zt_manifest_text({}, "2.0.0"))) == errc::unsupported_feature);
   const std::string two = std::string(zt_2_magic) + std::string(64, '\0');
   CHECK(message(two) == "byte 0: this is a .zt file of version 2; 0.1, 1.1 and 1.2 are read");
 }

@@ -44,7 +44,7 @@ TEST_CASE("zt: a file without tensors has 48 bytes") {
       "5a54454e31303030a26776657273696f6e65312e322e30676f626a65637473a0"
       "18000000000000005a54454e31303030");
   REQUIRE(file.size() == 48);
-  CHECK(file == zt_text(zt_manifest({})));
+  CHECK(file == zt_text(zt_manifest_text({})));
   const auto found = parsed(file);
   REQUIRE(found.has_value());
   CHECK(found->tensors.empty());
@@ -56,8 +56,8 @@ TEST_CASE("zt: one raw tensor, with and without a digest") {
     const std::string object =
         cbor_map({{"shape", cbor_numbers({2, 2})},
                   {"format", cbor_text("dense")},
-                  {"components", cbor_map({{"data", zt_component("f32", 64, 16, digest)}})}});
-    return zt_text(zt_manifest({{"t", object}}), blob);
+                  {"components", cbor_map({{"data", zt_component_text("f32", 64, 16, digest)}})}});
+    return zt_text(zt_manifest_text({{"t", object}}), blob);
   };
   const std::string plain = file({});
   CHECK(plain.size() == 190);
@@ -98,7 +98,7 @@ TEST_CASE("zt: one raw tensor, with and without a digest") {
 
 TEST_CASE("zt: digests are read in either case; a wrong one is refused, an unknown one noted") {
   const auto file = [](std::string_view digest) {
-    return dense({16}, zt_component("u8", 64, 16, {{"digest", cbor_text(digest)}}));
+    return dense({16}, zt_component_text("u8", 64, 16, {{"digest", cbor_text(digest)}}));
   };
   CHECK(parsed(file("crc32c:0Xabcdef09"))->tensors[0].digest != nullptr);
   CHECK(parsed(file("sha256:" + std::string(64, 'A')))->tensors[0].digest != nullptr);
@@ -115,7 +115,7 @@ TEST_CASE("zt: digests are read in either case; a wrong one is refused, an unkno
 }
 
 TEST_CASE("zt: a compressed tensor is one zstd stream of the size that its shape has") {
-  const auto found = parsed(dense({2, 2}, zt_component("f32", 64, 13, zstd_of_16)));
+  const auto found = parsed(dense({2, 2}, zt_component_text("f32", 64, 13, zstd_of_16)));
   REQUIRE(found.has_value());
   const entry& t = found->tensors[0];
   CHECK(t.bytes == 16);
@@ -128,21 +128,21 @@ TEST_CASE("zt: a compressed tensor is one zstd stream of the size that its shape
   CHECK(whole.stride_bytes == shape_type{8, 4});
   // What no stream of that length can become is refused before anything is allocated.
   const auto bomb = [](std::uint64_t decoded) {
-    return dense({decoded}, zt_component("u8", 64, 16,
-                                         {{"encoding", cbor_text("zstd")},
-                                          {"uncompressed_length", cbor_number(decoded)}}));
+    return dense({decoded}, zt_component_text("u8", 64, 16,
+                                              {{"encoding", cbor_text("zstd")},
+                                               {"uncompressed_length", cbor_number(decoded)}}));
   };
   CHECK_FALSE(code_of(bomb(4 * 131'072)));
   CHECK(code_of(bomb(5 * 131'072)) == errc::wrong_tensor_bytes);
   CHECK(code_of(bomb(std::uint64_t{1} << 62)) == errc::wrong_tensor_bytes);
   // An encoder's length must be there, but in version 1.1, which has none.
-  const std::string without = zt_component("f32", 64, 13, {{"encoding", cbor_text("zstd")}});
+  const std::string without = zt_component_text("f32", 64, 13, {{"encoding", cbor_text("zstd")}});
   CHECK(code_of(dense({2, 2}, without)) == errc::malformed_header);
   CHECK(parsed(dense({2, 2}, without, "1.1.0"))->tensors.at(0).bytes == 16);
-  CHECK(code_of(dense({2, 3}, zt_component("f32", 64, 13, zstd_of_16))) ==
+  CHECK(code_of(dense({2, 3}, zt_component_text("f32", 64, 13, zstd_of_16))) ==
         errc::wrong_tensor_bytes);
   const cbor_pairs untrue = {{"uncompressed_length", cbor_number(17)}};
-  CHECK(code_of(dense({16}, zt_component("u8", 64, 16, untrue))) == errc::wrong_tensor_bytes);
+  CHECK(code_of(dense({16}, zt_component_text("u8", 64, 16, untrue))) == errc::wrong_tensor_bytes);
 }
 
 TEST_CASE("zt: every dtype, scalars and empty tensors; no other dtype") {
@@ -153,20 +153,21 @@ TEST_CASE("zt: every dtype, scalars and empty tensors; no other dtype") {
       {"bool", dtype::boolean}};
   for (const auto& [name, type] : all) {
     const std::uint64_t width = bits(type) / 8;
-    const auto found = parsed(dense({3}, zt_component(name, 64, 3 * width)));
+    const auto found = parsed(dense({3}, zt_component_text(name, 64, 3 * width)));
     REQUIRE(found.has_value());
     CHECK(found->tensors[0].dtype == type);
-    CHECK(parsed(dense({}, zt_component(name, 64, width)))->tensors.at(0).shape.empty());
-    CHECK(parsed(dense({2, 0}, zt_component(name, 64, 0)))->tensors.at(0).bytes == 0);
-    CHECK(code_of(dense({3}, zt_component(name, 64, 3 * width + 1))) == errc::wrong_tensor_bytes);
+    CHECK(parsed(dense({}, zt_component_text(name, 64, width)))->tensors.at(0).shape.empty());
+    CHECK(parsed(dense({2, 0}, zt_component_text(name, 64, 0)))->tensors.at(0).bytes == 0);
+    CHECK(code_of(dense({3}, zt_component_text(name, 64, 3 * width + 1))) ==
+          errc::wrong_tensor_bytes);
   }
-  CHECK(code_of(dense({1}, zt_component("f8", 64, 1))) == errc::unsupported_feature);
-  CHECK(code_of(dense({1}, zt_component("F32", 64, 4))) == errc::unsupported_feature);
+  CHECK(code_of(dense({1}, zt_component_text("f8", 64, 1))) == errc::unsupported_feature);
+  CHECK(code_of(dense({1}, zt_component_text("F32", 64, 4))) == errc::unsupported_feature);
 }
 
 TEST_CASE("zt: logical types have a dtype where there is one, and stay named") {
   const auto typed = [](std::string_view stored, std::string_view type, std::uint64_t length) {
-    return dense({4}, zt_component(stored, 64, length, {{"type", cbor_text(type)}}));
+    return dense({4}, zt_component_text(stored, 64, length, {{"type", cbor_text(type)}}));
   };
   const auto f8 = parsed(typed("u8", "f8_e4m3fn", 4));
   CHECK(f8->tensors.at(0).dtype == dtype::f8_e4m3);
@@ -188,7 +189,7 @@ TEST_CASE("zt: logical types have a dtype where there is one, and stay named") {
 
 TEST_CASE("zt: offsets are multiples of 64 in front of the manifest, and objects may share them") {
   const auto placed = [](std::uint64_t offset, std::uint64_t length) {
-    return dense({length}, zt_component("u8", offset, length));
+    return dense({length}, zt_component_text("u8", offset, length));
   };
   CHECK_FALSE(code_of(placed(64, 256)));
   CHECK_FALSE(code_of(placed(320, 0)));
@@ -199,15 +200,15 @@ TEST_CASE("zt: offsets are multiples of 64 in front of the manifest, and objects
   CHECK(code_of(placed(320, 1)) == errc::extent_outside_file);
   CHECK(code_of(placed(UINT64_MAX - 63, 64)) == errc::extent_outside_file);
   CHECK(code_of(placed(64, UINT64_MAX)) == errc::extent_outside_file);
-  CHECK(code_of(dense({std::uint64_t{1} << 63, 2}, zt_component("u8", 64, 0))) ==
+  CHECK(code_of(dense({std::uint64_t{1} << 63, 2}, zt_component_text("u8", 64, 0))) ==
         errc::size_overflow);
-  CHECK(code_of(dense({std::uint64_t{1} << 63, 2, 0}, zt_component("u8", 64, 0))) ==
+  CHECK(code_of(dense({std::uint64_t{1} << 63, 2, 0}, zt_component_text("u8", 64, 0))) ==
         errc::size_overflow);
-  const std::string one = zt_component("u8", 128, 4);
-  const auto shared =
-      parsed(with({{"b", zt_object({4}, "dense", {{"data", one}})},
-                   {"a", zt_object({2, 2}, "dense", {{"data", one}})},
-                   {"c", zt_object({1}, "dense", {{"data", zt_component("u8", 64, 1)}})}}));
+  const std::string one = zt_component_text("u8", 128, 4);
+  const auto shared = parsed(
+      with({{"b", zt_object_text({4}, "dense", {{"data", one}})},
+            {"a", zt_object_text({2, 2}, "dense", {{"data", one}})},
+            {"c", zt_object_text({1}, "dense", {{"data", zt_component_text("u8", 64, 1)}})}}));
   REQUIRE(shared.has_value());
   CHECK(shared->tensors[0].name == "c");
   CHECK(shared->tensors[1].offset == shared->tensors[2].offset);
@@ -216,11 +217,11 @@ TEST_CASE("zt: offsets are multiples of 64 in front of the manifest, and objects
 TEST_CASE("zt: a CSR object is three tensors and says what they are") {
   const auto csr = [](const shape_type& shape, std::uint64_t values, std::uint64_t indices,
                       std::uint64_t indptr, std::string_view index_type = "u64") {
-    return with({{"s", zt_object(shape, "sparse_csr",
-                                 {{"values", zt_component("f32", 64, values * 4)},
-                                  {"indices", zt_component(index_type, 128, indices * 8)},
-                                  {"indptr", zt_component("u64", 192, indptr * 8)}},
-                                 {{"attributes", cbor_map({{"why", cbor_text("test")}})}})}});
+    return with({{"s", zt_object_text(shape, "sparse_csr",
+                                      {{"values", zt_component_text("f32", 64, values * 4)},
+                                       {"indices", zt_component_text(index_type, 128, indices * 8)},
+                                       {"indptr", zt_component_text("u64", 192, indptr * 8)}},
+                                      {{"attributes", cbor_map({{"why", cbor_text("test")}})}})}});
   };
   const auto found = parsed(csr({2, 10}, 5, 5, 3));
   REQUIRE(found.has_value());
@@ -241,15 +242,16 @@ TEST_CASE("zt: a CSR object is three tensors and says what they are") {
   CHECK(code_of(csr({20}, 5, 5, 3)) == errc::malformed_header);
   CHECK(code_of(csr({2, 10}, 5, 5, 3, "i64")) == errc::malformed_header);
   const std::string lacking =
-      with({{"s", zt_object({2, 10}, "sparse_csr", {{"values", zt_component("f32", 64, 20)}})}});
+      with({{"s", zt_object_text({2, 10}, "sparse_csr",
+                                 {{"values", zt_component_text("f32", 64, 20)}})}});
   CHECK(message(lacking).ends_with("a sparse_csr object must have the component 'indices'"));
 }
 
 TEST_CASE("zt: a COO object has its coordinates dimension by dimension") {
   const auto coo = [](const shape_type& shape, std::uint64_t values, std::uint64_t coords) {
-    return with({{"s", zt_object(shape, "sparse_coo",
-                                 {{"values", zt_component("f32", 64, values * 4)},
-                                  {"coords", zt_component("u64", 128, coords * 8)}})}});
+    return with({{"s", zt_object_text(shape, "sparse_coo",
+                                      {{"values", zt_component_text("f32", 64, values * 4)},
+                                       {"coords", zt_component_text("u64", 128, coords * 8)}})}});
   };
   const auto found = parsed(coo({2, 10}, 3, 6));
   REQUIRE(found.has_value());
@@ -262,14 +264,14 @@ TEST_CASE("zt: a COO object has its coordinates dimension by dimension") {
 
 TEST_CASE("zt: any other object is a group of flat parts, with its attributes") {
   const std::string file = with(
-      {{"w",
-        zt_object({4, 8}, "quantized_group",
-                  {{"packed_weight", zt_component("i32", 64, 16)},
-                   {"scales", zt_component("f16", 128, 8)},
-                   {"zeros", zt_component("u8", 192, 9, zstd_of_16)}},
-                  {{"attributes", cbor_map({{"bits", cbor_number(4)},
-                                            {"packing", cbor_text("8_per_i32")},
-                                            {"more", cbor_array({cbor_number(1), "\xF5"})}})}})}});
+      {{"w", zt_object_text(
+                 {4, 8}, "quantized_group",
+                 {{"packed_weight", zt_component_text("i32", 64, 16)},
+                  {"scales", zt_component_text("f16", 128, 8)},
+                  {"zeros", zt_component_text("u8", 192, 9, zstd_of_16)}},
+                 {{"attributes", cbor_map({{"bits", cbor_number(4)},
+                                           {"packing", cbor_text("8_per_i32")},
+                                           {"more", cbor_array({cbor_number(1), "\xF5"})}})}})}});
   const auto found = parsed(file);
   REQUIRE(found.has_value());
   const composite& w = found->composites.at(0);
@@ -278,19 +280,21 @@ TEST_CASE("zt: any other object is a group of flat parts, with its attributes") 
   CHECK(tensor(*found, "w/packed_weight")->shape == shape_type{4});
   CHECK(tensor(*found, "w/zeros")->shape == shape_type{16});
   CHECK(tensor(*found, "w/zeros")->stored != nullptr);
-  const std::string odd = with({{"w", zt_object({4}, "x", {{"a", zt_component("i32", 64, 15)}})}});
+  const std::string odd =
+      with({{"w", zt_object_text({4}, "x", {{"a", zt_component_text("i32", 64, 15)}})}});
   CHECK(code_of(odd) == errc::wrong_tensor_bytes);
 }
 
 TEST_CASE("zt: names stand once, also against the parts of objects") {
-  const std::string object = zt_object({1}, "dense", {{"data", zt_component("u8", 64, 1)}});
+  const std::string object =
+      zt_object_text({1}, "dense", {{"data", zt_component_text("u8", 64, 1)}});
   CHECK(code_of(with({{"t", object}, {"t", object}})) == errc::duplicate_tensor);
-  CHECK(code_of(with({{"g", zt_object({1}, "x", {{"p", zt_component("u8", 64, 1)}})},
+  CHECK(code_of(with({{"g", zt_object_text({1}, "x", {{"p", zt_component_text("u8", 64, 1)}})},
                       {"g/p", object}})) == errc::duplicate_tensor);
-  const std::string component = zt_component("u8", 64, 1);
-  CHECK(code_of(with({{"t", zt_object({1}, "x", {{"p", component}, {"p", component}})}})) ==
+  const std::string component = zt_component_text("u8", 64, 1);
+  CHECK(code_of(with({{"t", zt_object_text({1}, "x", {{"p", component}, {"p", component}})}})) ==
         errc::duplicate_tensor);
-  const std::string twice = zt_component("u8", 64, 1, {{"offset", cbor_number(64)}});
+  const std::string twice = zt_component_text("u8", 64, 1, {{"offset", cbor_number(64)}});
   CHECK(code_of(dense({1}, twice)) == errc::malformed_header);
   CHECK_FALSE(code_of(with({{"", object}})));
 }
@@ -298,8 +302,9 @@ TEST_CASE("zt: names stand once, also against the parts of objects") {
 TEST_CASE("zt: a long name before many components is refused before it fills the memory") {
   const auto object = [](std::size_t name_bytes) {
     cbor_pairs parts;
-    for (int i = 0; i < 500; ++i) parts.emplace_back(std::to_string(i), zt_component("u8", 64, 1));
-    return with({{std::string(name_bytes, 'n'), zt_object({1}, "x", parts)}});
+    for (int i = 0; i < 500; ++i)
+      parts.emplace_back(std::to_string(i), zt_component_text("u8", 64, 1));
+    return with({{std::string(name_bytes, 'n'), zt_object_text({1}, "x", parts)}});
   };
   CHECK_FALSE(code_of(object(1000)));
   CHECK(code_of(object(50'000)) == errc::header_too_large);

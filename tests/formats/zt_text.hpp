@@ -60,12 +60,12 @@ inline std::string zt_text(std::string_view manifest, std::string_view blobs = {
   return out + number_text(std::uint64_t{manifest.size()}) + "ZTEN1000";
 }
 
-inline std::string zt_manifest(const cbor_pairs& objects, std::string_view version = "1.2.0") {
+inline std::string zt_manifest_text(const cbor_pairs& objects, std::string_view version = "1.2.0") {
   return cbor_map({{"version", cbor_text(version)}, {"objects", cbor_map(objects)}});
 }
 
-inline std::string zt_component(std::string_view dtype, std::uint64_t offset, std::uint64_t length,
-                                const cbor_pairs& more = {}) {
+inline std::string zt_component_text(std::string_view dtype, std::uint64_t offset,
+                                     std::uint64_t length, const cbor_pairs& more = {}) {
   cbor_pairs all = {{"dtype", cbor_text(dtype)},
                     {"offset", cbor_number(offset)},
                     {"length", cbor_number(length)}};
@@ -73,8 +73,8 @@ inline std::string zt_component(std::string_view dtype, std::uint64_t offset, st
   return cbor_map(all);
 }
 
-inline std::string zt_object(const std::vector<std::uint64_t>& shape, std::string_view format,
-                             const cbor_pairs& components, const cbor_pairs& more = {}) {
+inline std::string zt_object_text(const std::vector<std::uint64_t>& shape, std::string_view format,
+                                  const cbor_pairs& components, const cbor_pairs& more = {}) {
   cbor_pairs all = {{"shape", cbor_numbers(shape)},
                     {"format", cbor_text(format)},
                     {"components", cbor_map(components)}};
@@ -101,13 +101,13 @@ inline std::string message(std::string_view file) {
 
 // A file with 256 bytes of blobs.
 inline std::string with(const cbor_pairs& objects, std::string_view version = "1.2.0") {
-  return zt_text(zt_manifest(objects, version), std::string(256, '\1'));
+  return zt_text(zt_manifest_text(objects, version), std::string(256, '\1'));
 }
 
 // A file with the object 't' of one component 'data'.
 inline std::string dense(const std::vector<std::uint64_t>& shape, const std::string& component,
                          std::string_view version = "1.2.0") {
-  return with({{"t", zt_object(shape, "dense", {{"data", component}})}}, version);
+  return with({{"t", zt_object_text(shape, "dense", {{"data", component}})}}, version);
 }
 
 }  // namespace zt_files
