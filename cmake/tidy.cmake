@@ -28,15 +28,18 @@ set(source_may core formats decoding)
 set(ring_may core)
 set(staging_may core)
 set(readers_may core ring)
+set(layout_may core formats selection)
+set(writers_may core ring readers)
 set(device_may core plan)
 set(device/cuda_may core plan device)
-set(pipeline_may core formats plan source ring staging readers device selection decoding encoding)
+set(pipeline_may
+  core formats plan source ring staging readers device selection decoding encoding layout writers)
 
 # --- What of the outside world belongs to whom: a pattern of <...> headers, and the folders of
 # engine/ that may name them. The other top folders but include/ may name them too.
 set(outside asio liburing cuda)
 set(asio_headers "^boost/asio")
-set(asio_folders ring readers device device/cuda pipeline)
+set(asio_folders ring readers writers device device/cuda pipeline)
 set(liburing_headers "^liburing")
 set(liburing_folders ring)
 set(cuda_headers "^(cuda|driver_types|nvtx)")

@@ -21,6 +21,8 @@ void append_escaped(std::string& out, char c) {
     case '\n': out += "\\n"; return;
     case '\t': out += "\\t"; return;
     case '\r': out += "\\r"; return;
+    case '\b': out += "\\b"; return;
+    case '\f': out += "\\f"; return;
     default:
       out += "\\u00";
       out += hex[static_cast<unsigned char>(c) >> 4];

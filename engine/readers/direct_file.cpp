@@ -57,13 +57,14 @@ std::string try_reading(int fd) {
 }  // namespace
 
 result<direct_files::opened> direct_files::open(int buffered, const std::string& path,
-                                                std::uint64_t file_bytes) {
+                                                std::uint64_t file_bytes, access how) {
   if (file_bytes == 0) return opened{unique_fd(), "the file is empty"};
   if (auto why = file_system_refusal(buffered); !why.empty()) return opened{unique_fd(), why};
   if (auto why = alignment_refusal(buffered); !why.empty()) return opened{unique_fd(), why};
 
   // Reopened by descriptor: the path may name another file by now.
-  const int flags = O_RDONLY | O_CLOEXEC | O_DIRECT | O_NONBLOCK | O_NOCTTY;
+  const int mode = how == access::write ? O_RDWR : O_RDONLY;
+  const int flags = mode | O_CLOEXEC | O_DIRECT | O_NONBLOCK | O_NOCTTY;
   unique_fd fd(::open(("/proc/self/fd/" + std::to_string(buffered)).c_str(), flags));
   if (!fd && errno == ENOENT) fd = unique_fd(::open(path.c_str(), flags));
   if (!fd) {

@@ -23,9 +23,12 @@ class direct_files {
     std::string refusal;  // "the file system refuses O_DIRECT", if so.
   };
 
+  enum class access : std::uint8_t { read, write };  // What is written is read too.
+
   // Reopens the file that `buffered` has open. Without /proc, `path` must still name it, or
   // errc::changed_file. Any thread.
-  result<opened> open(int buffered, const std::string& path, std::uint64_t file_bytes);
+  result<opened> open(int buffered, const std::string& path, std::uint64_t file_bytes,
+                      access how = access::read);
 
  private:
   std::mutex mutex_;

@@ -81,7 +81,7 @@ void ring::reap() {
   submit();
 }
 
-void ring::prepare(::io_uring_sqe& sqe, const read& what, completion& op) noexcept {
+void ring::prepare(::io_uring_sqe& sqe, const read& what) noexcept {
   if (what.registered_buffer >= 0) {
     ::io_uring_prep_read_fixed(&sqe, what.fd, what.into, what.bytes, what.file_offset,
                                what.registered_buffer);
@@ -89,22 +89,37 @@ void ring::prepare(::io_uring_sqe& sqe, const read& what, completion& op) noexce
     ::io_uring_prep_read(&sqe, what.fd, what.into, what.bytes, what.file_offset);
   }
   if (what.by_kernel_worker) ::io_uring_sqe_set_flags(&sqe, IOSQE_ASYNC);
-  ::io_uring_sqe_set_data(&sqe, &op);
 }
 
-void ring::start(const read& what, completion& op) {
+void ring::prepare(::io_uring_sqe& sqe, const write& what) noexcept {
+  if (what.registered_buffer >= 0) {
+    ::io_uring_prep_write_fixed(&sqe, what.fd, what.from, what.bytes, what.file_offset,
+                                what.registered_buffer);
+  } else {
+    ::io_uring_prep_write(&sqe, what.fd, what.from, what.bytes, what.file_offset);
+  }
+}
+
+template <class Transfer>
+void ring::enqueue(const Transfer& what, completion& op) {
   ::io_uring_sqe* sqe = fatal_error_ == 0 ? ::io_uring_get_sqe(&ring_) : nullptr;
   while (!sqe && fatal_error_ == 0) {
     submit();
     sqe = ::io_uring_get_sqe(&ring_);
   }
-  if (sqe) prepare(*sqe, what, op);
+  if (sqe) {
+    prepare(*sqe, what);
+    ::io_uring_sqe_set_data(sqe, &op);
+  }
   op.next = nullptr;
   (last_prepared_ ? last_prepared_->next : first_prepared_) = &op;
   last_prepared_ = &op;
   ++prepared_;
   submit_soon();
 }
+
+template void ring::enqueue(const read& what, completion& op);
+template void ring::enqueue(const write& what, completion& op);
 
 void ring::submit_soon() {
   if (submit_posted_) return;
@@ -115,7 +130,7 @@ void ring::submit_soon() {
     });
     submit_posted_ = true;
   } catch (const std::bad_alloc&) {
-    // Submitted at once instead: a prepared read must not be left in the SQ.
+    // Submitted at once instead: a prepared one must not be left in the SQ.
     if (fatal_error_ == 0) submit();
   }
 }

@@ -3,8 +3,8 @@
 
 // One io_uring joined to one io_context by an eventfd.
 //
-// Used only by the thread that makes it, which runs the io_context. Reads started in one iteration
-// of the loop are submitted together at its end.
+// Used only by the thread that makes it, which runs the io_context. Reads and writes started in one
+// iteration of the loop are submitted together at its end.
 
 #include <liburing.h>
 
@@ -39,19 +39,28 @@ class ring {
                             // otherwise be copied inside io_uring_submit, one after the other.
   };
 
-  // At most `depth` reads at once, which the caller must observe.
+  struct write {
+    int fd;
+    const void* from;
+    std::uint32_t bytes;
+    std::uint64_t file_offset;
+    int registered_buffer;  // As in a read.
+  };
+
+  // At most `depth` reads and writes at once, which the caller must observe.
   static result<std::unique_ptr<ring>> make(boost::asio::io_context& loop, unsigned depth);
 
   ring(const ring&) = delete;
   ring& operator=(const ring&) = delete;
 
-  // No read may be in flight: closing a ring does not wait for the drive, which would write to
-  // freed memory.
+  // Nothing may be in flight: closing a ring does not wait for the drive, which would use freed
+  // memory.
   ~ring();
 
   // `done` is called from the loop, never from here. If the kernel refuses every submission while
   // nothing is in flight, `done` gets its error after refused_max.
-  void start(const read& what, completion& op);
+  void start(const read& what, completion& op) { enqueue(what, op); }
+  void start(const write& what, completion& op) { enqueue(what, op); }
 
   // Makes a table of so many registered buffers, none of which has memory yet. From Linux 5.19 on.
   // On failure, here and below, reads simply use no registered buffer.
@@ -77,7 +86,10 @@ class ring {
   result<void> open();
   void wait();
   void reap();
-  static void prepare(::io_uring_sqe& sqe, const read& what, completion& op) noexcept;
+  template <class Transfer>
+  void enqueue(const Transfer& what, completion& op);
+  static void prepare(::io_uring_sqe& sqe, const read& what) noexcept;
+  static void prepare(::io_uring_sqe& sqe, const write& what) noexcept;
   void submit_soon();
   void submit();
   void fail_prepared();

@@ -63,6 +63,11 @@ enum class errc {
   wrong_shape,          // or in their shape.
   invalid_selection,    // A range outside its tensor, two of one dimension, or no such rank.
 
+  // While saving.
+  invalid_tensor,     // A tensor that cannot be saved as it is described.
+  invalid_saving,     // The settings contradict themselves, or the path names no format.
+  read_back_differs,  // What was read back is not what was written.
+
   // Integrity, when it is asked for.
   malformed_manifest,   // A line that is no digest of a tensor, or a tensor that is listed twice.
   incomplete_manifest,  // Manifest and checkpoint do not have the same tensors.

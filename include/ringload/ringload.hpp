@@ -14,6 +14,7 @@
 #include <ringload/loader.hpp>
 #include <ringload/loading.hpp>
 #include <ringload/model.hpp>
+#include <ringload/save.hpp>
 #include <ringload/selection.hpp>
 #include <ringload/stats.hpp>
 #include <ringload/tensor.hpp>

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The files of a safetensors checkpoint: headers, the tensors' places, shards and their index.
+
+#include <cstdint>
+#include <ringload/save.hpp>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/fault.hpp"
+#include "layout/file_layout.hpp"
+#include "layout/shards.hpp"
+
+namespace ringload::inline v0 {
+
+struct safetensors_settings {
+  std::span<const std::pair<std::string, std::string>> metadata;
+  tensor_order order = tensor_order::reference;
+  std::uint32_t alignment = 8;  // See saving::alignment.
+  bool folder = false;          // The files have names, and there may be several.
+  shard_limits shards;          // Of a folder.
+};
+
+// Faults name the tensor; the caller adds the path. Tensors of one name are errc::duplicate_tensor;
+// a name that no strict reader takes is errc::invalid_tensor.
+result<checkpoint_layout> lay_out_safetensors(std::span<const layout_tensor> tensors,
+                                              const safetensors_settings& how);
+
+}  // namespace ringload::inline v0

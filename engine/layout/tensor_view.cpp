@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Tensors to be saved, described by the caller, loaded, or by DLPack.
+
+#include <ringload/save.hpp>
+#include <utility>
+
+#include "formats/printable.hpp"
+#include "selection/dlpack_import.hpp"
+
+namespace ringload::inline v0 {
+
+tensor_view::tensor_view() = default;
+tensor_view::tensor_view(std::string n, const void* d, ringload::dtype t,
+                         std::vector<std::uint64_t> s, ringload::device o)
+    : name(std::move(n)), data(d), dtype(t), shape(std::move(s)), on(o) {}
+tensor_view::tensor_view(const tensor& of) : tensor_view(std::string(of.name()), of) {}
+tensor_view::tensor_view(std::string n, const tensor& of)
+    : name(std::move(n)),
+      data(of.data()),
+      dtype(of.dtype()),
+      shape(of.shape().begin(), of.shape().end()),
+      bytes(of.bytes()),
+      on(of.device()),
+      owner(std::make_shared<const tensor>(of)) {}
+tensor_view::tensor_view(const tensor_view& other) = default;
+tensor_view::tensor_view(tensor_view&& other) noexcept = default;
+tensor_view& tensor_view::operator=(const tensor_view& other) = default;
+tensor_view& tensor_view::operator=(tensor_view&& other) noexcept = default;
+tensor_view::~tensor_view() = default;
+
+saving::saving() = default;
+saving::saving(const saving& other) = default;
+saving::saving(saving&& other) noexcept = default;
+saving& saving::operator=(const saving& other) = default;
+saving& saving::operator=(saving&& other) noexcept = default;
+saving::~saving() = default;
+
+namespace {
+
+template <class Managed>
+tensor_view adopted(std::string name, Managed* from, const device& cuda) {
+  imported_tensor memory = import_dlpack(from, cuda, tensor_place(name), errc::invalid_tensor);
+  tensor_view out(std::move(name), memory.data, memory.dtype, std::move(memory.shape), memory.on);
+  out.strides = std::move(memory.strides);
+  out.owner = std::move(memory.owner);
+  return out;
+}
+
+}  // namespace
+
+tensor_view view_of(std::string name, dlpack::managed_tensor_versioned* from, device cuda) {
+  return adopted(std::move(name), from, cuda);
+}
+
+tensor_view view_of(std::string name, dlpack::managed_tensor* from, device cuda) {
+  return adopted(std::move(name), from, cuda);
+}
+
+std::vector<tensor_view> views_of(const model& all) {
+  std::vector<tensor_view> views;
+  views.reserve(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) views.emplace_back(all[i]);
+  return views;
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Memory that DLPack describes, taken over from another library.
+
+#include <cstdint>
+#include <memory>
+#include <ringload/device.hpp>
+#include <ringload/dlpack.hpp>
+#include <ringload/dtype.hpp>
+#include <ringload/error.hpp>
+#include <string>
+#include <vector>
+
+namespace ringload::inline v0 {
+
+struct imported_tensor {
+  std::byte* data = nullptr;
+  ringload::dtype dtype = dtype::u8;
+  std::vector<std::uint64_t> shape;
+  std::vector<std::int64_t> strides;  // In elements; empty: row-major without gaps.
+  ringload::device on = host();
+  std::shared_ptr<void> owner;  // Calls the deleter.
+  bool read_only = false;
+};
+
+// `place` and `malformed` are the error's for a shape that makes no sense: "destination 'w'" and
+// errc::invalid_destination. `cuda` is the device for CUDA memory. The deleter is called when the
+// owner is gone, also when this throws `error`.
+imported_tensor import_dlpack(dlpack::managed_tensor_versioned* from, const device& cuda,
+                              const std::string& place, errc malformed);
+imported_tensor import_dlpack(dlpack::managed_tensor* from, const device& cuda,
+                              const std::string& place, errc malformed);
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Writes with a pool of threads that call pwrite: everything where io_uring is refused, else what
+// goes through the page cache, whose copying would block the engine thread.
+
+#include <boost/asio/io_context.hpp>
+
+#include "readers/threads.hpp"
+#include "writers/block_writer.hpp"
+
+namespace ringload::inline v0 {
+
+class pool_writer final : public block_writer {
+ public:
+  // Both outlive the writer and its writes.
+  pool_writer(boost::asio::io_context& loop, threads& by) noexcept : loop_(loop), threads_(by) {}
+
+  void start(operation& op) override;
+
+ private:
+  boost::asio::io_context& loop_;
+  threads& threads_;
+};
+
+}  // namespace ringload::inline v0
