@@ -22,6 +22,15 @@ if(TARGET ringload_cuda)
   endif()
 endif()
 
+if(TARGET ringload_c)
+  install(TARGETS ringload_c EXPORT ringload-c-targets FILE_SET HEADERS)
+  install(EXPORT ringload-c-targets NAMESPACE ringload:: DESTINATION ${package_folder})
+endif()
+if(TARGET ringload_c_cuda)
+  install(TARGETS ringload_c_cuda EXPORT ringload-c_cuda-targets FILE_SET HEADERS)
+  install(EXPORT ringload-c_cuda-targets NAMESPACE ringload:: DESTINATION ${package_folder})
+endif()
+
 # The codecs that this build has: their Find modules, and pkg-config's names.
 set(codec_packages "")
 set(codec_modules "")
@@ -56,9 +65,12 @@ install(
 # What a static library leaves to who links it is part of its flags: only with `pkg-config --static`
 # it would be for a library that is there in both kinds.
 get_target_property(kind ringload TYPE)
+# C++'s own libraries, too: a linker that is called for C does not add them.
 set(pc_requires Requires.private)
+set(pc_runtime "")
 if(kind STREQUAL STATIC_LIBRARY)
   set(pc_requires Requires)
+  set(pc_runtime " -lstdc++ -lm")
 endif()
 
 # pkg-config knows where it found the file; the prefix is so many folders above.
@@ -76,6 +88,12 @@ if(TARGET ringload_cuda)
     ${CMAKE_CURRENT_LIST_DIR}/ringload-cuda.pc.in ${PROJECT_BINARY_DIR}/ringload-cuda.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/ringload-cuda.pc
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
+
+if(TARGET ringload_c)
+  configure_file(
+    ${CMAKE_CURRENT_LIST_DIR}/ringload-c.pc.in ${PROJECT_BINARY_DIR}/ringload-c.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/ringload-c.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
 
 if(TARGET ringload_cli)

@@ -32,6 +32,7 @@ set(layout_may core formats selection)
 set(writers_may core ring readers)
 set(device_may core plan)
 set(device/cuda_may core plan device)
+set(c_may "")
 set(pipeline_may
   core formats plan source ring staging readers device selection decoding encoding layout writers)
 
@@ -39,7 +40,7 @@ set(pipeline_may
 # engine/ that may name them. The other top folders but include/ may name them too.
 set(outside asio liburing cuda)
 set(asio_headers "^boost/asio")
-set(asio_folders ring readers writers device device/cuda pipeline)
+set(asio_folders ring readers writers device device/cuda pipeline c)
 set(liburing_headers "^liburing")
 set(liburing_folders ring)
 set(cuda_headers "^(cuda|driver_types|nvtx)")

@@ -9,6 +9,7 @@ vcpkg_from_github(
 vcpkg_check_features(OUT_FEATURE_OPTIONS feature_options
   FEATURES
     apps RINGLOAD_APPS
+    c RINGLOAD_C
     cuda RINGLOAD_CUDA
     deflate RINGLOAD_DEFLATE
     zstd RINGLOAD_ZSTD)

@@ -7,6 +7,7 @@
 #   WORK       a folder of this test's own
 #   PREFIX     for the first two: where ringload is installed
 #   CUDA       ON: build and run a program with the component cuda as well
+#   C          ON: and one in C, with the component c
 #   BUILD_TYPE Debug or Release
 #   MORE       more arguments for CMake
 
@@ -46,14 +47,23 @@ if(WAY STREQUAL pkg_config)
     separate_arguments(flags UNIX_COMMAND "${flags}")
     run(c++ -std=c++20 ${SOURCE}/tests/consumer/cuda.cpp ${flags} -o ${program}_cuda)
   endif()
+  if(C)
+    execute_process(COMMAND pkg-config --cflags --libs ringload-c
+      OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    separate_arguments(flags UNIX_COMMAND "${flags}")
+    run(cc ${SOURCE}/tests/consumer/main.c ${flags} -o ${program}_c)
+  endif()
 else()
   run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${WORK}/build -G Ninja
-    -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DWAY=${WAY} -DCUDA=${CUDA}
+    -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DWAY=${WAY} -DCUDA=${CUDA} -DC=${C}
     -DCMAKE_PREFIX_PATH=${PREFIX} -DRINGLOAD_SOURCE=${SOURCE}
     -DFETCHCONTENT_SOURCE_DIR_RINGLOAD=${SOURCE} ${MORE})
   run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer)
   if(CUDA)
     run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer_cuda)
+  endif()
+  if(C)
+    run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer_c)
   endif()
 endif()
 
@@ -65,10 +75,16 @@ string(REPEAT " " ${spaces} padding)
 execute_process(COMMAND printf "\\100\\0\\0\\0\\0\\0\\0\\0${header}${padding}abcd"
   OUTPUT_FILE ${WORK}/one.safetensors COMMAND_ERROR_IS_FATAL ANY)
 
-run(${program} ${WORK}/one.safetensors)
-if(NOT output MATCHES "^one: 4 bytes at 0x[0-9a-f]+\n$")
-  message(FATAL_ERROR "the consumer printed: ${output}")
+set(programs ${program})
+if(C)
+  list(APPEND programs ${program}_c)
 endif()
+foreach(one IN LISTS programs)
+  run(${one} ${WORK}/one.safetensors)
+  if(NOT output MATCHES "^one: 4 bytes at 0x[0-9a-f]+\n$")
+    message(FATAL_ERROR "${one} printed: ${output}")
+  endif()
+endforeach()
 
 if(CUDA)
   run(${program}_cuda)

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Loaders of the C interface, and all operations that they begin.
+
+#include <ringload/c.h>
+
+#include <future>
+#include <ringload/loader.hpp>
+#include <string>
+#include <vector>
+
+#include "c/handles.hpp"
+#include "c/operation.hpp"
+#include "c/status.hpp"
+#include "c/structs.hpp"
+
+using namespace ringload::c;
+
+namespace {
+
+const char* const no_loader = "the loader is null";
+const char* const no_checkpoint = "the checkpoint is null";
+const char* const no_loading = "the loading is null";
+
+ringload::selection selection_of(const ringload_selection* from) {
+  return from ? from->of : ringload::selection();
+}
+
+}  // namespace
+
+const char* ringload_version(void) { return RINGLOAD_VERSION; }
+
+void ringload_device_release(ringload_device* device) { delete device; }
+
+ringload_status ringload_loader_create(const ringload_device* on, const ringload_limits* within,
+                                       ringload_loader** made) {
+  return guarded([&] {
+    required(made, "the place for the loader is null") = nullptr;
+    const ringload::device device = on ? on->of : ringload::host();
+    auto loader = std::make_shared<ringload::loader>(device, limits_of(within));
+    auto handle = std::make_unique<ringload_loader>();
+    handle->thread = std::make_shared<completion_thread>();
+    handle->of = std::move(loader);
+    *made = handle.release();
+    return RINGLOAD_OK;
+  });
+}
+
+void ringload_loader_release(ringload_loader* loader) {
+  if (!loader) return;
+  const std::unique_ptr<ringload_loader> handle(loader);
+  // In the completion thread, behind the operations that are yet to begin there.
+  guarded([&] {
+    std::promise<void> destroyed;
+    const std::future<void> over = destroyed.get_future();
+    const bool waits = !handle->thread->is_this();
+    boost::asio::post(handle->thread->context(),
+                      [of = std::move(handle->of), done = std::move(destroyed)]() mutable {
+                        of.reset();
+                        done.set_value();
+                      });
+    if (waits) over.wait();
+    return RINGLOAD_OK;
+  });
+}
+
+ringload_status ringload_loader_stats(const ringload_loader* loader, ringload_stats* into) {
+  return guarded([&] {
+    give(into, stats_of(required(loader, no_loader).of->stats()));
+    return RINGLOAD_OK;
+  });
+}
+
+ringload_status ringload_open_begin(ringload_loader* loader, const char* const* sources,
+                                    size_t count, const ringload_open_options* how,
+                                    ringload_operation** begun) {
+  return guarded([&] {
+    const ringload_loader& with = required(loader, no_loader);
+    if (count == 0) throw invalid_argument("there is no source");
+    required(sources, "the sources are null");
+    std::vector<std::string> names;
+    for (size_t i = 0; i < count; ++i) {
+      names.emplace_back(&required(sources[i], "a source is null"));
+    }
+    return begin_operation<ringload::checkpoint>(
+        with.thread, begun,
+        [of = with.of, names = std::move(names), options = options_of(how)](auto handler) mutable {
+          if (names.size() == 1) {
+            of->open_async(names.front(), options, std::move(handler));
+          } else {
+            of->open_async(std::move(names), options, std::move(handler));
+          }
+        });
+  });
+}
+
+ringload_status ringload_open(ringload_loader* loader, const char* source,
+                              const ringload_open_options* how, ringload_checkpoint** opened) {
+  return begin_and_wait(
+      [&](ringload_operation** begun) {
+        return ringload_open_begin(loader, &source, 1, how, begun);
+      },
+      ringload_operation_checkpoint, opened);
+}
+
+ringload_status ringload_load_begin(ringload_loader* loader, const ringload_checkpoint* from,
+                                    const ringload_selection* wanted,
+                                    const ringload_load_options* how, ringload_operation** begun) {
+  return guarded([&] {
+    const ringload_loader& with = required(loader, no_loader);
+    return begin_operation<ringload::model>(
+        with.thread, begun,
+        [of = with.of, file = required(from, no_checkpoint).of, some = selection_of(wanted),
+         options = options_of(how)](auto handler) mutable {
+          of->load_async(file, std::move(some), options, std::move(handler));
+        });
+  });
+}
+
+ringload_status ringload_load(ringload_loader* loader, const ringload_checkpoint* from,
+                              const ringload_selection* wanted, const ringload_load_options* how,
+                              ringload_model** loaded) {
+  return begin_and_wait(
+      [&](ringload_operation** begun) {
+        return ringload_load_begin(loader, from, wanted, how, begun);
+      },
+      ringload_operation_model, loaded);
+}
+
+ringload_status ringload_start_begin(ringload_loader* loader, const ringload_checkpoint* from,
+                                     const ringload_selection* wanted,
+                                     const ringload_load_options* how, ringload_operation** begun) {
+  return guarded([&] {
+    const ringload_loader& with = required(loader, no_loader);
+    return begin_operation<ringload::loading>(
+        with.thread, begun,
+        [of = with.of, file = required(from, no_checkpoint).of, some = selection_of(wanted),
+         options = options_of(how)](auto handler) mutable {
+          of->start_async(file, std::move(some), options, std::move(handler));
+        });
+  });
+}
+
+ringload_status ringload_start(ringload_loader* loader, const ringload_checkpoint* from,
+                               const ringload_selection* wanted, const ringload_load_options* how,
+                               ringload_loading** started) {
+  return begin_and_wait(
+      [&](ringload_operation** begun) {
+        return ringload_start_begin(loader, from, wanted, how, begun);
+      },
+      ringload_operation_loading, started);
+}
+
+ringload_status ringload_fill_begin(ringload_loader* loader, const ringload_checkpoint* from,
+                                    const ringload_destination* into, size_t count,
+                                    const ringload_fill_policies* how,
+                                    const ringload_selection* wanted,
+                                    const ringload_load_options* options,
+                                    ringload_operation** begun) {
+  return guarded([&] {
+    // First of all: the destinations' owners are taken whatever else is wrong.
+    const ringload::device on = loader ? loader->of->device() : ringload::host();
+    std::vector<ringload::destination> destinations = destinations_of(into, count, on);
+    const ringload_loader& with = required(loader, no_loader);
+    return begin_operation<ringload::filled>(
+        with.thread, begun,
+        [of = with.of, file = required(from, no_checkpoint).of, into = std::move(destinations),
+         policies = policies_of(how), some = selection_of(wanted),
+         settings = options_of(options)](auto handler) mutable {
+          of->fill_async(file, std::move(into), std::move(policies), std::move(some), settings,
+                         std::move(handler));
+        });
+  });
+}
+
+ringload_status ringload_fill(ringload_loader* loader, const ringload_checkpoint* from,
+                              const ringload_destination* into, size_t count,
+                              const ringload_fill_policies* how, const ringload_selection* wanted,
+                              const ringload_load_options* options) {
+  ringload_operation* fill = nullptr;
+  ringload_status status =
+      ringload_fill_begin(loader, from, into, count, how, wanted, options, &fill);
+  if (status == RINGLOAD_OK) status = ringload_operation_wait(fill, -1);
+  ringload_operation_release(fill);
+  return status;
+}
+
+// --- A load in progress
+
+void ringload_loading_release(ringload_loading* loading) {
+  if (loading) loading->of->cancel();
+  delete loading;
+}
+
+ringload_status ringload_loading_progress(const ringload_loading* loading, ringload_stats* into) {
+  return guarded([&] {
+    give(into, stats_of(required(loading, no_loading).of->progress()));
+    return RINGLOAD_OK;
+  });
+}
+
+ringload_status ringload_loading_tensor_begin(ringload_loading* loading, const char* name,
+                                              ringload_operation** begun) {
+  return guarded([&] {
+    const ringload_loading& with = required(loading, no_loading);
+    return begin_operation<ringload::tensor>(
+        with.thread, begun,
+        [of = with.of, wanted = std::string(&required(name, "the name is null"))](auto handler) {
+          of->tensor_async(wanted, std::move(handler));
+        });
+  });
+}
+
+ringload_status ringload_loading_tensor(ringload_loading* loading, const char* name,
+                                        ringload_tensor** loaded) {
+  return begin_and_wait(
+      [&](ringload_operation** begun) {
+        return ringload_loading_tensor_begin(loading, name, begun);
+      },
+      ringload_operation_tensor, loaded);
+}
+
+ringload_status ringload_loading_next_begin(ringload_loading* loading, ringload_operation** begun) {
+  return guarded([&] {
+    const ringload_loading& with = required(loading, no_loading);
+    return begin_operation<std::optional<ringload::tensor>>(
+        with.thread, begun, [of = with.of](auto handler) { of->next_async(std::move(handler)); });
+  });
+}
+
+ringload_status ringload_loading_next(ringload_loading* loading, ringload_tensor** loaded) {
+  return begin_and_wait(
+      [&](ringload_operation** begun) { return ringload_loading_next_begin(loading, begun); },
+      ringload_operation_tensor, loaded);
+}
+
+ringload_status ringload_loading_finish_begin(ringload_loading* loading,
+                                              ringload_operation** begun) {
+  return guarded([&] {
+    const ringload_loading& with = required(loading, no_loading);
+    return begin_operation<ringload::model>(
+        with.thread, begun, [of = with.of](auto handler) { of->finish_async(std::move(handler)); });
+  });
+}
+
+ringload_status ringload_loading_finish(ringload_loading* loading, ringload_model** loaded) {
+  return begin_and_wait(
+      [&](ringload_operation** begun) { return ringload_loading_finish_begin(loading, begun); },
+      ringload_operation_model, loaded);
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// An operation of the C interface: a completion handler whose result is kept until it is asked for.
+//
+//   completion thread     begins operations, cancels them, receives their results, calls callbacks:
+//                         so neither the cancellation signal nor the order of a callback needs more
+//   any thread            waits, asks for the descriptor and the result
+
+#include <ringload/c.h>
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <ringload/checkpoint.hpp>
+#include <ringload/fill.hpp>
+#include <ringload/loading.hpp>
+#include <ringload/model.hpp>
+#include <ringload/tensor.hpp>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "c/handles.hpp"
+#include "c/status.hpp"
+
+namespace ringload::c {
+
+/// One thread that runs an io_context. Shared by a loader, its loadings and operations; it ends
+/// after the last of them, when everything pending has ended.
+class completion_thread {
+ public:
+  completion_thread();
+  completion_thread(const completion_thread&) = delete;
+  completion_thread& operator=(const completion_thread&) = delete;
+  ~completion_thread();
+
+  boost::asio::io_context& context() const noexcept { return *context_; }
+  bool is_this() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
+
+ private:
+  // Shared with the thread, which may be the one that destroys this.
+  std::shared_ptr<boost::asio::io_context> context_;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  std::thread thread_;
+};
+
+/// An empty tensor is the end of those that a loading gives.
+using any_result = std::variant<std::monostate, checkpoint, model, loading, tensor, filled>;
+
+template <class T>
+any_result any_result_of(T value) {
+  return any_result(std::in_place_type<T>, std::move(value));
+}
+inline any_result any_result_of(std::optional<tensor> next) {
+  return any_result(std::in_place_type<tensor>, next ? std::move(*next) : tensor());
+}
+
+class operation_state : public std::enable_shared_from_this<operation_state> {
+ public:
+  explicit operation_state(std::shared_ptr<completion_thread> in) : thread_(std::move(in)) {}
+  operation_state(const operation_state&) = delete;
+  operation_state& operator=(const operation_state&) = delete;
+  ~operation_state();
+
+  /// Begins it: `initiate` is called in the completion thread with the handler for a result of T.
+  template <class T, class Initiate>
+  void begin(Initiate initiate) {
+    boost::asio::post(
+        thread_->context(), [self = shared_from_this(), initiate = std::move(initiate)]() mutable {
+          auto handler = [self](std::exception_ptr failure, T value) {
+            self->end(std::move(failure), any_result_of(std::move(value)));
+          };
+          try {
+            initiate(boost::asio::bind_executor(
+                self->thread_->context().get_executor(),
+                boost::asio::bind_cancellation_slot(self->signal_.slot(), std::move(handler))));
+          } catch (...) {
+            self->end(std::current_exception(), {});
+          }
+        });
+  }
+
+  void cancel();
+
+  /// RINGLOAD_PENDING, or how it ended; why is then the thread's last error.
+  ringload_status status() const noexcept;
+  ringload_status wait(std::int64_t milliseconds);
+  int descriptor();
+  void on_end(void (*then)(void*, ringload_status), void* context);
+
+  /// Calls `use` with the result; any other status is returned as it is.
+  template <class T, class Use>
+  ringload_status with_result(Use use) {
+    const ringload_status now = status();
+    if (now != RINGLOAD_OK) return now;
+    const std::scoped_lock lock(mutex_);
+    T* const result = std::get_if<T>(&result_);
+    if (!result) throw invalid_argument("the operation's result is of another kind, or was taken");
+    return use(*result);
+  }
+
+  const std::shared_ptr<completion_thread>& thread() const noexcept { return thread_; }
+
+  /// What it failed with; null while it has not.
+  std::exception_ptr failure() const noexcept;
+
+  /// To take a loading, of which there is one only. With the lock of with_result() held.
+  void forget_result() noexcept { result_.emplace<std::monostate>(); }
+
+ private:
+  void end(std::exception_ptr failure, any_result result) noexcept;
+  ringload_status status_locked() const noexcept;
+
+  const std::shared_ptr<completion_thread> thread_;
+  boost::asio::cancellation_signal signal_;  // Used in the completion thread only.
+
+  mutable std::mutex mutex_;  // Guards the rest.
+  std::condition_variable ended_;
+  bool has_ended_ = false;
+  std::exception_ptr failure_;
+  any_result result_;
+  int event_ = -1;
+  void (*then_)(void*, ringload_status) = nullptr;
+  void* then_context_ = nullptr;
+};
+
+/// Begins an operation and hands it out.
+template <class T, class Initiate>
+ringload_status begin_operation(const std::shared_ptr<completion_thread>& in,
+                                ringload_operation** begun, Initiate initiate) {
+  required(begun, "the place for the operation is null") = nullptr;
+  auto handle = std::make_unique<ringload_operation>();
+  handle->state = std::make_shared<operation_state>(in);
+  handle->state->template begin<T>(std::move(initiate));
+  *begun = handle.release();
+  return RINGLOAD_OK;
+}
+
+/// The blocking form: begins by `begin`, waits, gives the result by `take`, which is one of the
+/// functions of the interface.
+template <class Begin, class Handle>
+ringload_status begin_and_wait(Begin begin, ringload_status (*take)(ringload_operation*, Handle**),
+                               Handle** result) noexcept {
+  if (result) *result = nullptr;
+  ringload_operation* operation = nullptr;
+  ringload_status status = begin(&operation);
+  if (status != RINGLOAD_OK) return status;
+  status = ringload_operation_wait(operation, -1);
+  if (status == RINGLOAD_OK) status = take(operation, result);
+  ringload_operation_release(operation);
+  return status;
+}
+
+}  // namespace ringload::c

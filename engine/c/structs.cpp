@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "c/structs.hpp"
+
+#include <limits>
+#include <ringload/dlpack.hpp>
+
+namespace ringload::c {
+
+namespace {
+
+// The types of C are those of C++ in the same order, after RINGLOAD_AS_STORED.
+static_assert(static_cast<int>(dtype::boolean) + 1 == RINGLOAD_BOOL);
+static_assert(static_cast<int>(dtype::f8_e8m0) + 1 == RINGLOAD_F8_E8M0);
+static_assert(static_cast<int>(dtype::bf16) + 1 == RINGLOAD_BF16);
+static_assert(static_cast<int>(dtype::c128) + 1 == RINGLOAD_C128);
+static_assert(dtype_count == RINGLOAD_C128);
+
+read_engine engine_of(ringload_engine from) {
+  switch (from) {
+    case RINGLOAD_ENGINE_AUTOMATIC: return read_engine::automatic;
+    case RINGLOAD_ENGINE_RING: return read_engine::ring;
+    case RINGLOAD_ENGINE_THREADS: return read_engine::threads;
+  }
+  throw invalid_argument("no such ringload_engine");
+}
+
+huge_pages pages_of(ringload_pages from) {
+  switch (from) {
+    case RINGLOAD_PAGES_TRANSPARENT: return huge_pages::transparent;
+    case RINGLOAD_PAGES_RESERVED: return huge_pages::reserved;
+    case RINGLOAD_PAGES_NONE: return huge_pages::none;
+  }
+  throw invalid_argument("no such ringload_pages");
+}
+
+read_route route_of(ringload_route from) {
+  switch (from) {
+    case RINGLOAD_ROUTE_AUTOMATIC: return read_route::automatic;
+    case RINGLOAD_ROUTE_DIRECT: return read_route::direct;
+    case RINGLOAD_ROUTE_BUFFERED: return read_route::buffered;
+  }
+  throw invalid_argument("no such ringload_route");
+}
+
+destination plain_destination(const ringload_destination& from, const device& on) {
+  if (from.rank > 0) required(from.shape, "a destination's shape is null");
+  destination made(from.name, from.data, dtype_of(from.dtype),
+                   std::vector<std::uint64_t>(from.shape, from.shape + from.rank),
+                   from.on_device != 0 ? on : host());
+  if (from.strides) made.strides.assign(from.strides, from.strides + from.rank);
+  made.bytes = from.bytes;
+  return made;
+}
+
+}  // namespace
+
+ringload_dtype dtype_of(dtype type) noexcept {
+  return static_cast<ringload_dtype>(static_cast<int>(type) + 1);
+}
+
+dtype dtype_of(ringload_dtype type) {
+  if (type < RINGLOAD_BOOL || type > RINGLOAD_C128)
+    throw invalid_argument("no such ringload_dtype");
+  return static_cast<dtype>(type - 1);
+}
+
+limits limits_of(const ringload_limits* from) {
+  const ringload_limits given = received(from);
+  limits within;
+  within.slots = given.slots;
+  if (given.slot_bytes != 0) within.slot_bytes = given.slot_bytes;
+  within.bytes_in_flight = given.bytes_in_flight;
+  if (given.arena_bytes_max != 0) within.arena_bytes_max = given.arena_bytes_max;
+  within.kept_bytes = given.kept_bytes;
+  within.copy_threads = given.copy_threads;
+  if (given.reader_threads != 0) within.reader_threads = given.reader_threads;
+  within.engine = engine_of(given.engine);
+  within.huge_pages = pages_of(given.pages);
+  return within;
+}
+
+open_options options_of(const ringload_open_options* from) {
+  const ringload_open_options given = received(from);
+  open_options how;
+  how.strictness = given.as_reference != 0 ? profile::reference : profile::strict;
+  how.independent_files = given.independent_files != 0;
+  return how;
+}
+
+load_options options_of(const ringload_load_options* from) {
+  const ringload_load_options given = received(from);
+  load_options how;
+  how.window_bytes = given.window_bytes;
+  if (given.dtype != RINGLOAD_AS_STORED) how.dtype = dtype_of(given.dtype);
+  how.route = route_of(given.route);
+  return how;
+}
+
+fill_policies policies_of(const ringload_fill_policies* from) {
+  const ringload_fill_policies given = received(from);
+  fill_policies how;
+  if (given.allow_missing != 0) how.missing = fill_policies::on_missing::report;
+  how.unexpected = given.refuse_unexpected != 0 ? fill_policies::on_unexpected::error
+                                                : fill_policies::on_unexpected::report;
+  if (given.convert != 0) how.dtype = fill_policies::on_dtype::convert;
+  if (given.broadcast != 0) how.shape = fill_policies::on_shape::broadcast;
+  return how;
+}
+
+std::vector<destination> destinations_of(const ringload_destination* from, std::size_t count,
+                                         const device& on) {
+  if (count > 0) required(from, "the destinations are null");
+  std::vector<destination> into;
+  std::exception_ptr failure;
+  const std::size_t stride = count > 0 ? from->struct_bytes : 0;
+  const char* at = reinterpret_cast<const char*>(from);
+  for (std::size_t i = 0; i < count; ++i, at += stride) {
+    dlpack::managed_tensor_versioned* exported = nullptr;
+    try {
+      // An array's elements are as far apart as its maker's struct is long.
+      const ringload_destination one = received(reinterpret_cast<const ringload_destination*>(at));
+      exported = reinterpret_cast<dlpack::managed_tensor_versioned*>(one.from_dlpack);
+      required(one.name, "a destination's name is null");
+      if (!exported) {
+        if (!failure) into.push_back(plain_destination(one, on));
+        continue;
+      }
+      if (!failure) {
+        dlpack::managed_tensor_versioned* const taken = std::exchange(exported, nullptr);
+        into.push_back(destination_of(one.name, taken, on));
+        continue;
+      }
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+    if (exported && exported->deleter) exported->deleter(exported);
+  }
+  if (failure) std::rethrow_exception(failure);
+  return into;
+}
+
+ringload_stats stats_of(const load_stats& from) noexcept {
+  ringload_stats s = {};
+  s.bytes = from.bytes;
+  s.bytes_total = from.bytes_total;
+  s.tensors = from.tensors;
+  s.tensors_total = from.tensors_total;
+  s.bytes_arrived = from.bytes_arrived();
+  s.bytes_direct = from.bytes_direct;
+  s.bytes_buffered = from.bytes_buffered;
+  s.reads = from.reads;
+  s.pinned_bytes_peak = from.pinned_bytes_peak;
+  s.seconds = from.seconds;
+  s.seconds_to_first_tensor = from.seconds_to_first_tensor;
+  s.seconds_opening = from.seconds_opening;
+  s.engine = from.engine == read_engine::threads ? RINGLOAD_ENGINE_THREADS : RINGLOAD_ENGINE_RING;
+  return s;
+}
+
+}  // namespace ringload::c
+
+const char* ringload_dtype_name(ringload_dtype type) {
+  // Every name is a literal, so it ends with a 0 byte.
+  return type < RINGLOAD_BOOL || type > RINGLOAD_C128
+             ? ""
+             : ringload::name(ringload::c::dtype_of(type)).data();
+}
+
+uint32_t ringload_dtype_bits(ringload_dtype type) {
+  return type < RINGLOAD_BOOL || type > RINGLOAD_C128 ? 0
+                                                      : ringload::bits(ringload::c::dtype_of(type));
+}

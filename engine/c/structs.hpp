@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The structs of the C interface, which may be shorter or longer than those that this was compiled
+// with, and what they mean to the C++ interface.
+
+#include <ringload/c.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <ringload/checkpoint.hpp>
+#include <ringload/dtype.hpp>
+#include <ringload/fill.hpp>
+#include <ringload/limits.hpp>
+#include <ringload/stats.hpp>
+#include <vector>
+
+#include "c/status.hpp"
+
+namespace ringload::c {
+
+template <class T>
+std::size_t known_bytes(std::size_t struct_bytes) {
+  if (struct_bytes < sizeof(std::size_t)) {
+    throw invalid_argument("struct_bytes must be the size of the struct");
+  }
+  return std::min(struct_bytes, sizeof(T));
+}
+
+/// What the caller gave, the fields that it does not know being 0; null gives the defaults.
+template <class T>
+T received(const T* from) {
+  T whole = {};
+  if (from) std::memcpy(&whole, from, known_bytes<T>(from->struct_bytes));
+  return whole;
+}
+
+/// Gives the caller the fields that it knows.
+template <class T>
+void give(T* into, T value) {
+  required(into, "the struct to fill in is null");
+  value.struct_bytes = into->struct_bytes;
+  std::memcpy(into, &value, known_bytes<T>(into->struct_bytes));
+}
+
+ringload_dtype dtype_of(dtype type) noexcept;
+/// Throws for what is no type of a tensor.
+dtype dtype_of(ringload_dtype type);
+
+limits limits_of(const ringload_limits* from);
+open_options options_of(const ringload_open_options* from);
+load_options options_of(const ringload_load_options* from);
+fill_policies policies_of(const ringload_fill_policies* from);
+/// `on` is the loader's device. Takes the DLPack tensors of all, also when it throws.
+std::vector<destination> destinations_of(const ringload_destination* from, std::size_t count,
+                                         const device& on);
+ringload_stats stats_of(const load_stats& from) noexcept;
+
+}  // namespace ringload::c
