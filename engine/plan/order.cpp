@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <span>
+#include <tuple>
 
 namespace ringload::inline v0 {
 
@@ -56,11 +57,23 @@ std::vector<std::uint32_t> in_turns(std::span<const stream_op> streams, std::siz
   }
 }
 
+// The reads of no chain, as the files have their bytes: the ends of a tensor that are staged come
+// beside the blocks between them, so that tensors are completed one after the other.
+std::vector<std::uint32_t> by_place(const plan& made, const std::vector<bool>& in_chain) {
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t r = 0; r < made.reads.size(); ++r) {
+    if (!in_chain[r]) order.push_back(r);
+  }
+  std::ranges::sort(order, {}, [&made](std::uint32_t r) {
+    return std::tuple(made.reads[r].file, made.reads[r].file_offset, r);
+  });
+  return order;
+}
+
 // Chains and all other reads go on beside each other, and end together: the drive has work while
 // decoders are slow, and decoders while there are bytes that need none.
 void find_order(plan& made, std::size_t at_once) {
   const std::vector<std::uint32_t> chains = in_turns(made.streams, at_once);
-  if (chains.empty()) return;
   std::vector<bool> in_chain(made.reads.size());
   std::uint64_t chain_bytes = 0;
   std::uint64_t other_bytes = 0;
@@ -68,25 +81,24 @@ void find_order(plan& made, std::size_t at_once) {
   for (std::size_t r = 0; r < made.reads.size(); ++r) {
     (in_chain[r] ? chain_bytes : other_bytes) += made.reads[r].bytes;
   }
+  const std::vector<std::uint32_t> others = by_place(made, in_chain);
+  if (chains.empty() && std::ranges::is_sorted(others)) return;
   made.order.reserve(made.reads.size());
   double chain_done = 0;
   double other_done = 0;
-  std::uint32_t other = 0;
+  std::size_t other = 0;
   for (const std::uint32_t r : chains) {
-    for (; other < made.reads.size(); ++other) {
-      if (in_chain[other]) continue;
+    for (; other < others.size(); ++other) {
       if (other_done * static_cast<double>(chain_bytes) >=
           chain_done * static_cast<double>(other_bytes))
         break;
-      made.order.push_back(other);
-      other_done += made.reads[other].bytes;
+      made.order.push_back(others[other]);
+      other_done += made.reads[others[other]].bytes;
     }
     made.order.push_back(r);
     chain_done += made.reads[r].bytes;
   }
-  for (; other < made.reads.size(); ++other) {
-    if (!in_chain[other]) made.order.push_back(other);
-  }
+  for (; other < others.size(); ++other) made.order.push_back(others[other]);
 }
 
 }  // namespace

@@ -146,7 +146,8 @@ struct plan {
   std::vector<part> parts;            // By their place in the files.
   std::vector<placement> tensors;     // In the order in which they were given.
   std::vector<std::uint64_t> blocks;  // By arena_block: its offset in the arena.
-  // The order in which reads are taken, where chains take turns; empty: as they stand.
+  // The order in which reads are taken, where it is another than that of `reads`: those of chains
+  // take turns, and all others go by their place in the files. Empty: as they stand.
   std::vector<std::uint32_t> order;
   std::uint64_t arena_bytes = 0;   // At least one block, so that an empty tensor has an address.
   std::uint64_t bytes_wanted = 0;  // Stored.

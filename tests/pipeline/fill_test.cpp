@@ -394,6 +394,32 @@ TEST_CASE("fill: a file that is cut meanwhile leaves whole and torn destinations
   }
 }
 
+TEST_CASE(
+    "fill: tensors are completed one after the other, so an early failure leaves most alone") {
+  // Each begins and ends inside of a block, which is staged; so up to five reads for each.
+  const made_file file(equal_tensors(9, 200'001), 3);
+  const checkpoint opened = open_file(file);
+  for (std::uint64_t failing = 6; failing < 30; failing += 4) {
+    CAPTURE(failing);
+    places memory(opened);
+    read_script script([=](const read_request&, std::uint64_t nth) {
+      return read_fate{nth == failing ? -EIO : read_fate::as_read};
+    });
+    scripted_loader with(script, small_limits(1));
+    auto done = with.fill_async(opened, memory.into(), by(read_route::buffered), use_future);
+    try {
+      get(std::move(done));
+      FAIL("it succeeds");
+    } catch (const fill_error& e) {
+      REQUIRE(e.whole().size() >= failing / 5);
+      for (std::size_t i = 0; i < e.whole().size(); ++i) {
+        CHECK(e.whole()[i] == "t" + std::to_string(i));
+        CHECK(memory.whole(i));
+      }
+    }
+  }
+}
+
 TEST_CASE("fill: a failure before any byte is written is no fill_error") {
   const made_file file(equal_tensors(2, 1'000));
   const checkpoint opened = open_file(file);

@@ -241,6 +241,9 @@ void execution::run(chance& by) {
   std::vector<std::uint32_t> order = p_.order;
   if (order.empty()) {
     for (std::uint32_t r = 0; r < p_.reads.size(); ++r) order.push_back(r);
+  }
+  // Only the reads of a chain need theirs.
+  if (std::ranges::none_of(p_.streams, &stream_op::chain)) {
     std::shuffle(order.begin(), order.end(), by.engine());
   }
   REQUIRE(order.size() == p_.reads.size());

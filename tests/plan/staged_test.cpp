@@ -118,6 +118,35 @@ TEST_CASE("make_plan: a staged tensor of no bytes costs nothing, and parts nothi
   CHECK(part_of(p, 1).reads_begin == part_of(p, 1).reads_end);
 }
 
+TEST_CASE("make_plan: what is staged is read beside what lies near it, and not at the end") {
+  // Two tensors of the caller's memory: their whole blocks are read straight, their ends staged.
+  std::vector<tensor_form> forms(2);
+  const std::vector<caller_memory> memory = {{1 * mib, mib, true}, {3 * mib, mib, true}};
+  std::vector<wanted_tensor> tensors;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    forms[i].destination = i + 1;
+    tensors.push_back(wanted(100 + i * 200 * kib, 200 * kib));
+    tensors.back().form = &forms[i];
+  }
+  plan_input all;
+  all.tensors = tensors;
+  all.destinations = memory;
+  plan_limits within = {slot};
+  within.direct_alignment = 1;
+  const plan p = make_plan(all, host_rules(), within).value();
+  REQUIRE(p.order.size() == p.reads.size());
+  std::uint64_t at = 0;
+  for (const std::uint32_t r : p.order) {
+    CHECK(p.reads[r].file_offset >= at);
+    at = p.reads[r].file_offset;
+  }
+  // The first block; the first body; a tensor's end with the next one's beginning; and so on.
+  CHECK_FALSE(p.reads[p.order[0]].straight());
+  CHECK(p.reads[p.order[1]].straight());
+  CHECK_FALSE(p.reads[p.order[2]].straight());
+  CHECK(p.reads[p.order[3]].straight());
+}
+
 TEST_CASE("make_plan: of each file the straight reads come first, and files stay in order") {
   const std::vector<wanted_tensor> extents = {wanted(1, 6, 2, 0), wanted(8, 8, 8, 0),
                                               wanted(1, 6, 2, 1), wanted(8, 8, 8, 1)};
