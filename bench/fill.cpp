@@ -127,6 +127,8 @@ int main(int argc, char** argv) {
   app.add_option("FILE", how.path, "A .safetensors file on the drive to be measured")->required();
   app.add_option("--repeat", how.repeat, "Runs of each, in turns")->check(CLI::Range(1, 1000));
   app.add_option("--slots", how.within.slots, "As limits::slots");
+  app.add_option("--slot-bytes", how.within.slot_bytes, "As limits::slot_bytes");
+  app.add_option("--bytes-in-flight", how.within.bytes_in_flight, "As limits::bytes_in_flight");
   app.add_option("--copy-threads", how.within.copy_threads, "As limits::copy_threads");
   app.add_option("--depth", how.depth, "Plain direct reads in flight");
   app.add_option("--block-kib", how.block_kib, "Their size");

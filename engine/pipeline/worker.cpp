@@ -131,6 +131,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     what.into = t.into.data() + step->into_offset;
     what.registered_buffer = t.straight ? -1 : e.staging.registered_buffer(t.slot);
     what.fresh = needs_populating && first;
+    what.awaited = t.awaited;
     const int res = co_await read(with, what);
 
     if (res > 0)

@@ -40,11 +40,41 @@ int read_all(const read_request& what) noexcept {
 }  // namespace
 
 void pool_reader::start(operation& op) {
+  ++waiting_;
   const auto work = [this, &op] {
-    const int res = read_all(op.what);
-    retry_allocation([&] { boost::asio::post(loop_, [&op, res] { op.done(op, res); }); });
+    --waiting_;
+    end(op, read_all(op.what));
   };
   retry_allocation([&] { boost::asio::post(threads_.get_executor(), work); });
+}
+
+// Where a read still waits for a thread, its end comes, and then all are told at the latest.
+void pool_reader::end(operation& op, int result) noexcept {
+  bool now = op.what.awaited || op.what.direct;
+  {
+    const std::lock_guard lock(mutex_);
+    op.result = result;
+    op.next = nullptr;
+    (last_ended_ ? last_ended_->next : first_ended_) = &op;
+    last_ended_ = &op;
+    now = ++ended_ >= told_together_max || waiting_ == 0 || now;
+  }
+  if (now) retry_allocation([this] { boost::asio::post(loop_, [this] { tell(); }); });
+}
+
+void pool_reader::tell() {
+  operation* one = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    one = first_ended_;
+    first_ended_ = last_ended_ = nullptr;
+    ended_ = 0;
+  }
+  while (one) {
+    operation* const next = one->next;
+    one->done(*one, one->result);  // It is gone after this.
+    one = next;
+  }
 }
 
 }  // namespace ringload::inline v0

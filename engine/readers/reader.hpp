@@ -23,6 +23,7 @@ struct read_request {
   std::byte* into = nullptr;
   int registered_buffer = -1;  // The index of the registered buffer that `into` lies in, or -1.
   bool fresh = false;          // The memory is not populated: a reader that populates() does so.
+  bool awaited = false;        // Somebody waits for it: its end is told at once.
 };
 
 class reader {
@@ -32,6 +33,10 @@ class reader {
     read_request what;
     // In the engine thread, once, never from inside start(): a number of bytes, or -errno.
     void (*done)(operation& self, int res) = nullptr;
+
+    // The reader's own, for a list of those that have ended.
+    operation* next = nullptr;
+    int result = 0;
   };
 
   virtual ~reader() = default;

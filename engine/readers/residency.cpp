@@ -24,6 +24,13 @@ struct cachestat_pages {
   std::uint64_t recently_evicted;
 };
 
+constexpr std::uint64_t sampled_bytes = 64 * 1024;
+
+bool clean_and_cached(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  const auto counts = cached_pages(fd, offset, bytes);
+  return counts && counts->dirty == 0 && counts->cached == counts->pages;
+}
+
 }  // namespace
 
 std::optional<page_counts> cached_pages(int fd, std::uint64_t offset,
@@ -38,6 +45,10 @@ std::optional<page_counts> cached_pages(int fd, std::uint64_t offset,
 }
 
 residency residency_of(int fd, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  if (bytes > 4 * sampled_bytes && clean_and_cached(fd, offset, sampled_bytes) &&
+      clean_and_cached(fd, offset + bytes - sampled_bytes, sampled_bytes)) {
+    return residency::cached;
+  }
   const auto counts = cached_pages(fd, offset, bytes);
   if (!counts) return residency::unknown;
   if (counts->dirty > 0) return residency::dirty;

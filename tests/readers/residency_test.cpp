@@ -86,6 +86,17 @@ TEST_CASE("residency: nine tenths are enough, less is not") {
   CHECK(file.of_all() == residency::cached);
 }
 
+TEST_CASE("residency: of a long range both ends are enough, one of them is not") {
+  const file_on_disk file;
+  if (!has_cachestat(file)) return;
+  file.warm(0, 20);
+  CHECK(file.of_all() == residency::cold);
+  file.warm(84, 16);
+  CHECK(file.of_all() == residency::cached);
+  CHECK(file.of(0, 60) == residency::cold);
+  CHECK(file.of(4, 64) == residency::cold);
+}
+
 TEST_CASE("residency: looks at the range that it is asked about") {
   const file_on_disk file;
   if (!has_cachestat(file)) return;
