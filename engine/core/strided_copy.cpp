@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A range of stored bytes cuts a box into a few boxes that are completely in it. Each is copied in
-// contiguous runs where both sides are contiguous, and otherwise in square tiles, so that a
-// transpose touches each cache line about once.
+// The whole boxes of a range of stored bytes are copied in contiguous runs where both sides are
+// contiguous, and otherwise in square tiles, so that a transpose touches each cache line about
+// once.
 
 #include "core/strided_copy.hpp"
 
@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "core/convert.hpp"
+#include "core/whole_boxes.hpp"
 
 namespace ringload::inline v0 {
 
@@ -23,26 +24,7 @@ std::uint64_t magnitude(std::int64_t stride) {
   return stride < 0 ? 0 - static_cast<std::uint64_t>(stride) : static_cast<std::uint64_t>(stride);
 }
 
-// A dimension of one box in memory.
-struct axis {
-  std::size_t count;
-  std::ptrdiff_t from;
-  std::ptrdiff_t to;
-};
 constexpr axis single = {1, 0, 0};
-
-// A box that is completely in the range.
-struct whole_box {
-  axis axes[strided_map::dimensions_max];
-  unsigned rank = 0;
-
-  axis take(unsigned which) {
-    const axis taken = axes[which];
-    std::copy(axes + which + 1, axes + rank, axes + which);
-    --rank;
-    return taken;
-  }
-};
 
 // Calls `work` with both addresses of each index of the box.
 template <class Work>
@@ -296,7 +278,9 @@ void convert_tiles(const strided_map& map, const std::byte* from, std::byte* to,
 
 void convert_box(const strided_map& map, whole_box box, const std::byte* from, std::byte* to) {
   const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::from)) : single;
-  const bool transposed = box.rank > 0 && [&] {
+  // A block of quantised elements becomes more than a cache line, and more than a tile has room
+  // for.
+  const bool transposed = box.rank > 0 && !is_block(map.as.from) && [&] {
     return magnitude(box.axes[shortest(box, &axis::to)].to) < magnitude(inner.to);
   }();
   if (!transposed) {
@@ -331,87 +315,21 @@ void copy_box(const strided_map& map, whole_box box, const std::byte* from, std:
            [&](const std::byte* f, std::byte* t) { swap_bytes_of(f, t, bytes, map.swap_bytes); });
 }
 
-// Finds the boxes that are completely in the range. Dimensions are sorted by descending source
-// stride, so the range cuts at most two indices of each.
-class range_walk {
- public:
-  range_walk(const strided_map& map, std::span<const std::byte> source, std::uint64_t first)
-      : map_(map), source_(source.data()), first_(first), last_(first + source.size()) {
-    span_[map.rank] = map.element_bytes;
-    for (std::uint32_t d = map.rank; d > 0; --d) {
-      const strided_dimension& of = map.dimensions[d - 1];
-      span_[d - 1] = span_[d] + (of.count - 1) * of.source_stride;
-    }
-  }
-
-  // Visits dimensions from `d` on; their first element is stored at `at`.
-  void descend(std::uint32_t d, std::uint64_t at, std::byte* to) const {
-    if (at >= first_ && at + span_[d] <= last_) return copy(d, 0, count_of(d), at, to);
-    if (d == map_.rank || at >= last_ || at + span_[d] <= first_) return;
-    const std::uint64_t count = map_.dimensions[d].count;
-    const std::uint64_t stride = map_.dimensions[d].source_stride;
-    if (stride == 0) return each(d, 0, count, at, to);
-    const std::uint64_t inner = span_[d + 1];
-    const std::uint64_t touched = first_ >= at + inner ? (first_ - at - inner) / stride + 1 : 0;
-    const std::uint64_t touched_end =
-        last_ > at ? std::min(count, (last_ - at - 1) / stride + 1) : 0;
-    const std::uint64_t inside = first_ > at ? (first_ - at - 1) / stride + 1 : 0;
-    const std::uint64_t inside_end =
-        last_ >= at + inner ? std::min(count, (last_ - at - inner) / stride + 1) : 0;
-    if (inside >= inside_end) return each(d, touched, touched_end, at, to);
-    each(d, touched, inside, at, to);
-    copy(d, inside, inside_end, at, to);
-    each(d, inside_end, touched_end, at, to);
-  }
-
- private:
-  std::uint64_t count_of(std::uint32_t d) const {
-    return d < map_.rank ? map_.dimensions[d].count : 1;
-  }
-
-  std::byte* place(std::uint32_t d, std::uint64_t index, std::byte* to) const {
-    return to + static_cast<std::ptrdiff_t>(index) * map_.dimensions[d].destination_stride;
-  }
-
-  void each(std::uint32_t d, std::uint64_t begin, std::uint64_t end, std::uint64_t at,
-            std::byte* to) const {
-    for (std::uint64_t i = begin; i < end; ++i) {
-      descend(d + 1, at + i * map_.dimensions[d].source_stride, place(d, i, to));
-    }
-  }
-
-  // Emits the indices [begin, end) of dimension `d`, with all inner dimensions.
-  void copy(std::uint32_t d, std::uint64_t begin, std::uint64_t end, std::uint64_t at,
-            std::byte* to) const {
-    whole_box box;
-    if (d < map_.rank) {
-      at += begin * map_.dimensions[d].source_stride;
-      to = place(d, begin, to);
-    }
-    for (std::uint32_t k = d; k < map_.rank; ++k) {
-      const std::uint64_t count = k == d ? end - begin : map_.dimensions[k].count;
-      if (count == 1) continue;
-      box.axes[box.rank++] = {count, static_cast<std::ptrdiff_t>(map_.dimensions[k].source_stride),
-                              map_.dimensions[k].destination_stride};
-    }
-    const std::byte* const from = source_ + (at - first_);
-    if (map_.as.needed()) return convert_box(map_, box, from, to);
-    copy_box(map_, box, from, to);
-  }
-
-  const strided_map& map_;
-  const std::byte* const source_;
-  const std::uint64_t first_;
-  const std::uint64_t last_;
-  std::uint64_t span_[strided_map::dimensions_max + 1] = {};
-};
+void copy_whole(const strided_map& map, const whole_box& box, const std::byte* from,
+                std::byte* to) {
+  if (map.as.needed()) return convert_box(map, box, from, to);
+  copy_box(map, box, from, to);
+}
 
 }  // namespace
 
 void copy_strided(const strided_map& map, std::span<const std::byte> source, std::uint64_t first,
                   std::byte* to) noexcept {
-  if (map.empty()) return;
-  range_walk(map, source, first).descend(0, 0, to);
+  for_each_whole_box(
+      map, first, source.size(),
+      [&](const whole_box& box, std::uint64_t from_offset, std::ptrdiff_t to_offset) {
+        copy_whole(map, box, source.data() + from_offset, to + to_offset);
+      });
 }
 
 }  // namespace ringload::inline v0

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/convert.hpp"
+#include "core/dequantize.hpp"
 
 using namespace ringload;
 
@@ -52,14 +53,15 @@ std::uint32_t landed(const element_form& e) { return e.as.needed() ? e.as.to_byt
 element_form random_element(chance& by) {
   constexpr std::uint32_t widths[] = {1, 2, 4, 8, 16, 3, 6, 12, 40};
   constexpr conversion kinds[] = {
-      {float_type::f32, float_type::bf16},        {float_type::bf16, float_type::f32},
-      {float_type::f8_e5m2, float_type::f16},     {element_kind::f64, element_kind::f8_e4m3},
-      {element_kind::boolean, element_kind::i64}, {element_kind::u64, element_kind::f64},
-      {element_kind::i64, element_kind::u8},      {element_kind::i16, element_kind::u32}};
+      {float_type::f32, float_type::bf16},         {float_type::bf16, float_type::f32},
+      {float_type::f8_e5m2, float_type::f16},      {element_kind::f64, element_kind::f8_e4m3},
+      {element_kind::boolean, element_kind::i64},  {element_kind::u64, element_kind::f64},
+      {element_kind::i64, element_kind::u8},       {element_kind::i16, element_kind::u32},
+      {kind_of(block_type::q4_0), float_type::f32}};
   element_form e;
   e.bytes = widths[by.number(0, 8)];
   if (by.one_in(3)) {
-    e.as = kinds[by.number(0, 7)];
+    e.as = kinds[by.number(0, 8)];
     e.bytes = e.as.from_bytes();
   }
   if (by.one_in(3)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The kernel itself, on pieces of all sizes, places and types: it writes what the host's conversion
-// writes, and no byte beside it. On the stand-in it runs on the processor, on a GPU where there is
-// one.
+// The kernels themselves, on pieces and boxes of all sizes, places and types: they write what the
+// host's copies write, and no byte beside it. On the stand-in it runs on the processor, on a GPU
+// where there is one.
 
 #include "device/cuda/kernels.hpp"
 
@@ -15,8 +15,11 @@
 #include <vector>
 
 #include "core/convert.hpp"
+#include "core/dequantize.hpp"
 #include "core/mapping.hpp"
+#include "core/strided_copy.hpp"
 #include "cuda/on_device.hpp"
+#include "device/cuda/boxes.hpp"
 #include "device/cuda/handles.hpp"
 #include "device/cuda/read_back.hpp"
 #include "support/skip.hpp"
@@ -94,6 +97,30 @@ class scene {
 
   void launch() {
     REQUIRE_FALSE(cuda::code_of(cuda::launch_scatter(table_, on_.get())));
+    compare();
+  }
+
+  // The stored bytes [first, first + bytes) of a map lie at `from` in the source; its element (0,
+  // 0, ...) goes to `to`. On the host by copy_strided(). As a copy of a slot has it.
+  void copy_map(const strided_map& map, std::uint64_t first, std::uint32_t bytes,
+                std::uint32_t from, std::uint64_t to) {
+    copy_strided(map, std::span(source_).subspan(from, bytes), first, wanted_.data() + to);
+    copy_op one = {};
+    one.map = 0;
+    one.source_offset = first;
+    box(one, from, bytes, to, {&map, 1});
+  }
+
+  void dequantize_blocks(conversion as, std::uint32_t blocks, std::uint32_t from,
+                         std::uint64_t to) {
+    const std::uint32_t bytes = blocks * as.from_bytes();
+    dequantize(block_of(as.from), source_.data() + from, wanted_.data() + to, blocks, as.to);
+    copy_op one = {};
+    one.as = as;
+    box(one, from, bytes, to, {});
+  }
+
+  void compare() {
     REQUIRE_FALSE(cuda::code_of(cudaStreamSynchronize(on_.get())));
     std::vector<std::byte> found(target_bytes);
     REQUIRE_FALSE(readers_.copy(target_.data(), found));
@@ -101,6 +128,30 @@ class scene {
   }
 
  private:
+  void box(copy_op one, std::uint32_t from, std::uint32_t bytes, std::uint64_t to,
+           std::span<const strided_map> maps) {
+    one.slot_offset = from;
+    one.bytes = bytes;
+    one.destination = 1;
+    one.destination_offset = to;
+    std::byte* const target = target_.data();
+    copy_operation op;
+    op.slot = staging_.data();
+    op.copies = {&one, 1};
+    op.maps = maps;
+    op.beside = {&target, 1};
+    std::vector<cuda::box_piece> pieces;
+    cuda::add_boxes(op, op.copies, pieces);
+    for (std::size_t at = 0; at < pieces.size(); at += cuda::box_table::pieces_max) {
+      cuda::box_table table = {};
+      while (table.count < cuda::box_table::pieces_max && at + table.count < pieces.size()) {
+        table.pieces[table.count] = pieces[at + table.count];
+        ++table.count;
+      }
+      REQUIRE_FALSE(cuda::code_of(cuda::launch_boxes(table, on_.get())));
+    }
+  }
+
   void copy(void* to, std::size_t bytes) {
     REQUIRE_FALSE(cuda::code_of(
         cudaMemcpyAsync(to, memory_.data(), bytes, cudaMemcpyHostToDevice, on_.get())));
@@ -155,5 +206,107 @@ TEST_CASE("kernel: pieces of all types stand in one table, which may be full") {
       REQUIRE(in.add(as, 1 + in.pick(in.pick(4) == 0 ? 8000 : 50)));
     }
     in.launch();
+  }
+}
+
+namespace {
+
+// A box whose elements lie anyhow in the source, and in the target in some order, with gaps,
+// backwards, and each at a place of its own.
+struct random_box {
+  std::vector<strided_dimension> dimensions;
+  element_form element;
+  std::uint64_t to = 0;  // Of element (0, 0, ...).
+
+  explicit random_box(scene& in) {
+    constexpr std::uint32_t widths[] = {1, 2, 4, 8, 16, 3, 12};
+    element.bytes = widths[in.pick(7)];
+    if (in.pick(3) == 0) {
+      element.as = {from_types[in.pick(5)], to_types[in.pick(3)]};
+      if (element.as.needed()) element.bytes = element.as.from_bytes();
+    } else if (in.pick(4) == 0) {
+      element.as = {kind_of(static_cast<block_type>(in.pick(block_type_count))),
+                    to_types[in.pick(3)]};
+      element.bytes = element.as.from_bytes();
+    }
+    const bool swaps = !is_block(element.as.from) && element.bytes % 2 == 0 && in.pick(3) == 0;
+    if (swaps && element.as.needed()) element.swap_bytes = static_cast<std::uint8_t>(element.bytes);
+    if (swaps && !element.as.needed()) {
+      element.swap_bytes = element.bytes % 8 == 0 ? 8 : element.bytes % 4 == 0 ? 4 : 2;
+    }
+    const unsigned rank = in.pick(6);
+    for (unsigned d = 0; d < rank; ++d) {
+      dimensions.push_back({1 + in.pick(rank > 3 ? 4 : rank > 1 ? 14 : 500), 0, 0});
+    }
+    std::vector<std::size_t> order(rank);
+    for (std::size_t i = 0; i < rank; ++i) order[i] = i;
+    const auto shuffle = [&] {
+      for (std::size_t i = rank; i > 1; --i) std::swap(order[i - 1], order[in.pick(unsigned(i))]);
+    };
+    if (in.pick(3) > 0) shuffle();
+    std::uint64_t stride = element.as.needed() ? element.as.to_bytes() : element.bytes;
+    for (const std::size_t d : order) {
+      if (in.pick(6) == 0) stride += 1 + in.pick(9);
+      dimensions[d].destination_stride = static_cast<std::int64_t>(stride);
+      stride *= dimensions[d].count;
+      if (in.pick(6) > 0) continue;
+      to +=
+          (dimensions[d].count - 1) * static_cast<std::uint64_t>(dimensions[d].destination_stride);
+      dimensions[d].destination_stride *= -1;
+    }
+    if (in.pick(2) == 0) shuffle();
+    const bool anyhow = in.pick(4) == 0;
+    stride = element.bytes;
+    for (const std::size_t d : order) {
+      if (in.pick(6) == 0) stride += 1 + in.pick(9);
+      dimensions[d].source_stride = in.pick(8) == 0 ? 0 : anyhow ? in.pick(40) : stride;
+      stride *= dimensions[d].count;
+    }
+    to += in.pick(64);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("kernel: boxes by random maps, whole and in ranges, land as the host's copy has them") {
+  if (!has_device()) return;
+  scene in;
+  int boxes = 0;
+  for (int round = 0; round < 300; ++round) {
+    const random_box one(in);
+    const coalesced_box made = coalesced(one.dimensions, one.element);
+    const std::uint64_t stored = made.map.source_bytes();
+    if (!made.outer.empty() || stored == 0 || stored > source_bytes / 2) continue;
+    in.begin();
+    const std::uint32_t at = in.pick(1000);
+    // Ranges that follow each other overlap by an element less one byte, as the planner has them.
+    const std::uint64_t step = in.pick(3) == 0 ? 1 + in.pick(unsigned(stored)) : stored;
+    for (std::uint64_t first = 0; first < stored;) {
+      const std::uint64_t last =
+          std::min(stored, first + std::max<std::uint64_t>(step, made.map.element_bytes));
+      in.copy_map(made.map, first, static_cast<std::uint32_t>(last - first),
+                  static_cast<std::uint32_t>(at + first), one.to);
+      first = last == stored ? stored : last - (made.map.element_bytes - 1);
+    }
+    in.compare();
+    ++boxes;
+  }
+  CHECK(boxes > 200);
+}
+
+TEST_CASE("kernel: blocks of each type become the numbers that the host makes of them") {
+  if (!has_device()) return;
+  scene in;
+  for (unsigned type = 0; type < block_type_count; ++type) {
+    for (const float_type to : to_types) {
+      in.begin();
+      std::uint64_t at = 0;
+      for (const std::uint32_t blocks : {1U, 2U, 7U, 300U}) {
+        const conversion as = {kind_of(static_cast<block_type>(type)), to};
+        in.dequantize_blocks(as, blocks, in.pick(100'000), at);
+        at += std::uint64_t{blocks} * as.to_bytes() + in.pick(3) * bytes_of(to);
+      }
+      in.compare();
+    }
   }
 }

@@ -71,6 +71,19 @@ TEST_CASE("transfer: whatever is converted is scattered, large or alone") {
   CHECK(how.staged == ranges{{12, 12 + 4 * large}});
 }
 
+TEST_CASE(
+    "transfer: what goes by a map, and blocks, are boxes, and staged with what is scattered") {
+  copy_op mapped = copy(100, 50);
+  mapped.map = 3;
+  const conversion blocks = {element_kind::blocks, float_type::f16};
+  const transfer how =
+      planned({copy(0, 10), mapped, copy(200, 180, blocks), copy(400, 8, to_bf16)});
+  CHECK(offsets(how.direct) == at{0});
+  CHECK(offsets(how.scattered) == at{400});
+  CHECK(offsets(how.boxed) == at{100, 200});
+  CHECK(how.staged == ranges{{100, 408}});
+}
+
 TEST_CASE("transfer: a copy of nothing is none") {
   const transfer how = planned({copy(0, 0), copy(0, 0, to_bf16), copy(5, 1)});
   CHECK(offsets(how.direct) == at{5});

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/retry_allocation.hpp"
+#include "device/cuda/boxes.hpp"
 #include "device/cuda/kernels.hpp"
 #include "device/cuda/pinned.hpp"
 #include "device/cuda/runtime.hpp"
@@ -40,7 +41,9 @@ void copier::begin(copy_operation& op) {
     return;
   }
   plan_transfer(op.copies, how_);
-  const bool scatters = !how_.scattered.empty();
+  boxes_.clear();
+  add_boxes(op, how_.boxed, boxes_);
+  const bool scatters = !how_.staged.empty();
   lane& on = lanes_[(scatters ? lanes_of_a_kind : 0) + next_lane_++ % lanes_of_a_kind];
   if (!on.is_open()) {
     if (auto failed = on.open()) {
@@ -59,7 +62,7 @@ void copier::begin(copy_operation& op) {
 
   // What was launched before a failure still reads the slot, so the event is recorded either way,
   // and the failure told when it has come.
-  mine.failed = on.launch(op, how_, slots_.on_device(op.slot));
+  mine.failed = on.launch(op, how_, boxes_, slots_.on_device(op.slot));
   if (auto failed = on.record(mine.ended)) {
     if (mine.failed) failed = mine.failed;
     on.running.pop_back();

@@ -58,7 +58,9 @@ class copier {
   std::size_t next_lane_ = 0;
   std::uint64_t begun_ = 0;
   std::vector<event> free_events_;
-  transfer how_;  // Of the slot at hand: kept, so that a slot full of copies allocates nothing.
+  // Of the slot at hand: kept, so that a slot full of copies allocates nothing.
+  transfer how_;
+  std::vector<box_piece> boxes_;
   lane* waited_for_ = nullptr;  // The thread sleeps on the first event of this lane.
   bool looking_ = false;
   // Set once the device has failed in a way that leaves no knowing whether it has let go of a slot.

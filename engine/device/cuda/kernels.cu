@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/block_format.hpp"
 #include "device/cuda/kernels.hpp"
 
 namespace ringload {
@@ -149,19 +150,192 @@ __global__ void scatter(const scatter_table table) {
   }
 }
 
-const void* address_of_kernel() { return reinterpret_cast<const void*>(&scatter); }
+// One element of a box, at any address. Word is an unsigned integer.
+template <class Word, bool Swap>
+__device__ Word load_word(const unsigned char* from) {
+  Word word = 0;
+  if (reinterpret_cast<std::uintptr_t>(from) % sizeof word == 0) {
+    const Word& there = *reinterpret_cast<const Word*>(from);
+    word = there;
+  } else {
+    for (unsigned i = 0; i < sizeof word; ++i) {
+      word = static_cast<Word>(word | static_cast<Word>(static_cast<Word>(from[i]) << 8U * i));
+    }
+  }
+  if constexpr (!Swap) return word;
+  Word reversed = 0;
+  for (unsigned i = 0; i < sizeof word; ++i) {
+    const auto byte = static_cast<Word>(word >> 8U * i & 0xFFU);
+    reversed = static_cast<Word>(reversed | static_cast<Word>(byte << 8U * (sizeof word - 1U - i)));
+  }
+  return reversed;
+}
+
+template <class Word>
+__device__ void store_word(unsigned char* to, Word word) {
+  if (reinterpret_cast<std::uintptr_t>(to) % sizeof word == 0) {
+    Word& there = *reinterpret_cast<Word*>(to);
+    there = word;
+    return;
+  }
+  for (unsigned i = 0; i < sizeof word; ++i) to[i] = static_cast<unsigned char>(word >> 8U * i);
+}
+
+template <class Word, bool Swap>
+struct word_of_box {
+  static constexpr unsigned parts = 1;
+  __device__ static void move(const unsigned char* from, unsigned char* to, unsigned) {
+    store_word(to, load_word<Word, Swap>(from));
+  }
+};
+
+template <float_type From, float_type To, bool Swap>
+struct number_of_box {
+  static constexpr unsigned parts = 1;
+  __device__ static void move(const unsigned char* from, unsigned char* to, unsigned) {
+    store_word(to, converted<From, To>(load_word<typename float_bits<From>::word, Swap>(from)));
+  }
+};
+
+// A thread makes the elements of one run.
+template <block_type Type, float_type To>
+struct block_of_box {
+  using format = block_format<Type>;
+  using word = typename float_bits<To>::word;
+  static constexpr unsigned parts = format::elements / format::run_elements;
+  __device__ static void move(const unsigned char* from, unsigned char* to, unsigned part) {
+    const auto r = format::run(from, format::shared(from), part);
+    to += part * format::run_elements * sizeof(word);
+    for (unsigned i = 0; i < format::run_elements; ++i) {
+      const auto number = static_cast<std::int8_t>(format::number(r, i));
+      const word made = float_bits<To>::narrow(dequantized<Type>(r, number));
+      store_word(to + i * sizeof(word), made);
+    }
+  }
+};
+
+template <class How>
+__device__ void copy_box(const box_piece& piece) {
+  const auto* const from = static_cast<const unsigned char*>(piece.from);
+  auto* const to = static_cast<unsigned char*>(piece.to);
+  const std::uint64_t all = std::uint64_t{piece.elements} * How::parts;
+  const std::uint64_t step = std::uint64_t{gridDim.x} * blockDim.x;
+  for (std::uint64_t at = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < all;
+       at += step) {
+    const auto part = static_cast<unsigned>(at % How::parts);
+    auto rest = static_cast<std::uint32_t>(at / How::parts);
+    std::uint64_t from_offset = 0;
+    std::int64_t to_offset = 0;
+    for (unsigned d = piece.rank; d > 0; --d) {
+      const box_piece::dimension& one = piece.dimensions[d - 1];
+      const std::uint32_t index = rest % one.count;
+      rest /= one.count;
+      from_offset += std::uint64_t{index} * one.from;
+      to_offset += static_cast<std::int64_t>(index) * one.to;
+    }
+    How::move(from + from_offset, to + to_offset, part);
+  }
+}
+
+template <bool Swap>
+__device__ void copy_words(const box_piece& piece) {
+  switch (piece.element_bytes) {
+    case 2: copy_box<word_of_box<std::uint16_t, Swap>>(piece); return;
+    case 4: copy_box<word_of_box<std::uint32_t, Swap>>(piece); return;
+    case 8: copy_box<word_of_box<std::uint64_t, Swap>>(piece); return;
+    default: copy_box<word_of_box<std::uint8_t, false>>(piece); return;
+  }
+}
+
+template <float_type From, float_type To>
+__device__ void convert_numbers(const box_piece& piece) {
+  if (piece.swap != 0) {
+    copy_box<number_of_box<From, To, true>>(piece);
+  } else {
+    copy_box<number_of_box<From, To, false>>(piece);
+  }
+}
+
+template <float_type To, unsigned Index = 0>
+__device__ void dequantize_blocks(const box_piece& piece, unsigned type) {
+  if constexpr (Index < block_type_count) {
+    if (type == Index) {
+      copy_box<block_of_box<static_cast<block_type>(Index), To>>(piece);
+    } else {
+      dequantize_blocks<To, Index + 1>(piece, type);
+    }
+  }
+}
+
+template <float_type To>
+__device__ void convert_to(const box_piece& piece) {
+  switch (piece.as.from) {
+    case float_type::f32: convert_numbers<float_type::f32, To>(piece); return;
+    case float_type::f16: convert_numbers<float_type::f16, To>(piece); return;
+    case float_type::bf16: convert_numbers<float_type::bf16, To>(piece); return;
+    case float_type::f8_e4m3: convert_numbers<float_type::f8_e4m3, To>(piece); return;
+    case float_type::f8_e5m2: convert_numbers<float_type::f8_e5m2, To>(piece); return;
+    default: break;
+  }
+  constexpr auto first = static_cast<unsigned>(element_kind::blocks);
+  const auto kind = static_cast<unsigned>(piece.as.from);
+  if (kind >= first) dequantize_blocks<To>(piece, kind - first);
+}
+
+__global__ void copy_boxes(const box_table table) {
+  const box_piece& piece = table.pieces[blockIdx.y];
+  if (piece.as.from == piece.as.to) {
+    if (piece.swap != 0) {
+      copy_words<true>(piece);
+    } else {
+      copy_words<false>(piece);
+    }
+    return;
+  }
+  switch (piece.as.to) {
+    case float_type::f16: convert_to<float_type::f16>(piece); return;
+    case float_type::bf16: convert_to<float_type::bf16>(piece); return;
+    default: convert_to<float_type::f32>(piece); return;
+  }
+}
+
+const void* address_of_scatter() { return reinterpret_cast<const void*>(&scatter); }
+const void* address_of_boxes() { return reinterpret_cast<const void*>(&copy_boxes); }
+
+// Of a box of many elements a thread has eight, and no more blocks than keep a device busy.
+constexpr std::uint32_t elements_per_block = threads_per_block * 8;
+constexpr std::uint32_t blocks_of_box_max = 128;
 
 }  // namespace
 
 cudaError_t launch_scatter(const scatter_table& table, cudaStream_t on) {
   void* arguments[] = {const_cast<scatter_table*>(&table)};
-  return cudaLaunchKernel(address_of_kernel(), dim3(table.count), dim3(threads_per_block),
+  return cudaLaunchKernel(address_of_scatter(), dim3(table.count), dim3(threads_per_block),
+                          arguments, 0, on);
+}
+
+cudaError_t launch_boxes(const box_table& table, cudaStream_t on) {
+  std::uint32_t most = 0;
+  for (std::uint32_t i = 0; i < table.count; ++i) {
+    const box_piece& piece = table.pieces[i];
+    // A block of quantised elements is many of them.
+    const std::uint32_t each = elements_of(piece.as.from);
+    const std::uint32_t elements =
+        piece.elements < box_piece::elements_max / each ? piece.elements * each : piece.elements;
+    if (elements > most) most = elements;
+  }
+  std::uint32_t blocks = (most + elements_per_block - 1) / elements_per_block;
+  if (blocks > blocks_of_box_max) blocks = blocks_of_box_max;
+  void* arguments[] = {const_cast<box_table*>(&table)};
+  return cudaLaunchKernel(address_of_boxes(), dim3(blocks, table.count), dim3(threads_per_block),
                           arguments, 0, on);
 }
 
 cudaError_t load_kernels() {
   cudaFuncAttributes attributes = {};
-  return cudaFuncGetAttributes(&attributes, address_of_kernel());
+  const cudaError_t failed = cudaFuncGetAttributes(&attributes, address_of_scatter());
+  if (failed != cudaSuccess) return failed;
+  return cudaFuncGetAttributes(&attributes, address_of_boxes());
 }
 
 }  // namespace cuda

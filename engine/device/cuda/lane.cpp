@@ -28,26 +28,23 @@ void lane::take_staging(const transfer& how) {
 }
 
 error_code lane::launch(const copy_operation& op, const transfer& how,
-                        const std::byte* slot_on_device) {
-  const bool mapped = std::any_of(op.copies.begin(), op.copies.end(),
-                                  [](const copy_op& one) { return one.map != no_index; });
-  if (mapped) return code_of(cudaErrorNotSupported);
+                        std::span<const box_piece> boxes, const std::byte* slot_on_device) {
   for (const copy_op& one : how.direct) {
     if (auto failed = copy_direct(op, one)) return failed;
   }
-  if (how.scattered.empty()) return {};
+  if (how.staged.empty()) return {};
   std::byte* const staging = staging_.data();
-  if (!staging) {
-    if (slot_on_device) return scatter(op, how, slot_on_device);
-    return code_of(cudaErrorMemoryAllocation);
-  }
-  for (const slot_range& range : how.staged) {
+  const std::byte* const from = staging ? staging : slot_on_device;
+  if (!from) return code_of(cudaErrorMemoryAllocation);
+  for (std::size_t i = 0; staging && i < how.staged.size(); ++i) {
+    const slot_range& range = how.staged[i];
     auto failed =
         code_of(cudaMemcpyAsync(staging + range.begin, op.slot + range.begin,
                                 range.end - range.begin, cudaMemcpyHostToDevice, on_.get()));
     if (failed) return failed;
   }
-  return scatter(op, how, staging);
+  if (auto failed = copy_boxes(op, boxes, from)) return failed;
+  return scatter(op, how, from);
 }
 
 error_code lane::copy_direct(const copy_operation& op, const copy_op& one) {
@@ -60,6 +57,7 @@ error_code lane::copy_direct(const copy_operation& op, const copy_op& one) {
 
 // `from` has every byte at the offset that it has in the slot.
 error_code lane::scatter(const copy_operation& op, const transfer& how, const std::byte* from) {
+  if (how.scattered.empty()) return {};
   scatter_table table = {};
   for (const copy_op& one : how.scattered) {
     const std::uint32_t element_bytes = one.as.needed() ? one.as.from_bytes() : 1;
@@ -77,6 +75,19 @@ error_code lane::scatter(const copy_operation& op, const transfer& how, const st
     if (failed) return failed;
   }
   return code_of(launch_scatter(table, on_.get()));
+}
+
+error_code lane::copy_boxes(const copy_operation& op, std::span<const box_piece> boxes,
+                            const std::byte* from) {
+  box_table table = {};
+  for (const box_piece& one : boxes) {
+    table.pieces[table.count] = one;
+    table.pieces[table.count++].from = from + (static_cast<const std::byte*>(one.from) - op.slot);
+    if (table.count < box_table::pieces_max) continue;
+    if (auto refused = code_of(launch_boxes(table, on_.get()))) return refused;
+    table.count = 0;
+  }
+  return table.count == 0 ? error_code() : code_of(launch_boxes(table, on_.get()));
 }
 
 }  // namespace ringload::inline v0::cuda

@@ -9,9 +9,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 
 #include "device/backend.hpp"
 #include "device/cuda/handles.hpp"
+#include "device/cuda/kernels.hpp"
 #include "device/cuda/transfer.hpp"
 
 namespace ringload::inline v0::cuda {
@@ -38,7 +40,9 @@ class lane {
 
   // Puts on the stream what brings a slot to the arena. `slot_on_device`: by the device's address,
   // or null. What was launched before a failure still reads the slot.
+  // `boxes` are those of `how`, as add_boxes() makes them.
   boost::system::error_code launch(const copy_operation& op, const transfer& how,
+                                   std::span<const box_piece> boxes,
                                    const std::byte* slot_on_device);
 
   boost::system::error_code record(event& ended) { return ended.record(on_.get()); }
@@ -52,6 +56,8 @@ class lane {
   boost::system::error_code copy_direct(const copy_operation& op, const copy_op& one);
   boost::system::error_code scatter(const copy_operation& op, const transfer& how,
                                     const std::byte* from);
+  boost::system::error_code copy_boxes(const copy_operation& op, std::span<const box_piece> boxes,
+                                       const std::byte* from);
 
   stream on_;
   device_buffer staging_;

@@ -49,8 +49,10 @@ class pinned {
   }
 
   // The address by which kernels know a slot, which need not be the host's; null where they cannot
-  // read it.
+  // read it, and of any other memory: what was decoded comes out of a buffer that is no slot.
   const std::byte* on_device(const std::byte* slot) const noexcept {
+    const std::byte* const begin = slots_.memory.data();
+    if (slot < begin || slot >= begin + slots_.memory.size()) return nullptr;
     return states_[index_of(slot)].on_device;
   }
 

@@ -23,14 +23,18 @@ void stage(std::vector<slot_range>& ranges, const copy_op& one) {
 void plan_transfer(std::span<const copy_op> copies, transfer& how) {
   how.direct.clear();
   how.scattered.clear();
+  how.boxed.clear();
   how.staged.clear();
   const auto small_copies = std::count_if(copies.begin(), copies.end(), [](const copy_op& one) {
-    return !one.as.needed() && small(one);
+    return !one.as.needed() && one.map == no_index && small(one);
   });
   const bool scatters = static_cast<std::size_t>(small_copies) >= scattered_copies_min;
   for (const copy_op& one : copies) {
     if (one.bytes == 0) continue;
-    if (one.as.needed() || (scatters && small(one))) {
+    if (one.map != no_index || is_block(one.as.from)) {
+      how.boxed.push_back(one);
+      stage(how.staged, one);
+    } else if (one.as.needed() || (scatters && small(one))) {
       how.scattered.push_back(one);
       stage(how.staged, one);
     } else {

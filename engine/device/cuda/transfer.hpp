@@ -10,7 +10,8 @@
 //
 // A call of the driver takes as long as 256 KiB take on the bus, so what is smaller shares one: it
 // is copied together with its neighbours into a staging buffer, to the offset that it has in the
-// slot, and a kernel takes it from there to its place. So does all that is converted.
+// slot, and a kernel takes it from there to its place. So does all that is converted, or whose
+// elements do not lie side by side.
 
 #include <algorithm>
 #include <cstdint>
@@ -37,7 +38,8 @@ struct slot_range {
 struct transfer {
   std::vector<copy_op> direct;
   std::vector<copy_op> scattered;
-  std::vector<slot_range> staged;  // Every byte of `scattered` lies in one of them.
+  std::vector<copy_op> boxed;      // Of maps, and of blocks that are dequantised.
+  std::vector<slot_range> staged;  // Every byte of `scattered` and `boxed` lies in one of them.
 };
 
 // Decides for the copies of a slot, in the order of their slot_offset. Throws std::bad_alloc.

@@ -31,11 +31,15 @@ bool uses(const work& what, const void* begin, std::size_t bytes) {
            overlaps(what.from, what.bytes, begin, bytes);
   }
   if (!what.kernel) return false;
-  const cuda::scatter_table& table = what.kernel->table;
-  return std::any_of(table.pieces, table.pieces + table.count, [&](const auto& piece) {
-    return overlaps(piece.to, target_bytes(piece), begin, bytes) ||
-           overlaps(piece.from, source_bytes(piece), begin, bytes);
-  });
+  return std::visit(
+      [&](const auto& table) {
+        return std::any_of(table.pieces, table.pieces + table.count, [&](const auto& piece) {
+          const std::byte* const to = static_cast<const std::byte*>(piece.to) + target_begin(piece);
+          return overlaps(to, target_bytes(piece), begin, bytes) ||
+                 overlaps(piece.from, source_bytes(piece), begin, bytes);
+        });
+      },
+      what.kernel->table);
 }
 
 }  // namespace
@@ -161,17 +165,28 @@ void device_side::copy(const work& what, int device) {
 }
 
 void device_side::launch(const kernel_launch& what, int device) {
-  cuda::scatter_table here = what.table;
-  for (unsigned i = 0; i < here.count; ++i) {
-    cuda::scatter_piece& piece = here.pieces[i];
-    piece.from = memory.behind(piece.from, source_bytes(piece), device);
-    piece.to = memory.behind(piece.to, target_bytes(piece), device);
-    if (!piece.from || !piece.to)
-      return complain("a kernel is run after its memory was given back");
-  }
+  kernel_launch::any_table here = what.table;
+  const bool there = std::visit(
+      [&](auto& table) {
+        for (unsigned i = 0; i < table.count; ++i) {
+          auto& piece = table.pieces[i];
+          const std::ptrdiff_t begin = target_begin(piece);
+          std::byte* const to =
+              memory.behind(static_cast<std::byte*>(piece.to) + begin, target_bytes(piece), device);
+          piece.from = memory.behind(piece.from, source_bytes(piece), device);
+          if (!piece.from || !to) return false;
+          piece.to = to - begin;
+        }
+        return true;
+      },
+      here);
+  if (!there) return complain("a kernel is run after its memory was given back");
   what.run(here);
-  for (unsigned i = 0; i < here.count; ++i) {
-    std::memset(const_cast<void*>(here.pieces[i].from), poison, source_bytes(here.pieces[i]));
+  // Boxes may lie between each other, and the next launch may want what lies between these.
+  const auto* const scattered = std::get_if<cuda::scatter_table>(&here);
+  for (unsigned i = 0; scattered && i < scattered->count; ++i) {
+    const cuda::scatter_piece& piece = scattered->pieces[i];
+    std::memset(const_cast<void*>(piece.from), poison, source_bytes(piece));
   }
 }
 

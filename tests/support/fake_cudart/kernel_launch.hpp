@@ -3,23 +3,30 @@
 
 // A launch that waits on a stream of the stand-in: which kernel, of how many threads, on what.
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <variant>
+#include <vector>
 
 #include "device/cuda/kernels.hpp"
 
 namespace ringload::testing::fake_cudart {
 
 struct kernel_launch {
-  using kernel = void (*)(const cuda::scatter_table);
+  using any_table = std::variant<cuda::scatter_table, cuda::box_table>;
 
-  kernel function;
   unsigned blocks;
+  unsigned rows;  // Of blocks.
   unsigned threads_per_block;
-  cuda::scatter_table table;  // By the device's addresses.
+  any_table table;  // By the device's addresses.
 
   // With the same table by the processor's addresses.
-  void run(const cuda::scatter_table& on_processor) const;
+  void run(const any_table& on_processor) const;
 };
+
+// What the kernel is launched with; which of them it is says the type.
+kernel_launch::any_table table_of(const void* kernel, const void* argument);
 
 inline std::size_t source_bytes(const cuda::scatter_piece& piece) {
   return std::size_t{piece.elements} * (piece.as.needed() ? piece.as.from_bytes() : 1);
@@ -29,6 +36,33 @@ inline std::size_t element_bytes_written(const cuda::scatter_piece& piece) {
 }
 inline std::size_t target_bytes(const cuda::scatter_piece& piece) {
   return std::size_t{piece.elements} * element_bytes_written(piece);
+}
+
+// From the first byte that is touched on; of a box by as many, with the gaps between.
+inline std::ptrdiff_t target_begin(const cuda::scatter_piece&) { return 0; }
+inline std::ptrdiff_t target_begin(const cuda::box_piece& piece) {
+  std::ptrdiff_t least = 0;
+  for (unsigned d = 0; d < piece.rank; ++d) {
+    const cuda::box_piece::dimension& one = piece.dimensions[d];
+    least += std::min<std::ptrdiff_t>(0, static_cast<std::ptrdiff_t>(one.count - 1) * one.to);
+  }
+  return least;
+}
+inline std::size_t source_bytes(const cuda::box_piece& piece) {
+  std::size_t bytes = piece.as.needed() ? piece.as.from_bytes() : piece.element_bytes;
+  for (unsigned d = 0; d < piece.rank; ++d) {
+    bytes += std::size_t{piece.dimensions[d].count - 1} * piece.dimensions[d].from;
+  }
+  return bytes;
+}
+inline std::size_t target_bytes(const cuda::box_piece& piece) {
+  std::size_t bytes = piece.as.needed() ? piece.as.to_bytes() : piece.element_bytes;
+  for (unsigned d = 0; d < piece.rank; ++d) {
+    const std::int64_t step = piece.dimensions[d].to;
+    bytes += std::size_t{piece.dimensions[d].count - 1} *
+             static_cast<std::size_t>(step < 0 ? -step : step);
+  }
+  return bytes;
 }
 
 }  // namespace ringload::testing::fake_cudart

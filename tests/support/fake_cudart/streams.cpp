@@ -36,20 +36,54 @@ cudaError_t copy_pageable(call& now, const work& what, CUstream_st* stream) {
 }
 
 // What a real device would answer with an illegal address, some time later.
-bool may_run(const call& now, const cuda::scatter_piece& piece) {
+template <class Piece>
+bool is_in_memory(const call& now, const Piece& piece) {
   const device_memory& memory = the().device.memory;
-  if (piece.elements == 0 || source_bytes(piece) > cuda::scatter_piece::bytes_max) {
-    now.complain("a piece of no elements, or of too many");
-  } else if (!memory.behind(piece.from, source_bytes(piece), current_device)) {
+  const std::byte* const to = static_cast<const std::byte*>(piece.to) + target_begin(piece);
+  if (!memory.behind(piece.from, source_bytes(piece), current_device)) {
     now.complain("the source is no memory of this device, and not pinned memory by its address");
-  } else if (!memory.is_own(piece.to, target_bytes(piece), current_device)) {
+  } else if (!memory.is_own(to, target_bytes(piece), current_device)) {
     now.complain("the target is not memory of this device");
-  } else if (reinterpret_cast<std::uintptr_t>(piece.to) % element_bytes_written(piece) != 0) {
-    now.complain("the target is not aligned");
   } else {
     return true;
   }
   return false;
+}
+
+bool may_run(const call& now, const cuda::scatter_piece& piece) {
+  if (piece.elements == 0 || source_bytes(piece) > cuda::scatter_piece::bytes_max) {
+    now.complain("a piece of no elements, or of too many");
+  } else if (reinterpret_cast<std::uintptr_t>(piece.to) % element_bytes_written(piece) != 0) {
+    now.complain("the target is not aligned");
+  } else {
+    return is_in_memory(now, piece);
+  }
+  return false;
+}
+
+bool may_run(const call& now, const cuda::box_piece& piece) {
+  std::uint64_t elements = 1;
+  for (unsigned d = 0; d < piece.rank; ++d) elements *= piece.dimensions[d].count;
+  if (piece.rank > cuda::box_piece::dimensions_max || elements != piece.elements || elements == 0 ||
+      elements > cuda::box_piece::elements_max) {
+    now.complain("a box of no elements, of too many, or of another number than it says");
+    return false;
+  }
+  return is_in_memory(now, piece);
+}
+
+bool may_run(const call& now, const kernel_launch::any_table& any) {
+  return std::visit(
+      [&](const auto& table) {
+        return std::all_of(table.pieces, table.pieces + table.count,
+                           [&](const auto& piece) { return may_run(now, piece); });
+      },
+      any);
+}
+
+bool is_filled(const kernel_launch::any_table& any) {
+  return std::visit(
+      [](const auto& table) { return table.count > 0 && table.count <= table.pieces_max; }, any);
 }
 
 }  // namespace
@@ -217,16 +251,12 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 blocks, dim3 threads, void
   if (the().loaded_kernels.count({current_device, kernel}) == 0) {
     now.complain("the launch loads the kernel, and waits until the device is idle");
   }
-  kernel_launch what = {
-      reinterpret_cast<kernel_launch::kernel>(reinterpret_cast<std::uintptr_t>(kernel)), blocks.x,
-      threads.x, *static_cast<const ringload::cuda::scatter_table*>(arguments[0])};
-  if (what.table.count == 0 || what.table.count > ringload::cuda::scatter_table::pieces_max) {
+  const kernel_launch what = {blocks.x, blocks.y, threads.x, table_of(kernel, arguments[0])};
+  if (!is_filled(what.table)) {
     now.complain("a table of no pieces, or of too many");
     return now.says(cudaErrorInvalidValue);
   }
-  for (unsigned i = 0; i < what.table.count; ++i) {
-    if (!may_run(now, what.table.pieces[i])) return now.says(cudaErrorIllegalAddress);
-  }
+  if (!may_run(now, what.table)) return now.says(cudaErrorIllegalAddress);
   work w;
   w.kernel = std::make_shared<const kernel_launch>(what);
   now.push(stream, std::move(w));

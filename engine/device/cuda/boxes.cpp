@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/cuda/boxes.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/whole_boxes.hpp"
+
+namespace ringload::inline v0::cuda {
+
+namespace {
+
+// The widest word that the kernel copies at once.
+constexpr std::uint32_t word_bytes_max = 8;
+
+std::uint64_t magnitude(std::int64_t stride) {
+  return stride < 0 ? 0 - static_cast<std::uint64_t>(stride) : static_cast<std::uint64_t>(stride);
+}
+
+void add_dimension(box_piece& to, std::uint64_t count, std::uint64_t from, std::int64_t stride) {
+  to.dimensions[to.rank++] = {static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(from),
+                              stride};
+}
+
+// Bytes that lie side by side at both ends are copied as the widest words that they are made of.
+void widen(box_piece& piece) {
+  const auto run = std::find_if(piece.dimensions, piece.dimensions + piece.rank,
+                                [&](const box_piece::dimension& d) {
+                                  return d.from == piece.element_bytes &&
+                                         d.to == static_cast<std::int64_t>(piece.element_bytes);
+                                });
+  if (run == piece.dimensions + piece.rank) {
+    if (piece.element_bytes <= word_bytes_max) return;
+    add_dimension(piece, piece.element_bytes / word_bytes_max, word_bytes_max, word_bytes_max);
+    piece.element_bytes = word_bytes_max;
+    return;
+  }
+  const std::uint32_t bytes = run->count * piece.element_bytes;
+  std::uint32_t word = word_bytes_max;
+  while (bytes % word != 0) word /= 2;
+  *run = {bytes / word, word, word};
+  piece.element_bytes = static_cast<std::uint8_t>(word);
+}
+
+// Threads beside each other write elements beside each other: the last dimension is the one with
+// the shortest stride of the destination.
+void finish(box_piece& piece, std::vector<box_piece>& pieces) {
+  if (!piece.as.needed() && piece.swap == 0) widen(piece);
+  std::sort(piece.dimensions, piece.dimensions + piece.rank,
+            [](const box_piece::dimension& a, const box_piece::dimension& b) {
+              return magnitude(a.to) > magnitude(b.to);
+            });
+  piece.elements = 1;
+  for (unsigned d = 0; d < piece.rank; ++d) piece.elements *= piece.dimensions[d].count;
+  pieces.push_back(piece);
+}
+
+// A box of more elements than a piece may have, as broadcasting makes them, is halved.
+void add_box(whole_box box, box_piece piece, std::vector<box_piece>& pieces) {
+  std::uint64_t elements = 1;
+  unsigned longest = 0;
+  for (unsigned d = 0; d < box.rank; ++d) {
+    elements = std::min<std::uint64_t>(elements, box_piece::elements_max + 1) * box.axes[d].count;
+    if (box.axes[d].count > box.axes[longest].count) longest = d;
+  }
+  if (elements > box_piece::elements_max) {
+    whole_box second = box;
+    box_piece rest = piece;
+    axis& whole = box.axes[longest];
+    const std::size_t half = whole.count / 2;
+    second.axes[longest].count -= half;
+    rest.from =
+        static_cast<const std::byte*>(piece.from) + static_cast<std::ptrdiff_t>(half) * whole.from;
+    rest.to = static_cast<std::byte*>(piece.to) + static_cast<std::ptrdiff_t>(half) * whole.to;
+    whole.count = half;
+    add_box(box, piece, pieces);
+    add_box(second, rest, pieces);
+    return;
+  }
+  for (unsigned d = 0; d < box.rank; ++d) {
+    if (box.axes[d].count == 1) continue;
+    add_dimension(piece, box.axes[d].count, static_cast<std::uint64_t>(box.axes[d].from),
+                  box.axes[d].to);
+  }
+  finish(piece, pieces);
+}
+
+}  // namespace
+
+void add_boxes(const copy_operation& op, std::span<const copy_op> copies,
+               std::vector<box_piece>& pieces) {
+  for (const copy_op& one : copies) {
+    const std::byte* const from = op.slot + one.slot_offset;
+    std::byte* const to = op.destination(one);
+    box_piece piece = {};
+    if (one.map == no_index) {
+      piece = {from, to, 0, 0, 0, 0, one.as, {}};
+      const std::uint32_t blocks = one.bytes / one.as.from_bytes();
+      if (blocks > 1) add_dimension(piece, blocks, one.as.from_bytes(), one.as.to_bytes());
+      finish(piece, pieces);
+      continue;
+    }
+    const strided_map& map = op.maps[one.map];
+    piece.element_bytes = static_cast<std::uint8_t>(map.as.needed() ? 0 : map.element_bytes);
+    piece.swap = map.swap_bytes != 0 ? 1 : 0;
+    piece.as = map.as;
+    for_each_whole_box(
+        map, one.source_offset, one.bytes,
+        [&](const whole_box& box, std::uint64_t from_offset, std::ptrdiff_t to_offset) {
+          piece.from = from + from_offset;
+          piece.to = to + to_offset;
+          add_box(box, piece, pieces);
+        });
+  }
+}
+
+}  // namespace ringload::inline v0::cuda
