@@ -62,6 +62,12 @@ bool read_prologue(input_cursor& in, prologue& out) {
                       grouped(out.tensors) + " tensors and " + grouped(out.pairs) +
                           " pairs cannot stand in the " + grouped(left) + " bytes that are left");
   }
+  if (out.tensors > gguf_tensors_max || out.pairs > gguf_pairs_max) {
+    return in.fail(errc::header_too_large, grouped(out.tensors) + " tensors and " +
+                                               grouped(out.pairs) + " pairs, and no more than " +
+                                               grouped(gguf_tensors_max) + " and " +
+                                               grouped(gguf_pairs_max) + " are allowed");
+  }
   return true;
 }
 

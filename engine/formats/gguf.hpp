@@ -20,6 +20,11 @@ inline constexpr std::string_view gguf_magic = "GGUF";
 // Pairs and infos together. The largest vocabularies make less than 20 MB.
 inline constexpr std::uint64_t gguf_header_bytes_max = 100'000'000;
 
+// More than any model has, and few enough to be refused, or read, at once.
+inline constexpr std::uint64_t gguf_pairs_max = 65'536;
+inline constexpr std::uint64_t gguf_tensors_max = 250'000;
+inline constexpr std::uint64_t gguf_strings_max = 2'000'000;  // Of one array.
+
 // Of the text that all key-value pairs make as metadata. Longer values are left out, with a note.
 inline constexpr std::uint64_t gguf_metadata_bytes_max = std::uint64_t{16} << 20;
 

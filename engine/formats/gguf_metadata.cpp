@@ -167,13 +167,19 @@ bool metadata_reader::array(std::string& out) {
                            grouped(std::min(array_elements_max, in_.left() / bytes_of(of))) +
                            " are possible");
   }
+  // Each of them has to be passed by itself.
+  if (of == value_type::string && count > gguf_strings_max) {
+    return in_.fail_at(at, errc::header_too_large,
+                       "an array of " + grouped(count) +
+                           " strings is announced, and no more than " + grouped(gguf_strings_max) +
+                           " are allowed");
+  }
   out += '[';
   for (std::uint64_t i = 0; i < count; ++i) {
     if (i != 0) out += ',';
     if (!value(of, out)) return false;
     if (fits(out)) continue;
     out.clear();
-    // Of strings each has to be passed by itself.
     if (of != value_type::string) return in_.skip((count - i - 1) * bytes_of(of));
   }
   out += ']';

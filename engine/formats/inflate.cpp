@@ -2,6 +2,7 @@
 #include "formats/inflate.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "decoding/decoder.hpp"
 
@@ -43,6 +44,11 @@ result<inflater::beginning> inflater::read(input& from, std::uint64_t offset,
   }
   const bool complete = ended && given <= count && taken == stored_bytes;
   return beginning{std::span<const std::byte>(out_).first(std::min(given, count)), complete};
+}
+
+std::vector<std::byte> inflater::take(std::size_t count) {
+  out_.resize(count);
+  return std::move(out_);
 }
 
 }  // namespace ringload::inline v0

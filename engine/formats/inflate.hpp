@@ -27,6 +27,9 @@ class inflater {
   result<beginning> read(input& from, std::uint64_t offset, std::uint64_t stored_bytes,
                          std::size_t count);
 
+  // What was read last, in its own memory.
+  std::vector<std::byte> take(std::size_t count);
+
  private:
   std::vector<std::byte> out_;
 };

@@ -4,6 +4,7 @@
 // What a parser reads a file through: any bytes of it, a few at a time. The parser holds no more of
 // the file than it asked for, so a directory at the end of 100 GB costs what the directory does.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,6 +23,14 @@ class input {
   // Exactly these bytes, valid until the next call. Past the end: errc::truncated_file. A parser
   // bounds `count` itself.
   virtual result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) = 0;
+
+  // The same into memory of the caller's, which then is the only place that holds them.
+  virtual result<void> read_into(std::uint64_t offset, std::span<std::byte> into) {
+    auto found = read(offset, into.size());
+    if (!found) return found.error();
+    std::ranges::copy(*found, into.begin());
+    return {};
+  }
 };
 
 // A file that is in memory.

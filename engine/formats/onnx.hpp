@@ -21,6 +21,7 @@ namespace ringload::inline v0 {
 
 // Of the text that a model's metadata makes, and of values that have to be held in memory.
 inline constexpr std::uint64_t onnx_metadata_bytes_max = std::uint64_t{16} << 20;
+inline constexpr std::size_t onnx_tensors_max = 250'000;
 inline constexpr std::uint64_t onnx_values_bytes_max = std::uint64_t{16} << 20;
 
 // Of all names with the paths before them: one long path may stand before many names.

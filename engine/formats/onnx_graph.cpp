@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/onnx_graph.hpp"
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "formats/json_text.hpp"
 #include "formats/onnx.hpp"
 #include "formats/protobuf_reader.hpp"
@@ -26,8 +30,14 @@ enum field : std::uint32_t { output = 2, name = 3, type = 4, attribute = 5 };
 namespace attribute {
 enum field : std::uint32_t {
   name = 1,
+  number = 2,
+  integer = 3,
+  text = 4,
   tensor = 5,
   graph = 6,
+  numbers = 7,
+  integers = 8,
+  texts = 9,
   tensors = 10,
   graphs = 11,
   sparse = 22,
@@ -40,6 +50,20 @@ enum field : std::uint32_t { name = 1, node = 7, domain = 10 };
 namespace sparse {
 enum field : std::uint32_t { values = 1, indices = 2, dims = 3 };
 }
+
+// The attributes of a Constant that are its value without being a tensor.
+struct value_attribute {
+  std::string_view name;
+  std::uint32_t field;
+};
+constexpr auto value_attributes = std::to_array<value_attribute>({
+    {"value_float", attribute::number},
+    {"value_floats", attribute::numbers},
+    {"value_int", attribute::integer},
+    {"value_ints", attribute::integers},
+    {"value_string", attribute::text},
+    {"value_strings", attribute::texts},
+});
 
 class walker {
  public:
@@ -65,6 +89,8 @@ class walker {
   bool identify(identity& out);
   bool attribute(const protobuf_field& message, const std::string& path, const identity& of);
   bool attribute_name(std::string& out);
+  bool numbers(const protobuf_field& message, std::uint32_t field, const std::string& path,
+               const std::string& name);
   bool tensor(const protobuf_field& message, const std::string& path, std::string fallback);
   bool initializer(const protobuf_field& message, const std::string& path);
   bool named(const protobuf_field& message, const std::string& path, const std::string& name);
@@ -108,6 +134,10 @@ bool walker::initializer(const protobuf_field& message, const std::string& path)
 bool walker::named(const protobuf_field& message, const std::string& path,
                    const std::string& name) {
   name_bytes_ += path.size() + name.size();
+  if (out_.tensors.size() + out_.sparse.size() > onnx_tensors_max) {
+    return in_.fail(message, errc::header_too_large,
+                    "the model has more than " + grouped(onnx_tensors_max) + " tensors");
+  }
   return name_bytes_ <= onnx_name_bytes_max ||
          in_.fail(message, errc::header_too_large,
                   "the names of tensors make more than " + grouped(onnx_name_bytes_max) + " bytes");
@@ -152,10 +182,46 @@ bool walker::attribute_name(std::string& out) {
   return !in_.failed();
 }
 
+// The value of a Constant that is no tensor: a number, or a list of them in one dimension.
+bool walker::numbers(const protobuf_field& message, std::uint32_t field, const std::string& path,
+                     const std::string& name) {
+  const bool list = field == attribute::numbers || field == attribute::integers;
+  const bool floats = field == attribute::number || field == attribute::numbers;
+  const bool text = field == attribute::text || field == attribute::texts;
+  onnx_tensor value;
+  std::uint64_t count = 0;
+  protobuf_field part;
+  while (in_.next(part)) {
+    if (part.number != field) continue;
+    if (text) {
+      value.data_type = onnx_string_type;
+      count += 1;
+    } else if (!read_onnx_numbers(in_, part, floats, value, count)) {
+      return false;
+    }
+  }
+  if (in_.failed()) return false;
+  in_.leave();
+  if (count == 0) return true;
+  if (!list && count > 1) {
+    return in_.fail(message, errc::malformed_header, "the value of a constant stands there twice");
+  }
+  if (list) value.dims = {count};
+  onnx_found& found = out_.tensors.emplace_back();
+  found.path = path;
+  found.fallback = name;
+  found.tensor = std::move(value);
+  return named(message, path, name);
+}
+
 bool walker::attribute(const protobuf_field& message, const std::string& path, const identity& of) {
   if (!in_.enter(message)) return false;
   std::string name;
   if (!attribute_name(name)) return false;
+  const auto plain = std::ranges::find(value_attributes, name, &value_attribute::name);
+  if (of.type == "Constant" && plain != value_attributes.end()) {
+    return numbers(message, plain->field, path, of.key());
+  }
   // The value of a Constant is its output.
   const std::string here = of.key() + "/" + name;
   const bool is_output = of.type == "Constant" && (name == "value" || name == "sparse_value");

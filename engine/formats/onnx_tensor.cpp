@@ -377,6 +377,26 @@ result<entry> converter::converted() {
 
 }  // namespace
 
+bool read_onnx_numbers(protobuf_reader& in, const protobuf_field& values, bool floats,
+                       onnx_tensor& out, std::uint64_t& count) {
+  protobuf_field typed = values;
+  typed.number = floats ? float_data : int64_data;
+  out.data_type = floats ? 1 : 7;
+  if (out.file_byte == 0) out.file_byte = values.offset;
+  if (!read_typed(in, typed, out)) return false;
+  if (floats) {
+    if (values.bytes % sizeof(float) != 0) {
+      return in.fail(values, errc::wrong_tensor_bytes, "packed floats end inside of one");
+    }
+    count += values.bytes / sizeof(float);
+    return true;
+  }
+  std::vector<std::uint64_t> numbers;
+  if (!in.integers(values, onnx_values_bytes_max / sizeof(std::uint64_t), numbers)) return false;
+  count += numbers.size();
+  return true;
+}
+
 bool read_onnx_tensor(protobuf_reader& in, const protobuf_field& message, onnx_tensor& out) {
   out.file_byte = message.offset;
   if (!in.enter(message)) return false;

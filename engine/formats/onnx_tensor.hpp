@@ -42,6 +42,11 @@ constexpr std::uint64_t onnx_string_type = 8;
 // The fields of a message that `in` has just given.
 bool read_onnx_tensor(protobuf_reader& in, const protobuf_field& message, onnx_tensor& out);
 
+// The numbers of an attribute, which may stand in several fields: f32, or else i64. The tensor's
+// dims are the caller's; `count` is how many numbers came.
+bool read_onnx_numbers(protobuf_reader& in, const protobuf_field& values, bool floats,
+                       onnx_tensor& out, std::uint64_t& count);
+
 // The files that hold external data, numbered from 1 on.
 struct onnx_files {
   std::vector<std::string> paths;

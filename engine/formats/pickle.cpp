@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/pickle.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <optional>
@@ -18,6 +19,7 @@ namespace {
 constexpr std::int64_t integer_max = (std::int64_t{1} << 59) - 1;
 constexpr std::uint32_t text_bytes_max = (1U << 28) - 1;
 constexpr std::size_t line_bytes_max = 1000;
+constexpr std::size_t globals_max = 10'000;  // Of PyTorch's there are some dozens.
 constexpr std::size_t container_values = 4;  // What an empty one costs, in values.
 constexpr unsigned protocol = 2;
 
@@ -52,6 +54,13 @@ class machine {
   machine(std::string_view bytes, std::uint64_t first_byte) : first_byte_(first_byte) {
     made_.bytes = bytes.substr(0, pickle_bytes_max);
     longer_ = bytes.size() > pickle_bytes_max;
+    // Room for all that there can be, so that nothing is ever copied to grow: an opcode makes one
+    // value at most. What is not used has no pages.
+    const std::size_t most = std::min(made_.bytes.size(), pickle_values_max);
+    stack_.reserve(most);
+    made_.items.reserve(most);
+    marks_.reserve(most);
+    made_.containers.reserve(most / container_values);
   }
 
   result<pickle> run();
@@ -239,7 +248,7 @@ bool machine::build_tuple(unsigned char code) {
 // never made.
 bool machine::extend(pickle_value into, std::span<const pickle_value> more) {
   if (into.is(pickle_kind::call)) return true;
-  if (!charge(more.size())) return false;
+  if (!charge(2 * more.size())) return false;  // It grows by copying.
   std::vector<pickle_value>& to = made_.containers[into.a()];
   to.insert(to.end(), more.begin(), more.end());
   return true;
@@ -289,6 +298,8 @@ bool machine::remember(unsigned char code) {
       return fail(errc::header_too_large, "a value would be remembered as " + grouped(index));
     }
     if (!charge(2 * (index + 1 - memo_.size()))) return false;
+    constexpr std::size_t usual = 1024;
+    if (index >= usual && index >= memo_.capacity()) memo_.reserve(pickle_values_max / 2);
     memo_.resize(index + 1);
   }
   memo_[index] = stack_.back();
@@ -303,7 +314,10 @@ bool machine::global() {
   const auto [found, is_new] = global_numbers_.try_emplace(
       made_.bytes.substr(begin, at_ - begin), static_cast<std::uint32_t>(made_.globals.size()));
   if (is_new) {
-    if (!charge(16)) return false;
+    if (made_.globals.size() == globals_max) {
+      return fail(errc::header_too_large,
+                  "the pickle names more than " + grouped(globals_max) + " classes and functions");
+    }
     made_.globals.push_back({module, name, static_cast<std::uint32_t>(opcode_at_)});
   }
   return push({pickle_kind::global, found->second});
@@ -368,7 +382,10 @@ bool machine::step(unsigned char code) {
     case 0x8A: return push_number(code);
     case 'X':
     case 'U': return push_text(code);
-    case '(': marks_.push_back(stack_.size()); return charge(1);
+    case '(':
+      if (!charge(1)) return false;
+      marks_.push_back(stack_.size());
+      return true;
     case 't':
     case ')':
     case 0x85:

@@ -18,8 +18,9 @@
 
 namespace ringload::inline v0 {
 
-inline constexpr std::uint64_t pickle_bytes_max = 40'000'000;
-inline constexpr std::size_t pickle_values_max = 6'000'000;  // 100,000 tensors take 3,000,000.
+// Together they keep a pickle that means harm below 100 MB of memory.
+inline constexpr std::uint64_t pickle_bytes_max = 32'000'000;
+inline constexpr std::size_t pickle_values_max = 5'000'000;  // 100,000 tensors take 3,300,000.
 
 enum class pickle_kind : std::uint8_t {
   none,

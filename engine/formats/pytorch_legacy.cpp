@@ -63,9 +63,9 @@ result<pickles> read_pickles(input& from) {
   for (std::size_t wanted = window_bytes_min;; wanted *= 2) {
     const auto bytes = static_cast<std::size_t>(
         std::min<std::uint64_t>({wanted, from.bytes(), pickle_bytes_max + window_bytes_min}));
-    auto window = from.read(0, bytes);
-    if (!window) return window.error();
-    out.bytes.assign(window->begin(), window->end());
+    out = {};
+    out.bytes.resize(bytes);
+    if (auto read = from.read_into(0, out.bytes); !read) return read.error();
     auto good = read_all(out);
     if (good) return out;
     const bool all = bytes < wanted || bytes == from.bytes();

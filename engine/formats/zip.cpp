@@ -275,10 +275,10 @@ result<zip_directory> read_zip_directory(input& from) {
                                            " bytes cannot have " + grouped(place->members) +
                                            " members");
   }
-  auto text = from.read(place->offset, static_cast<std::size_t>(place->bytes));
-  if (!text) return text.error();
+  if (place->bytes > from.bytes()) return fault{errc::truncated_file, "the directory"};
   zip_directory found;
-  found.text.assign(text->begin(), text->end());
+  found.text.resize(static_cast<std::size_t>(place->bytes));
+  if (auto good = from.read_into(place->offset, found.text); !good) return good.error();
   found.members.reserve(static_cast<std::size_t>(place->members));
   std::size_t at = 0;
   for (std::uint64_t i = 0; i < place->members; ++i) {
@@ -320,9 +320,9 @@ result<std::vector<std::byte>> read_zip_member(input& from, const zip_member& wh
   }
   std::vector<std::byte> out;
   if (which.how == codec::raw) {
-    auto found = from.read(which.data_offset, static_cast<std::size_t>(which.bytes));
-    if (!found) return found.error().in(place);
-    out.assign(found->begin(), found->end());
+    if (which.bytes > from.bytes()) return fault{errc::truncated_file, place};
+    out.resize(static_cast<std::size_t>(which.bytes));
+    if (auto good = from.read_into(which.data_offset, out); !good) return good.error().in(place);
   } else {
     inflater inflating;
     auto found = inflating.read(from, which.data_offset, which.stored_bytes,
@@ -332,7 +332,7 @@ result<std::vector<std::byte>> read_zip_member(input& from, const zip_member& wh
       return malformed(place, "it does not inflate to the " + grouped(which.bytes) +
                                   " bytes that the directory says");
     }
-    out.assign(found->bytes.begin(), found->bytes.end());
+    out = inflating.take(found->bytes.size());
   }
   if (crc32(out, 0) != which.crc32 && which.crc32 != 0)
     return malformed(place, "its checksum is wrong");

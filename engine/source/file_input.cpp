@@ -6,19 +6,31 @@
 
 namespace ringload::inline v0 {
 
+bool file_input::in_window(std::uint64_t offset, std::size_t count) const noexcept {
+  const std::uint64_t window_end = window_begin_ + window_.size();
+  return offset >= window_begin_ && offset <= window_end && count <= window_end - offset;
+}
+
+result<void> file_input::check(std::uint64_t offset, std::size_t count) const {
+  if (offset <= from_.bytes && count <= from_.bytes - offset) return {};
+  return fault{errc::truncated_file, "byte " + grouped(offset),
+               grouped(count) + " bytes were expected, the file ends at " + grouped(from_.bytes)};
+}
+
+result<void> file_input::read_into(std::uint64_t offset, std::span<std::byte> into) {
+  if (in_window(offset, into.size())) return input::read_into(offset, into);
+  if (auto good = check(offset, into.size()); !good) return good.error();
+  return read_bytes_into(from_, offset, into);
+}
+
 result<std::span<const std::byte>> file_input::read(std::uint64_t offset, std::size_t count) {
   const std::uint64_t window_end = window_begin_ + window_.size();
-  const bool inside =
-      offset >= window_begin_ && offset <= window_end && count <= window_end - offset;
-  if (!inside) {
-    if (offset > from_.bytes || count > from_.bytes - offset) {
-      return fault{
-          errc::truncated_file, "byte " + grouped(offset),
-          grouped(count) + " bytes were expected, the file ends at " + grouped(from_.bytes)};
-    }
+  if (!in_window(offset, count)) {
+    if (auto good = check(offset, count); !good) return good.error();
     const bool goes_on = offset >= window_begin_ && offset <= window_end + window_bytes_max;
     next_bytes_ = goes_on ? std::min(next_bytes_ * 2, window_bytes_max) : window_bytes_min;
     const std::uint64_t left = from_.bytes - offset;
+    window_ = {};  // Never two at a time.
     auto more = read_bytes(
         from_, offset,
         static_cast<std::size_t>(std::min<std::uint64_t>(std::max(next_bytes_, count), left)));

@@ -22,8 +22,12 @@ class file_input final : public input {
 
   std::uint64_t bytes() const noexcept override { return from_.bytes; }
   result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) override;
+  result<void> read_into(std::uint64_t offset, std::span<std::byte> into) override;
 
  private:
+  bool in_window(std::uint64_t offset, std::size_t count) const noexcept;
+  result<void> check(std::uint64_t offset, std::size_t count) const;
+
   const regular_file& from_;
   std::vector<std::byte> window_;
   std::uint64_t window_begin_ = 0;

@@ -43,21 +43,27 @@ result<regular_file> as_regular_file(unique_fd fd) {
   return regular_file{std::move(fd), static_cast<std::uint64_t>(status.st_size)};
 }
 
-result<std::vector<std::byte>> read_bytes(const regular_file& file, std::uint64_t offset,
-                                          std::size_t bytes) {
-  if (offset > file.bytes || bytes > file.bytes - offset) {
-    return fault{errc::truncated_file, "byte " + grouped(file.bytes)};
-  }
-  std::vector<std::byte> out(bytes);
+result<void> read_bytes_into(const regular_file& file, std::uint64_t offset,
+                             std::span<std::byte> into) {
   std::size_t arrived = 0;
-  while (arrived < bytes) {
-    const ssize_t got = ::pread(file.fd.get(), out.data() + arrived, bytes - arrived,
+  while (arrived < into.size()) {
+    const ssize_t got = ::pread(file.fd.get(), into.data() + arrived, into.size() - arrived,
                                 static_cast<off_t>(offset + arrived));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fault{system_code(errno), "byte " + grouped(offset + arrived)};
     if (got == 0) return fault{errc::truncated_file, "byte " + grouped(offset + arrived)};
     arrived += static_cast<std::size_t>(got);
   }
+  return {};
+}
+
+result<std::vector<std::byte>> read_bytes(const regular_file& file, std::uint64_t offset,
+                                          std::size_t bytes) {
+  if (offset > file.bytes || bytes > file.bytes - offset) {
+    return fault{errc::truncated_file, "byte " + grouped(file.bytes)};
+  }
+  std::vector<std::byte> out(bytes);
+  if (auto good = read_bytes_into(file, offset, out); !good) return good.error();
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/fault.hpp"
@@ -28,5 +29,9 @@ result<regular_file> as_regular_file(unique_fd fd);
 // Reads exactly those bytes, or fails with truncated_file.
 result<std::vector<std::byte>> read_bytes(const regular_file& file, std::uint64_t offset,
                                           std::size_t bytes);
+
+// The same into memory of the caller's.
+result<void> read_bytes_into(const regular_file& file, std::uint64_t offset,
+                             std::span<std::byte> into);
 
 }  // namespace ringload::inline v0

@@ -212,6 +212,16 @@ TEST_CASE("gguf: counts and lengths that the file cannot hold are refused before
   }
 }
 
+TEST_CASE("gguf: more tensors or pairs than a model has are refused before they are read") {
+  const auto counted = [](std::uint64_t tensors, std::uint64_t pairs) {
+    return code_of(gguf_text().counts(tensors, pairs).file(20'000'000));
+  };
+  CHECK(counted(gguf_tensors_max + 1, 0) == errc::header_too_large);
+  CHECK(counted(0, gguf_pairs_max + 1) == errc::header_too_large);
+  CHECK(counted(gguf_tensors_max, 0) != errc::header_too_large);
+  CHECK(counted(0, gguf_pairs_max) != errc::header_too_large);
+}
+
 TEST_CASE("gguf: keys are not empty, not repeated and UTF-8; values have known types") {
   CHECK(code_of(gguf_text().u32_pair("", 1).file(32)) == errc::malformed_header);
   CHECK(code_of(gguf_text().u32_pair("\xFF", 1).file(32)) == errc::malformed_header);

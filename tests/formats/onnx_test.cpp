@@ -234,6 +234,48 @@ TEST_CASE("onnx: constants have their own name, or their output's where that is 
   CHECK(code_of(onnx_model_text(weight + weight)) == errc::duplicate_tensor);
 }
 
+TEST_CASE("onnx: numbers that a constant has instead of a tensor are its value") {
+  const auto constant = [](std::string_view output, std::string_view attribute,
+                           std::string_view fields) {
+    return proto_bytes(1, onnx_node_text("Constant", output, attribute, fields));
+  };
+  const std::string one = proto_fixed32(2, 0x3F800000);
+  const std::string minus_two = proto_integer(3, ~std::uint64_t{1});
+  const std::string floats = proto_bytes(7, number_text(0x3F800000U) + number_text(0x40000000U));
+  const std::string loose = proto_fixed32(7, 0x3F800000) + proto_fixed32(7, 0x40000000);
+  const std::string integers = proto_bytes(8, varints_text({1, 300, ~std::uint64_t{0}}));
+  const std::string file = onnx_model_text(
+      constant("f", "value_float", one) + constant("i", "value_int", minus_two) +
+      constant("fs", "value_floats", floats) + constant("ls", "value_floats", loose) +
+      constant("is", "value_ints", integers) + constant("s", "value_string", proto_bytes(4, "x")));
+  const auto found = parsed(file);
+  REQUIRE(found.has_value());
+  CHECK(names_in(*found) == std::vector<std::string>{"f", "i", "fs", "ls", "is"});
+  const auto check = [&](std::size_t t, dtype type, const shape_type& shape,
+                         const std::string& bytes) {
+    CAPTURE(t);
+    CHECK(found->tensors[t].dtype == type);
+    CHECK(found->tensors[t].shape == shape);
+    CHECK(dense_bytes(found->tensors[t], {file}) == bytes);
+  };
+  const std::string both = number_text(0x3F800000U) + number_text(0x40000000U);
+  check(0, dtype::f32, {}, number_text(0x3F800000U));
+  check(1, dtype::i64, {}, number_text(~std::uint64_t{1}));
+  check(2, dtype::f32, {2}, both);
+  check(3, dtype::f32, {2}, both);
+  check(4, dtype::i64, {3},
+        number_text(std::uint64_t{1}) + number_text(std::uint64_t{300}) +
+            number_text(~std::uint64_t{0}));
+  CHECK(found->notes.size() == 1);  // Strings are left out.
+  // Of another operator, an attribute of that name is nobody's value.
+  CHECK(parsed(onnx_model_text(proto_bytes(1, onnx_node_text("Other", "o", "value_float", one))))
+            ->tensors.empty());
+  CHECK(code_of(onnx_model_text(constant("f", "value_float", one + one))) ==
+        errc::malformed_header);
+  CHECK(code_of(onnx_model_text(constant("f", "value_floats", proto_bytes(7, "abc")))) ==
+        errc::wrong_tensor_bytes);
+}
+
 TEST_CASE("onnx: graphs inside of nodes have their path before their names") {
   const std::string weight = proto_bytes(5, onnx_tensor_text("w", u8, {1}, raw("x")));
   const auto inside = [](std::string_view output, std::string_view attribute,

@@ -179,6 +179,9 @@ TEST_CASE("pickle: floods are refused by the number of their values") {
   CHECK(flood("(", pickle_values_max + 1) == errc::header_too_large);
   CHECK(flood("]", pickle_values_max / 5 + 1) == errc::header_too_large);
   CHECK(flood(")", pickle_values_max + 1) == errc::header_too_large);
+  std::string classes = "\x80\x02";
+  for (int i = 0; i < 10'001; ++i) classes += "cm\n" + std::to_string(i) + "\n";
+  CHECK(code_of(classes + ".") == errc::header_too_large);
   CHECK(code_of("\x80\x02Nr\xFF\xFF\xFF\xFF.") == errc::header_too_large);
   // A memo with a gap is paid for.
   CHECK(code_of("\x80\x02Nr\0\0\x40\0."s) == errc::header_too_large);
