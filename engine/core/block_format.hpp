@@ -39,6 +39,20 @@ enum class block_type : std::uint8_t {
 
 constexpr unsigned block_type_count = 14;
 
+namespace blocks {
+
+// element_kind.hpp has the sizes.
+constexpr element_kind kind_of(block_type type) noexcept {
+  return static_cast<element_kind>(static_cast<unsigned>(element_kind::blocks) +
+                                   static_cast<unsigned>(type));
+}
+constexpr unsigned bytes_of(block_type type) noexcept { return ringload::bytes_of(kind_of(type)); }
+constexpr unsigned elements_of(block_type type) noexcept {
+  return ringload::elements_of(kind_of(type));
+}
+
+}  // namespace blocks
+
 // Of each type: how many elements and bytes a block has; how many elements a run has, at most 32;
 // whether something is added; of a block what its runs share, and its run of that index; of a run
 // its number of that index.
@@ -62,7 +76,7 @@ struct nibbles_of_32 {
 
 template <>
 struct block_format<block_type::q4_0> : nibbles_of_32 {
-  static constexpr unsigned bytes = 18;
+  static constexpr unsigned bytes = blocks::bytes_of(block_type::q4_0);
   static constexpr bool adds = false;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
@@ -79,7 +93,7 @@ struct block_format<block_type::q4_0> : nibbles_of_32 {
 
 template <>
 struct block_format<block_type::q4_1> : nibbles_of_32 {
-  static constexpr unsigned bytes = 20;
+  static constexpr unsigned bytes = blocks::bytes_of(block_type::q4_1);
   static constexpr bool adds = true;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
@@ -123,7 +137,7 @@ struct fifth_bits_of_32 : nibbles_of_32 {
 
 template <>
 struct block_format<block_type::q5_0> : fifth_bits_of_32 {
-  static constexpr unsigned bytes = 22;
+  static constexpr unsigned bytes = blocks::bytes_of(block_type::q5_0);
   static constexpr bool adds = false;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
@@ -141,7 +155,7 @@ struct block_format<block_type::q5_0> : fifth_bits_of_32 {
 
 template <>
 struct block_format<block_type::q5_1> : fifth_bits_of_32 {
-  static constexpr unsigned bytes = 24;
+  static constexpr unsigned bytes = blocks::bytes_of(block_type::q5_1);
   static constexpr bool adds = true;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
@@ -161,7 +175,7 @@ struct block_format<block_type::q5_1> : fifth_bits_of_32 {
 template <>
 struct block_format<block_type::q8_0> {
   static constexpr unsigned elements = 32;
-  static constexpr unsigned bytes = 34;
+  static constexpr unsigned bytes = blocks::bytes_of(block_type::q8_0);
   static constexpr unsigned run_elements = 32;
   static constexpr bool adds = false;
 
@@ -183,8 +197,8 @@ struct block_format<block_type::q8_0> {
 // 16 scales, 64 bytes of four elements each, two halves.
 template <>
 struct block_format<block_type::q2_k> {
-  static constexpr unsigned elements = 256;
-  static constexpr unsigned bytes = 84;
+  static constexpr unsigned elements = blocks::elements_of(block_type::q2_k);
+  static constexpr unsigned bytes = blocks::bytes_of(block_type::q2_k);
   static constexpr unsigned run_elements = 16;
   static constexpr bool adds = true;
 
@@ -209,8 +223,8 @@ struct block_format<block_type::q2_k> {
 // 32 bytes of third bits, 64 of four elements each, 16 scales of 6 bits in 12 bytes, and the scale.
 template <>
 struct block_format<block_type::q3_k> {
-  static constexpr unsigned elements = 256;
-  static constexpr unsigned bytes = 110;
+  static constexpr unsigned elements = blocks::elements_of(block_type::q3_k);
+  static constexpr unsigned bytes = blocks::bytes_of(block_type::q3_k);
   static constexpr unsigned run_elements = 16;
   static constexpr bool adds = false;
 
@@ -239,8 +253,8 @@ struct block_format<block_type::q3_k> {
 
 template <>
 struct block_format<block_type::q4_k> {
-  static constexpr unsigned elements = 256;
-  static constexpr unsigned bytes = 144;
+  static constexpr unsigned elements = blocks::elements_of(block_type::q4_k);
+  static constexpr unsigned bytes = blocks::bytes_of(block_type::q4_k);
   static constexpr unsigned run_elements = 32;
   static constexpr bool adds = true;
 
@@ -271,8 +285,8 @@ struct block_format<block_type::q4_k> {
 // As q4_k, and 32 bytes of fifth bits: bit n of each is of run n.
 template <>
 struct block_format<block_type::q5_k> {
-  static constexpr unsigned elements = 256;
-  static constexpr unsigned bytes = 176;
+  static constexpr unsigned elements = blocks::elements_of(block_type::q5_k);
+  static constexpr unsigned bytes = blocks::bytes_of(block_type::q5_k);
   static constexpr unsigned run_elements = 32;
   static constexpr bool adds = true;
 
@@ -295,8 +309,8 @@ struct block_format<block_type::q5_k> {
 // 128 bytes of low halves, 64 of two bits each, 16 signed scales, and the scale.
 template <>
 struct block_format<block_type::q6_k> {
-  static constexpr unsigned elements = 256;
-  static constexpr unsigned bytes = 210;
+  static constexpr unsigned elements = blocks::elements_of(block_type::q6_k);
+  static constexpr unsigned bytes = blocks::bytes_of(block_type::q6_k);
   static constexpr unsigned run_elements = 16;
   static constexpr bool adds = false;
 
@@ -325,8 +339,8 @@ struct block_format<block_type::q6_k> {
 // The scale is an f32. After the numbers come their sums, which nothing here needs.
 template <>
 struct block_format<block_type::q8_k> {
-  static constexpr unsigned elements = 256;
-  static constexpr unsigned bytes = 292;
+  static constexpr unsigned elements = blocks::elements_of(block_type::q8_k);
+  static constexpr unsigned bytes = blocks::bytes_of(block_type::q8_k);
   static constexpr unsigned run_elements = 32;
   static constexpr bool adds = false;
 
@@ -347,7 +361,7 @@ struct block_format<block_type::q8_k> {
 
 template <>
 struct block_format<block_type::iq4_nl> : nibbles_of_32 {
-  static constexpr unsigned bytes = 18;
+  static constexpr unsigned bytes = blocks::bytes_of(block_type::iq4_nl);
   static constexpr bool adds = false;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
@@ -365,8 +379,8 @@ struct block_format<block_type::iq4_nl> : nibbles_of_32 {
 // The scale, 2 bits and then 4 bits of eight further ones, and 128 bytes of elements 16 apart.
 template <>
 struct block_format<block_type::iq4_xs> {
-  static constexpr unsigned elements = 256;
-  static constexpr unsigned bytes = 136;
+  static constexpr unsigned elements = blocks::elements_of(block_type::iq4_xs);
+  static constexpr unsigned bytes = blocks::bytes_of(block_type::iq4_xs);
   static constexpr unsigned run_elements = 16;
   static constexpr bool adds = false;
 
@@ -393,7 +407,7 @@ struct block_format<block_type::iq4_xs> {
 // The scale is half of the power of two that an E8M0 is: 2^(e - 128).
 template <>
 struct block_format<block_type::mxfp4> : nibbles_of_32 {
-  static constexpr unsigned bytes = 17;
+  static constexpr unsigned bytes = blocks::bytes_of(block_type::mxfp4);
   static constexpr bool adds = false;
 
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {

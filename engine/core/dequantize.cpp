@@ -30,6 +30,7 @@ template <block_type Type, float_type To>
                                               std::size_t count) {
   using format = block_format<Type>;
   using word = typename float_bits<To>::word;
+  static_assert(format::elements == elements_of(kind_of(Type)));
   constexpr unsigned runs = format::elements / format::run_elements;
   for (; count > 0; --count, from += format::bytes, to += format::elements * sizeof(word)) {
     const auto* const block = reinterpret_cast<const std::uint8_t*>(from);

@@ -23,10 +23,7 @@ struct block_size {
 block_size size_of(block_type type) noexcept;
 
 // Blocks as a source of conversions, and back.
-constexpr element_kind kind_of(block_type type) noexcept {
-  return static_cast<element_kind>(static_cast<unsigned>(element_kind::blocks) +
-                                   static_cast<unsigned>(type));
-}
+constexpr element_kind kind_of(block_type type) noexcept { return blocks::kind_of(type); }
 constexpr block_type block_of(element_kind kind) noexcept {
   return static_cast<block_type>(static_cast<unsigned>(kind) -
                                  static_cast<unsigned>(element_kind::blocks));

@@ -42,8 +42,6 @@ class stream_decoder {
   // After the last: whether all came, and is what it should be.
   result<void> finish(decoded_output& out);
 
-  std::uint64_t decoded_bytes() const noexcept { return given_; }
-
  private:
   stream_decoder(const stored_stream& what, std::unique_ptr<decoder> with)
       : what_(what), decoder_(std::move(with)) {}

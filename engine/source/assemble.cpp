@@ -66,7 +66,7 @@ collector::collector(const std::vector<file_content>& files) {
 void collector::add_composites(std::uint32_t file, const file_entries& from) {
   for (const composite& each : from.composites) {
     made_.catalog.composites.push_back(
-        {each.name, each.layout, each.type, each.shape, each.parts, file});
+        {each.name, each.layout, each.type, each.shape, each.parts, file, each.attributes});
   }
 }
 
@@ -78,6 +78,10 @@ assembled collector::finish() {
   });
   made_.catalog.tensors.reserve(found_.size());
   made_.stored.reserve(found_.size());
+  if (std::ranges::any_of(found_, [](const catalog_entry& e) { return e.digest != nullptr; })) {
+    made_.digests.reserve(found_.size());
+    for (const std::uint32_t i : order) made_.digests.push_back(std::move(found_[i].digest));
+  }
   for (const std::uint32_t i : order) {
     made_.catalog.tensors.push_back(std::move(found_[i].info));
     made_.stored.push_back(std::move(found_[i].stored));
@@ -100,7 +104,7 @@ std::optional<fault> check_names_once(const catalog& all) {
   };
   return fault{
       errc::duplicate_tensor, path(*twice) + ": " + tensor_place(name(*twice)),
-      "it is also in " + path(*std::next(twice)) + ", and there is no index that chooses one"};
+      "it is also in " + path(*std::next(twice)) + ", and a name may stand in one file only"};
 }
 
 std::optional<fault> check_all_found(const catalog& all, const shard_index& index,
@@ -111,6 +115,17 @@ std::optional<fault> check_all_found(const catalog& all, const shard_index& inde
   return fault{errc::missing_tensor,
                printable_path(all.files[shard].path) + ": " + tensor_place(name),
                "the index lists it for this shard, but it is not there"};
+}
+
+// As PyTorch's shard indices count: tensors that are the same bytes, as tied weights are, once.
+std::uint64_t bytes_once(const catalog& all) {
+  using place = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
+  std::set<place> seen;
+  std::uint64_t sum = 0;
+  for (const tensor_info& each : all.tensors) {
+    if (seen.emplace(each.file, each.offset, each.bytes).second) sum += each.bytes;
+  }
+  return sum;
 }
 
 std::string total_note(std::uint64_t stated, std::uint64_t held) {
@@ -158,7 +173,8 @@ result<assembled> assemble_listed(std::vector<file_content> files, const shard_i
   assembled all = taken.finish();
   if (auto bad = check_all_found(all.catalog, index, found)) return *bad;
   const std::uint64_t held = all.catalog.bytes();
-  if (index.total_bytes && *index.total_bytes != held) {
+  if (index.total_bytes && *index.total_bytes != held &&
+      *index.total_bytes != bytes_once(all.catalog)) {
     all.catalog.notes.push_back(total_note(*index.total_bytes, held));
   }
   return all;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/checked.hpp"
+#include "plan/chance.hpp"
 #include "plan/make_plan.hpp"
 #include "plan/planned.hpp"
 
@@ -29,25 +30,6 @@ struct layout {
   std::vector<std::uint64_t> file_bytes;
   layout_rules rules;
   std::uint64_t slot_bytes = 0;
-};
-
-class chance {
- public:
-  explicit chance(unsigned seed) : engine_(seed) {}
-
-  // From `least` to `most`, both included.
-  std::uint64_t number(std::uint64_t least, std::uint64_t most) {
-    return std::uniform_int_distribution<std::uint64_t>(least, most)(engine_);
-  }
-  template <std::size_t N>
-  std::uint64_t one_of(const std::uint64_t (&values)[N]) {
-    return values[number(0, N - 1)];
-  }
-  bool one_in(std::uint64_t n) { return number(1, n) == 1; }
-  std::mt19937_64& engine() { return engine_; }
-
- private:
-  std::mt19937_64 engine_;
 };
 
 std::uint64_t random_gap(chance& by) {
@@ -94,21 +76,6 @@ layout random_layout(unsigned seed) {
   }
   return made;
 }
-
-// A file that is a window of the same noise as the others, but not at the same place.
-class noise_files {
- public:
-  noise_files() {
-    std::mt19937_64 by(1);
-    for (std::byte& b : noise_) b = static_cast<std::byte>(by());
-  }
-  const std::byte* at(std::uint32_t file, std::uint64_t offset) const {
-    return noise_.data() + file * 1'000'003ULL + offset;
-  }
-
- private:
-  std::vector<std::byte> noise_ = std::vector<std::byte>(8 * mib);
-};
 
 // Reads are aligned, no longer than a slot, and neither need bytes past the end of the file nor ask
 // for a block past it. Within a file, and among the reads of one kind, none is read twice.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/checked.hpp"
+#include "plan/chance.hpp"
 #include "plan/planned.hpp"
 
 namespace ringload::testing::random_plans {
@@ -18,37 +19,7 @@ namespace ringload::testing::random_plans {
 using bytes = std::vector<std::byte>;
 using numbers = std::vector<std::uint64_t>;
 
-class chance {
- public:
-  explicit chance(unsigned seed) : engine_(seed) {}
-  std::uint64_t number(std::uint64_t least, std::uint64_t most) {
-    return std::uniform_int_distribution<std::uint64_t>(least, most)(engine_);
-  }
-  template <class T, std::size_t N>
-  T one_of(const T (&values)[N]) {
-    return values[number(0, N - 1)];
-  }
-  bool one_in(std::uint64_t n) { return number(1, n) == 1; }
-  std::mt19937_64& engine() { return engine_; }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-// The bytes of all files: windows of one noise. The last is what streams in memory hold.
-class noise_files {
- public:
-  noise_files() {
-    std::mt19937_64 by(1);
-    for (std::byte& b : noise_) b = static_cast<std::byte>(by());
-  }
-  const std::byte* at(std::uint32_t file, std::uint64_t offset) const {
-    return noise_.data() + file * 1'000'003ULL + offset;
-  }
-
- private:
-  bytes noise_ = bytes(32 * mib);
-};
+// The last of the noise_files is what streams in memory hold.
 inline constexpr std::uint32_t memory_file = 7;
 
 // What a stored_box and a tensor_form point into.

@@ -58,7 +58,7 @@ TEST_CASE("assemble: without an index a name in two files is duplicate_tensor") 
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == errc::duplicate_tensor);
   CHECK(message_of(refused.error()) ==
-        "1: tensor 'a': it is also in 2, and there is no index that chooses one");
+        "1: tensor 'a': it is also in 2, and a name may stand in one file only");
 }
 
 TEST_CASE("assemble: an index takes each tensor only from its own shard") {
@@ -97,6 +97,20 @@ TEST_CASE("assemble: a total_size that is wrong is noted, and one that is right 
   REQUIRE(all->catalog.notes.size() == 1);
   CHECK(all->catalog.notes[0] ==
         "the index gives a total_size of 1,000,000 bytes, but its tensors have 16");
+}
+
+TEST_CASE("assemble: a total_size may count tied weights once, as PyTorch's does") {
+  shard_index index;
+  index.shards = {"1"};
+  index.tensors = {{"a", 0}, {"b", 0}, {"tied", 0}};
+  file_content file = file_of("1", {"a", "b", "tied"});
+  file.entries.tensors[2].offset = file.entries.tensors[0].offset;
+  for (const std::uint64_t total : {16U, 24U}) {
+    index.total_bytes = total;
+    CHECK(assemble_listed({file}, index)->catalog.notes.empty());
+  }
+  index.total_bytes = 8;
+  CHECK(assemble_listed({file}, index)->catalog.notes.size() == 1);
 }
 
 TEST_CASE("assemble: metadata repeated by shards is kept once, differing values all") {
