@@ -123,6 +123,13 @@ CLI::App& add_load(CLI::App& root, load_request& request) {
                   "Check each tensor against this manifest, as 'sum --manifest' writes it.\n"
                   "The load fails at the first that differs")
       ->type_name("FILE");
+  add_choice<stored_digests>(
+      load, "--digests", request.how.verify.stored,
+      {{"none", stored_digests::none},
+       {"if-present", stored_digests::if_present},
+       {"require", stored_digests::require}},
+      "Check tensors against the digests that the file itself holds, as .zt may.\n"
+      "if-present: those that have one. require: all must have one. Default: none");
   add_reporting(load, request);
   load.callback([&request] { check_source(request.from); });
   return load;

@@ -62,11 +62,12 @@ progress so_far(const state& s) {
 
 void load_checkpoint(const load_request& request, output& out) {
   load_request checked = request;
+  checked.how.verify.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
   manifest listed;
   if (!request.verify.empty()) {
     listed = read_manifest(request.verify);
     listed.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
-    checked.how.verify = &listed;
+    checked.how.verify.listed = &listed;
   }
   const device target = device_named(request.device);
   watch_for_interrupts();
@@ -83,13 +84,14 @@ void load_checkpoint(const load_request& request, output& out) {
   const std::string device_name = target.name();
   const load_stats stats = with_opening(windowed ? s.started.load.progress() : s.loaded.stats(),
                                         s.started.seconds_opening);
-  const load_report report{request.from.sources,
-                           device_name,
-                           windowed ? s.started.load.catalog() : s.loaded.catalog(),
-                           stats,
-                           starting.count(),
-                           !request.verify.empty(),
-                           with.memory().tensor_bytes_peak};
+  const load_report report{
+      request.from.sources,
+      device_name,
+      windowed ? s.started.load.catalog() : s.loaded.catalog(),
+      stats,
+      starting.count(),
+      !request.verify.empty() || request.how.verify.stored != stored_digests::none,
+      with.memory().tensor_bytes_peak};
   if (request.json) {
     std::string text;
     append_report(text, report);

@@ -135,6 +135,14 @@ void write_metadata(const catalog& found, std::string& to) {
   metadata.close();
 }
 
+void write_attributes(const attributes& all, json_object& to, std::string& text) {
+  if (all.empty()) return;
+  to.key_of_next("attributes");
+  json_object out(text);
+  for (const auto& [key, value] : all) out.field(key, value);
+  out.close();
+}
+
 // What is as it is in every safetensors file is not said.
 void write_tensor(const catalog& found, const tensor_info& tensor, std::string& to) {
   json_object out(to);
@@ -149,6 +157,8 @@ void write_tensor(const catalog& found, const tensor_info& tensor, std::string& 
   }
   if (!tensor.type.empty()) out.field("type", tensor.type);
   if (!tensor.original_shape.empty()) out.list("original_shape", tensor.original_shape);
+  if (!tensor.digest.empty()) out.field("digest", tensor.digest);
+  write_attributes(tensor.attributes, out, to);
   out.close();
 }
 
@@ -160,6 +170,7 @@ void write_composite(const catalog& found, const composite_info& composite, std:
       .list("parts", composite.parts)
       .field("file", found.files[composite.file].path);
   if (!composite.type.empty()) out.field("type", composite.type);
+  write_attributes(composite.attributes, out, to);
   out.close();
 }
 

@@ -63,7 +63,8 @@ std::string category_type::message(int value) const {
     case errc::malformed_manifest: return "the manifest is malformed";
     case errc::incomplete_manifest: return "manifest and checkpoint do not have the same tensors";
     case errc::digest_unavailable: return "a digest cannot be computed here";
-    case errc::wrong_digest: return "the bytes do not match the manifest";
+    case errc::wrong_digest: return "the bytes do not match the digest";
+    case errc::wrong_indices: return "the indices do not fit the sparse tensor";
   }
   return "unknown error " + std::to_string(value);
 }

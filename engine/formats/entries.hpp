@@ -10,7 +10,6 @@
 #include <ringload/catalog.hpp>
 #include <ringload/verify.hpp>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "decoding/stored_stream.hpp"
@@ -39,11 +38,8 @@ struct stored_form {
 struct stored_digest {
   digest_algorithm algorithm = digest_algorithm::crc32c;
   std::vector<std::byte> bytes;  // 4, the highest first, or 32.
+  stored_stream of;              // Those bytes, as they are. The form of the tensor has no others.
 };
-
-// What a file says of a tensor or an object beside what it is: strings as they are, all else as
-// JSON text.
-using attributes = std::vector<std::pair<std::string, std::string>>;
 
 // One tensor of one file. Extents lie inside the file and stand in file order. Those of one file
 // may overlap where the format lets tensors share their bytes.

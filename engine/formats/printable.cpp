@@ -51,6 +51,12 @@ std::string printable(std::string_view text, std::size_t bytes_max) {
 
 std::string tensor_place(std::string_view name) { return "tensor '" + printable(name) + "'"; }
 
+std::string tensor_place(const catalog& in, const tensor_info& of) {
+  const std::string place = tensor_place(of.name);
+  if (of.file >= in.files.size()) return place;
+  return printable_path(in.files[of.file].path) + ": " + place;
+}
+
 std::string printable_path(std::string_view path) { return printable(path, path_bytes_max); }
 
 bool has_control_character(std::string_view text) noexcept {

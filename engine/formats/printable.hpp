@@ -5,6 +5,7 @@
 // the file holds.
 
 #include <cstddef>
+#include <ringload/catalog.hpp>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,9 @@ std::string printable(std::string_view text, std::size_t bytes_max = printable_b
 
 // "tensor 'wte.weight'"
 std::string tensor_place(std::string_view name);
+
+// "model.safetensors: tensor 'wte.weight'"; without the file where the catalog does not have it.
+std::string tensor_place(const catalog& in, const tensor_info& of);
 
 // As printable(), with room for any sensible path: the user must be able to find the file.
 std::string printable_path(std::string_view path);

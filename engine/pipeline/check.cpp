@@ -5,8 +5,8 @@
 #include <boost/asio/error.hpp>
 
 #include "core/attempt.hpp"
-#include "formats/manifest.hpp"
 #include "formats/printable.hpp"
+#include "pipeline/digest.hpp"
 #include "pipeline/engine.hpp"
 #include "pipeline/job.hpp"
 #include "pipeline/on_thread.hpp"
@@ -17,25 +17,6 @@ namespace {
 
 // Hashed between two checks for cancellation; for a device's memory also the size of one copy back.
 constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
-
-fault differ(const manifest& listed, std::string_view tensor, const char* why) {
-  return {errc::incomplete_manifest, printable_path(listed.place) + ": " + tensor_place(tensor),
-          why};
-}
-
-hasher begin_crc32c() {
-  const auto crc = std::make_shared<std::uint32_t>(0);
-  hasher one;
-  one.update = [crc](std::span<const std::byte> bytes) { *crc = crc32c(bytes, *crc); };
-  one.finish = [crc] {
-    std::vector<std::byte> digest;
-    for (unsigned shift = 32; shift > 0; shift -= 8) {
-      digest.push_back(static_cast<std::byte>(*crc >> (shift - 8)));
-    }
-    return digest;
-  };
-  return one;
-}
 
 // Runs in a check thread. The job keeps the memory until checked().
 struct hashing {
@@ -52,11 +33,18 @@ struct hashing {
     }
   }
 
+  hasher begin(const tensor_check& wanted) const {
+    const verification& how = of.options().verify;
+    const bool listed = wanted.of_manifest && wanted.algorithm == digest_algorithm::sha256;
+    return listed ? how.listed->sha256() : begin_digest(wanted.algorithm, how);
+  }
+
   result<void> hash() {
-    const tensor_digest& wanted = of.expected(tensor);
-    const hasher pass = wanted.algorithm == digest_algorithm::crc32c
-                            ? begin_crc32c()
-                            : of.options().verify->sha256();
+    const tensor_check& wanted = of.check_of(tensor);
+    const hasher pass = wanted.compares() ? begin(wanted) : hasher();
+    result<void> indices_good;
+    std::optional<index_checker> indices;
+    if (wanted.indices) indices.emplace(*wanted.indices);
     const std::uint64_t bytes = of.named().catalog().tensors[tensor].bytes;
     std::vector<std::byte> room(static_cast<std::size_t>(std::min(bytes, step_bytes)));
     for (std::uint64_t at = 0; at < bytes && !of.stopped();) {
@@ -64,59 +52,24 @@ struct hashing {
       auto here =
           target.read_back(of.memory(), of.arena_offset(tensor) + at, std::span(room).first(step));
       if (!here) return here.error();
-      pass.update(*here);
+      if (wanted.compares()) pass.update(*here);
+      if (indices && indices_good) indices_good = indices->take(*here);
       at += step;
     }
     if (of.stopped()) return {};
-    const std::vector<std::byte> found = pass.finish();
-    if (found == wanted.bytes) return {};
-    return fault{errc::wrong_digest, of.tensor_in_file(tensor),
-                 "its " + std::string(name(wanted.algorithm)) + " is " + hex(found) + ", but " +
-                     printable_path(of.options().verify->place) + " says " + hex(wanted.bytes)};
+    if (wanted.compares()) {
+      const std::string said_by =
+          wanted.of_manifest ? printable_path(of.options().verify.listed->place) : "the file";
+      auto good = end_digest(pass, wanted.algorithm, wanted.digest, said_by);
+      if (!good) return good.error();
+    }
+    // What the digest has found to be damaged is not looked at any closer.
+    if (indices && indices_good) return indices->finish();
+    return indices_good;
   }
 };
 
 }  // namespace
-
-result<std::vector<const tensor_digest*>> expected_digests(const manifest& listed,
-                                                           const ringload::catalog& what) {
-  const auto by_name = [](const auto* a, const auto* b) { return a->name < b->name; };
-  std::vector<const tensor_digest*> sorted;
-  for (const tensor_digest& one : listed.tensors) {
-    if (one.algorithm == digest_algorithm::sha256 && !listed.sha256) {
-      return fault{errc::digest_unavailable, printable_path(listed.place),
-                   "it holds a sha256, and no hasher for that was given (manifest::sha256)"};
-    }
-    sorted.push_back(&one);
-  }
-  std::sort(sorted.begin(), sorted.end(), by_name);
-  const auto twice = std::adjacent_find(sorted.begin(), sorted.end(),
-                                        [](auto* a, auto* b) { return a->name == b->name; });
-  if (twice != sorted.end()) {
-    return fault{errc::malformed_manifest,
-                 printable_path(listed.place) + ": " + tensor_place((*twice)->name),
-                 "it is listed twice"};
-  }
-
-  std::vector<const tensor_digest*> expected(what.tensors.size());
-  std::vector<bool> used(sorted.size());
-  for (std::size_t t = 0; t < expected.size(); ++t) {
-    const tensor_info& info = what.tensors[t];
-    const auto at = std::lower_bound(sorted.begin(), sorted.end(), &info,
-                                     [](auto* one, auto* of) { return one->name < of->name; });
-    if (at == sorted.end() || (*at)->name != info.name) {
-      return differ(listed, info.name, "the checkpoint has it, the manifest does not");
-    }
-    expected[t] = *at;
-    used[static_cast<std::size_t>(at - sorted.begin())] = true;
-  }
-  const auto unused = std::find(used.begin(), used.end(), false);
-  if (unused != used.end()) {
-    const auto* one = sorted[static_cast<std::size_t>(unused - used.begin())];
-    return differ(listed, one->name, "the manifest has it, the checkpoint does not");
-  }
-  return expected;
-}
 
 boost::asio::awaitable<void> checker(engine& e) {
   engine& mine = e;

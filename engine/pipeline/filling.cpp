@@ -7,6 +7,7 @@
 
 #include "core/convert.hpp"
 #include "formats/printable.hpp"
+#include "selection/block_tensors.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -18,7 +19,7 @@ result<void> check_options(const fill_request& what, const load_options& options
     return fault{errc::unsupported_dtype, "load_options::dtype",
                  "a fill converts to the types of its destinations"};
   }
-  if (options.verify != nullptr) {
+  if (options.verify.listed != nullptr) {
     return fault{errc::digest_unavailable, "load_options::verify",
                  "a fill cannot be checked against a manifest"};
   }
@@ -38,6 +39,19 @@ result<void> check_kernels(const tensor_info& t, const destination& one) {
                "the checkpoint has " + std::string(name(t.dtype)) + ", which is converted to " +
                    std::string(name(one.dtype)) + " only in host memory, and this is " +
                    one.on.name()};
+}
+
+// Blocks fill memory as they are stored, and whole.
+result<void> check_blocks(const tensor_info& t, const chosen_tensor& wanted, const destination& one,
+                          const ringload::catalog& in) {
+  if (!blocks_of(t)) return {};
+  if (one.dtype != t.dtype) {
+    return fault{errc::unsupported_dtype, tensor_place(in, t),
+                 "a fill does not dequantise: blocks of " + t.type + " fill memory of U8"};
+  }
+  if (wanted.boxes.size() == 1 && wanted.boxes.front().ranges.empty()) return {};
+  return fault{errc::invalid_selection, tensor_place(in, t),
+               "blocks fill memory of the caller's whole, and this is a part of them"};
 }
 
 // The sums fit: match() has checked the destination.
@@ -83,7 +97,9 @@ result<checked_fill> check_fill(const fill_request& what, const load_options& op
   out.chosen.files = chosen.files;
   for (matched_tensor& each : matched->tensors) {
     const destination& one = what.into[each.destination];
-    if (auto good = check_kernels(chosen.tensors[each.tensor], one); !good) return good.error();
+    const tensor_info& t = chosen.tensors[each.tensor];
+    if (auto good = check_kernels(t, one); !good) return good.error();
+    if (auto good = check_blocks(t, which[each.tensor], one, chosen); !good) return good.error();
     out.which.push_back(which[each.tensor]);
     out.chosen.tensors.push_back(chosen.tensors[each.tensor]);
     out.state.places.push_back({one.name, each.destination, one.on == host()});

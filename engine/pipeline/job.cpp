@@ -31,9 +31,10 @@ plan_progress progress_of(const plan& work) {
 job::job(std::shared_ptr<engine> e, load_request what)
     : the_engine(std::move(e)),
       source(shown(what)),
-      verify(what.options.verify ? std::make_unique<const manifest>(*what.options.verify)
-                                 : nullptr),
-      request_(std::move(what)),
+      listed(what.options.verify.listed
+                 ? std::make_unique<const manifest>(*what.options.verify.listed)
+                 : nullptr),
+      request_(with_listed(std::move(what), listed.get())),
       quiet_(the_engine->loop) {}
 
 void job::cancel() noexcept {
@@ -63,7 +64,7 @@ void job::begin(opened_load work) {
   from_ = std::move(work.from);
   named_ = std::move(work.named);
   plan_ = std::move(work.plan);
-  checks_ = tensor_checks(std::move(work.expected));
+  checks_ = tensor_checks(std::move(work.checks));
   progress_.emplace(progress_of(plan_));
   counters.memory_kept = work.memory && work.memory->was_kept();
   storage_ = std::make_shared<tensor_storage>(named_, std::move(plan_.tensors),
@@ -79,7 +80,6 @@ void job::begin(opened_load work) {
   if (options().window_bytes > 0) {
     load_request of_groups = request_;
     of_groups.opened = checkpoint(from_);
-    of_groups.options.verify = verify.get();
     window_ = std::make_shared<load_window>(the_engine, std::move(of_groups), named_,
                                             std::move(work.groups));
   }
@@ -113,7 +113,7 @@ running_stream& job::stream(std::uint32_t s, const stream_state::copier& copy) {
     const bool writable = fill_ ? fill_->on_host(to) : the_engine->target->rules().straight;
     std::byte* const memory = writable ? destination(to) : nullptr;
     one = std::make_unique<running_stream>(the_engine->loop, stored.stored->bytes);
-    one->state.emplace(plan_, what, *stored.stored, stored.element_bytes, memory, copy);
+    one->state.emplace(plan_, what, stored, options().verify, memory, copy);
   }
   return *one;
 }
@@ -121,6 +121,10 @@ running_stream& job::stream(std::uint32_t s, const stream_state::copier& copy) {
 void job::stream_decoded(std::uint32_t s) {
   streams_[s]->state.reset();
   if (stopped()) return;
+  const stream_op& what = plan_.streams[s];
+  for (std::uint32_t o = what.outputs_begin; o < what.outputs_end; ++o) {
+    if (stored_streams_[what.stream].digest) counters.bytes_verified += plan_.outputs[o].bytes;
+  }
   progress_->decoded(s, [this](std::uint32_t t) { bytes_complete(t); });
 }
 
@@ -129,8 +133,7 @@ std::string job::stream_place(std::uint32_t s) const {
 }
 
 std::string job::tensor_in_file(std::uint32_t t) const {
-  const tensor_info& info = named_->catalog().tensors[t];
-  return printable_path(named_->catalog().files[info.file].path) + ": " + tensor_place(info.name);
+  return tensor_place(named_->catalog(), named_->catalog().tensors[t]);
 }
 
 std::optional<std::uint32_t> job::take_awaited() {
@@ -161,7 +164,7 @@ void job::failed(fault why) noexcept {
 
 // All its bytes are in the arena.
 void job::bytes_complete(std::uint32_t t) {
-  if (!checks_.enabled()) {
+  if (!checks_.needed(t)) {
     tensor_loaded(t);
   } else if (waiters_.tensors.contains(t)) {
     prioritize_check(t);
@@ -189,7 +192,7 @@ void job::checked(std::uint32_t t, const result<void>& how) {
   if (!how) {
     stop(retry_allocation([&] { return how.error(); }));
   } else if (!stopped()) {
-    counters.bytes_verified += storage_->info(t).bytes;
+    if (checks_.of(t).compares()) counters.bytes_verified += storage_->info(t).bytes;
     try {
       tensor_loaded(t);
       complete_next_waiters();

@@ -53,7 +53,7 @@ class job : public std::enable_shared_from_this<job> {
   // Never changed.
   const std::shared_ptr<engine> the_engine;
   const std::string source;                      // For errors.
-  const std::unique_ptr<const manifest> verify;  // Our own copy; null: nothing is checked.
+  const std::unique_ptr<const manifest> listed;  // Our own copy, for options().verify; or null.
   const load_request& request() const noexcept { return request_; }
   const load_options& options() const noexcept { return request_.options; }
 
@@ -66,8 +66,8 @@ class job : public std::enable_shared_from_this<job> {
   bool stopped() const noexcept { return outcome_.stopped(); }
   load_counters counters;
 
-  // What a tensor must hash to, and where it lies. Valid while its check is in progress.
-  const tensor_digest& expected(std::uint32_t t) const noexcept { return checks_.expected(t); }
+  // How a tensor is checked, and where it lies. Valid while its check is in progress.
+  const tensor_check& check_of(std::uint32_t t) const noexcept { return checks_.of(t); }
   std::uint64_t arena_offset(std::uint32_t t) const noexcept {
     return storage_->where(t).destination_offset;
   }

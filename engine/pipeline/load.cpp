@@ -24,7 +24,7 @@ struct open_task {
 
   void operator()() noexcept {
     const open_services by = {e.within, e.on, *e.target, e.direct};
-    found = attempt([&] { return open_load(of.request(), of.verify.get(), by); });
+    found = attempt([&] { return open_load(of.request(), by); });
     if (found) placed = attempt([&] { return place_unread(e, *found); });
   }
 };
@@ -66,7 +66,7 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, o
   if (open.found && open.found->fill) one->set_fill(std::move(*open.found->fill));
   if (!open.placed) one->stop(open.placed.error());
   if (one->stopped()) co_return;
-  if (!open.found->expected.empty()) {
+  if (!open.found->checks.empty()) {
     if (auto ready = with.start_checking(); !ready) one->stop(ready.error());
     if (one->stopped()) co_return;
   }

@@ -41,11 +41,6 @@ void add_to(load_stats& sum, const load_stats& one) {
   sum.seconds_memory_wait += one.seconds_memory_wait;
 }
 
-load_request with_own_manifest(load_request what, const manifest* own) {
-  what.options.verify = own;
-  return what;
-}
-
 }  // namespace
 
 result<std::vector<window_group>> make_window_groups(const std::vector<std::uint64_t>& bytes,
@@ -78,9 +73,10 @@ load_window::load_window(std::shared_ptr<engine> e, load_request what,
                          std::shared_ptr<const named_catalog> chosen,
                          std::vector<window_group> groups)
     : engine_(std::move(e)),
-      verify_(what.options.verify ? std::make_unique<const manifest>(*what.options.verify)
-                                  : nullptr),
-      request_(with_own_manifest(std::move(what), verify_.get())),
+      listed_(what.options.verify.listed
+                  ? std::make_unique<const manifest>(*what.options.verify.listed)
+                  : nullptr),
+      request_(with_listed(std::move(what), listed_.get())),
       chosen_(std::move(chosen)),
       groups_(std::move(groups)) {}
 

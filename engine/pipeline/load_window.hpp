@@ -85,7 +85,7 @@ class load_window : public std::enable_shared_from_this<load_window> {
   std::int64_t nanoseconds() const noexcept;
 
   const std::shared_ptr<engine> engine_;
-  const std::unique_ptr<const manifest> verify_;  // Our own copy; null: nothing is checked.
+  const std::unique_ptr<const manifest> listed_;  // Our own copy; or null.
   const load_request request_;
   const std::shared_ptr<const named_catalog> chosen_;
   const std::vector<window_group> groups_;

@@ -5,7 +5,7 @@
 
 #include "core/convert.hpp"
 #include "formats/printable.hpp"
-#include "pipeline/check.hpp"
+#include "pipeline/wanted_checks.hpp"
 #include "plan/make_plan.hpp"
 
 namespace ringload::inline v0::detail {
@@ -13,8 +13,7 @@ namespace ringload::inline v0::detail {
 namespace {
 
 std::string at_tensor(const ringload::catalog& in, std::uint32_t t) {
-  const tensor_info& info = in.tensors[t];
-  return printable_path(in.files[info.file].path) + ": " + tensor_place(info.name);
+  return tensor_place(in, in.tensors[t]);
 }
 
 result<void> check_dtype(const load_options& how) {
@@ -33,32 +32,6 @@ result<void> check_route(const opened_checkpoint& from, read_route route, std::s
     if (reason.empty()) reason = printable_path(file.path) + ": " + file.direct_refusal;
   }
   return {};
-}
-
-// Digests are of the whole tensors' bytes in the files. The manifest lists all of the checkpoint;
-// only what is loaded is checked.
-result<std::vector<const tensor_digest*>> digests_of(const opened_checkpoint& from,
-                                                     const std::vector<chosen_tensor>& which,
-                                                     const wanted_list& wanted,
-                                                     const manifest& verify) {
-  const ringload::catalog& all = from.named->catalog();
-  auto expected = expected_digests(verify, all);
-  if (!expected) return expected.error().in(printable_path(from.name));
-  std::vector<const tensor_digest*> out;
-  out.reserve(which.size());
-  for (const chosen_tensor& each : which) {
-    const box& first = each.boxes.front();
-    if (each.boxes.size() > 1 || !first.ranges.empty()) {
-      return fault{errc::digest_unavailable, at_tensor(all, first.tensor),
-                   "a part of it cannot be checked against the manifest"};
-    }
-    out.push_back((*expected)[first.tensor]);
-  }
-  if (const auto t = wanted.first_converted()) {
-    return fault{errc::digest_unavailable, at_tensor(all, which[*t].boxes.front().tensor),
-                 "it is converted, so it cannot be checked against the manifest"};
-  }
-  return out;
 }
 
 // What the planner says of a tensor, with the tensor's place.
@@ -87,8 +60,8 @@ result<std::shared_ptr<const opened_checkpoint>> checkpoint_of(const load_reques
 result<checked_fill> chosen_of(const load_request& what, const opened_checkpoint& from,
                                const device& on) {
   const ringload::catalog& all = from.named->catalog();
-  auto which = choose(all, what.wanted.wishes());
-  if (!which) return which.error().in(printable_path(from.name));
+  auto which = choose(all, what.wanted.wishes(), printable_path(from.name));
+  if (!which) return which.error();
   if (what.only_first > 0 || what.only_last < which->size()) {
     which->erase(which->begin() + what.only_last, which->end());
     which->erase(which->begin(), which->begin() + what.only_first);
@@ -115,8 +88,7 @@ plan_limits limits_of(const limits& within, bool fills) {
 
 }  // namespace
 
-result<opened_load> open_load(const load_request& what, const manifest* verify,
-                              const open_services& by) {
+result<opened_load> open_load(const load_request& what, const open_services& by) {
   const load_options& options = what.options;
   const bool fills = what.fill.has_value();
   if (auto good = check_dtype(options); !good) return good.error();
@@ -137,27 +109,15 @@ result<opened_load> open_load(const load_request& what, const manifest* verify,
   load.named = std::make_shared<const named_catalog>(std::move(chosen->chosen));
   if (fills) load.fill = std::move(chosen->state);
   wanted_list wanted(*load.from, chosen->which, options, chosen->targets);
-  if (verify != nullptr) {
-    auto expected = digests_of(*load.from, chosen->which, wanted, *verify);
-    if (!expected) return expected.error();
-    load.expected = std::move(*expected);
-  }
-  if (const auto t = wanted.first_cut_block()) {
-    return fault{errc::invalid_selection, at_tensor(load.named->catalog(), *t),
-                 "a part of it cannot be dequantised: its ranges are of stored bytes"};
-  }
-  const auto dequantized = wanted.first_dequantized();
-  if (dequantized && by.on.kind() != device_kind::host) {
-    return fault{errc::unsupported_dtype, at_tensor(load.named->catalog(), *dequantized),
-                 "blocks are dequantised on the host only; without load_options::dtype they are "
-                 "loaded as they are stored"};
-  }
+  auto checks = checks_of(*load.from, chosen->which, wanted, options.verify, fills);
+  if (!checks) return checks.error();
+  load.checks = std::move(*checks);
   if (options.window_bytes > 0) {
     std::uint32_t culprit = 0;
     auto groups = make_window_groups(wanted.loaded_bytes_of_each(), options.window_bytes, culprit);
     if (!groups) return groups.error().in(at_tensor(load.named->catalog(), culprit));
     load.groups = std::move(*groups);
-    load.expected.clear();  // Each group checks its own.
+    load.checks.clear();  // Each group checks its own.
     return load;
   }
   if (!fills) {

@@ -9,7 +9,6 @@
 #include <optional>
 #include <ringload/detail/request.hpp>
 #include <ringload/limits.hpp>
-#include <ringload/verify.hpp>
 #include <string>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "pipeline/filling.hpp"
 #include "pipeline/load_window.hpp"
 #include "pipeline/opened_checkpoint.hpp"
+#include "pipeline/tensor_checks.hpp"
 #include "pipeline/wanted_list.hpp"
 #include "plan/plan.hpp"
 #include "readers/direct_file.hpp"
@@ -32,8 +32,8 @@ struct opened_load {
   std::vector<wanted_list::stream> streams;  // By plan_input::streams.
   std::shared_ptr<arena> memory;             // Null, of a fill: nothing goes there.
   std::optional<filling> fill;
-  std::vector<const tensor_digest*> expected;  // By tensor; empty: nothing is checked.
-  std::string route_reason;                    // Why a file cannot be read directly, if so.
+  std::vector<tensor_check> checks;  // By tensor; empty: nothing is checked.
+  std::string route_reason;          // Why a file cannot be read directly, if so.
   std::vector<window_group> groups;  // Of a load through a window, which has no plan of its own.
 };
 
@@ -45,8 +45,7 @@ struct open_services {
   direct_files& direct;
 };
 
-// `verify` is options.verify, or a copy that lives as long as the load.
-result<opened_load> open_load(const load_request& what, const manifest* verify,
-                              const open_services& by);
+// A manifest in the options lives as long as the load.
+result<opened_load> open_load(const load_request& what, const open_services& by);
 
 }  // namespace ringload::inline v0::detail

@@ -89,6 +89,7 @@ result<std::shared_ptr<const opened_checkpoint>> open_source(const source_name& 
     made->files.push_back(std::move(*file));
   }
   made->stored = std::move(found->stored);
+  made->digests = std::move(found->digests);
   made->named = std::make_shared<const named_catalog>(std::move(found->catalog));
   return std::shared_ptr<const opened_checkpoint>(std::move(made));
 }

@@ -34,7 +34,9 @@ struct opened_checkpoint {
   std::string name;  // As the user wrote it, for errors.
   std::shared_ptr<const named_catalog> named;
   std::vector<std::shared_ptr<const stored_form>> stored;  // By tensor; null: a plain extent.
-  std::vector<open_file> files;                            // By file of the catalog.
+  // By tensor, null where its file has none of it; or empty, where no file has any.
+  std::vector<std::shared_ptr<const stored_digest>> digests;
+  std::vector<open_file> files;  // By file of the catalog.
 };
 
 // For errors.

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "pipeline/digest.hpp"
+
 namespace ringload::inline v0::detail {
 
 namespace {
@@ -22,17 +24,19 @@ std::byte* direct_target(std::span<const stream_output> outputs, std::byte* memo
 
 }  // namespace
 
-stream_state::stream_state(const plan& of, const stream_op& what, const stored_stream& stored,
-                           unsigned element_bytes, std::byte* memory, copier copy)
+stream_state::stream_state(const plan& of, const stream_op& what, const wanted_list::stream& stored,
+                           const verification& how, std::byte* memory, copier copy)
     : plan_(of),
       outputs_(outputs_of(of, what)),
       bytes_needed_(what.bytes_needed),
-      stored_(stored),
-      element_bytes_(element_bytes),
+      stored_(*stored.stored),
+      element_bytes_(stored.element_bytes),
+      digest_(stored.digest),
+      how_(how),
       direct_(direct_target(outputs_, memory)),
       copy_(std::move(copy)),
       buffer_(static_cast<std::size_t>(
-          std::clamp<std::uint64_t>(stored.decoded_bytes, 64, buffer_bytes))) {
+          std::clamp<std::uint64_t>(stored_.decoded_bytes, 64, buffer_bytes))) {
   for (const stream_output& each : outputs_) reached_.push_back(each.stream_offset);
 }
 
@@ -42,7 +46,9 @@ result<void> stream_state::take(std::span<const std::byte> in) {
     auto made = stream_decoder::make(stored_, element_bytes_);
     if (!made) return made.error();
     decoder_.emplace(std::move(*made));
+    if (digest_ != nullptr) hashed_ = begin_digest(digest_->algorithm, how_);
   }
+  if (digest_ != nullptr) hashed_.update(in);
   if (auto good = decoder_->take(in, *this); !good) return good.error();
   if (failed_) return fault{failed_, ""};
   return {};
@@ -55,7 +61,8 @@ result<void> stream_state::finish() {
   }
   flush();
   if (failed_) return fault{failed_, ""};
-  return {};
+  if (digest_ == nullptr) return {};
+  return end_digest(hashed_, digest_->algorithm, digest_->bytes, "the file");
 }
 
 std::span<std::byte> stream_state::room() {

@@ -18,6 +18,7 @@
 
 #include "core/fault.hpp"
 #include "decoding/stream_decoder.hpp"
+#include "pipeline/wanted_list.hpp"
 #include "plan/plan.hpp"
 
 namespace ringload::inline v0::detail {
@@ -31,10 +32,10 @@ class stream_state final : public decoded_output {
   using copier =
       std::function<boost::system::error_code(const std::byte* from, std::span<const copy_op>)>;
 
-  // `what` is a stream of `of`, which outlives this. `memory` is the destination of its first
-  // output if the host writes to it, else null.
-  stream_state(const plan& of, const stream_op& what, const stored_stream& stored,
-               unsigned element_bytes, std::byte* memory, copier copy);
+  // `what` is a stream of `of`, which outlives this, as does what `stored` refers to. `memory` is
+  // the destination of its first output if the host writes to it, else null.
+  stream_state(const plan& of, const stream_op& what, const wanted_list::stream& stored,
+               const verification& how, std::byte* memory, copier copy);
   stream_state(const stream_state&) = delete;
   stream_state& operator=(const stream_state&) = delete;
 
@@ -56,9 +57,12 @@ class stream_state final : public decoded_output {
   const std::uint64_t bytes_needed_;  // Of the decoded stream: what follows is not decoded.
   const stored_stream& stored_;
   const unsigned element_bytes_;
+  const stored_digest* const digest_;  // Of the stored bytes; null: not compared.
+  const verification& how_;
   std::byte* const direct_;  // Where the bytes of the only output go, or null.
   const copier copy_;
   std::optional<stream_decoder> decoder_;
+  hasher hashed_;
 
   std::uint64_t given_ = 0;             // Decoded so far.
   std::vector<std::byte> buffer_;       // The last of them.

@@ -8,6 +8,7 @@
 
 #include "core/convert.hpp"
 #include "core/dequantize.hpp"
+#include "selection/block_tensors.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -31,7 +32,7 @@ wanted_list::wanted_list(const opened_checkpoint& from, const std::vector<chosen
 
 dtype wanted_list::loaded_type(const tensor_info& t, const chosen_tensor& of) const {
   if (const fill_target* into = target_of(of)) return into->dtype;
-  const bool blocks = block_type_named(t.type).has_value();
+  const bool blocks = blocks_of(t).has_value();
   if (!options_.dtype || !(blocks || convertible(t.dtype, *options_.dtype))) return t.dtype;
   if (options_.converts && !options_.converts(t, options_.converts_with)) return t.dtype;
   return *options_.dtype;
@@ -39,30 +40,92 @@ dtype wanted_list::loaded_type(const tensor_info& t, const chosen_tensor& of) co
 
 range wanted_list::range_of(const box& one, std::size_t d) const {
   if (!one.ranges.empty()) return one.ranges[d];
-  return {0, from_.named->catalog().tensors[one.tensor].shape[d]};
+  const tensor_info& t = from_.named->catalog().tensors[one.tensor];
+  return {0, into_.empty() && blocks_of(t) ? t.original_shape[d] : t.shape[d]};
 }
 
 void wanted_list::add(const box& one, const chosen_tensor& of) {
   const tensor_info& t = from_.named->catalog().tensors[one.tensor];
   const auto& stored = from_.stored[one.tensor];
   const dtype loaded = loaded_type(t, of);
-  const auto blocks = loaded != t.dtype ? block_type_named(t.type) : std::nullopt;
-  const conversion as = blocks ? conversion{kind_of(*blocks), *element_kind_of(loaded)}
-                               : conversion_between(t.dtype, loaded);
+  const auto blocks = blocks_of(t);
+  const conversion as = blocks && loaded != t.dtype
+                            ? conversion{kind_of(*blocks), *element_kind_of(loaded)}
+                            : conversion_between(t.dtype, loaded);
   tensors_.push_back({t.file, alignment(loaded), t.offset, t.bytes, as});
   tensor_of_.push_back(static_cast<std::uint32_t>(&of - which_.data()));
-  const bool plain =
-      stored == nullptr && one.ranges.empty() && of.boxes.size() == 1 && into_.empty();
+  const stored_digest* const digest = digest_in_stream(one, of, as.needed());
+  const bool plain = stored == nullptr && one.ranges.empty() && of.boxes.size() == 1 &&
+                     into_.empty() && digest == nullptr;
   if (plain) return;
 
   form_memory& memory = forms_.emplace_back();
   memory.form.shape = t.shape;
   memory.form.element_bits = bits(t.dtype);
   memory.box = one.ranges;
+  if (blocks && (!one.ranges.empty() || of.boxes.size() > 1)) {
+    const block_size size = size_of(*blocks);
+    memory.shape = in_blocks(t.original_shape, *blocks);
+    memory.form.shape = memory.shape;
+    memory.form.element_bits = size.bytes * 8;
+    if (!memory.box.empty()) {
+      memory.box.back().begin /= size.elements;
+      memory.box.back().end /= size.elements;
+    }
+  }
   memory.form.box = memory.box;
-  if (stored) add_pieces(memory, *stored, bits(t.dtype) / 8);
+  if (stored) {
+    add_pieces(memory, *stored, bits(t.dtype) / 8, digest);
+  } else if (digest) {
+    // The bytes of the file as they are, but one after the other, so that they can be hashed.
+    const stored_stream& s = digest->of;
+    add_row_major_piece(memory, t,
+                        {wanted_stream::kind::decoded, s.file, s.offset, s.bytes, s.decoded_bytes},
+                        {&s, 1, digest});
+  }
   tensors_.back().form = &memory.form;
   if (!into_.empty() && of.boxes.size() == 1) put_into(memory, one, of, 0);
+}
+
+bool wanted_list::is_whole(const box& one) const {
+  const std::vector<std::uint64_t>& shape = from_.named->catalog().tensors[one.tensor].shape;
+  if (blocks_of(from_.named->catalog().tensors[one.tensor])) return one.ranges.empty();
+  for (std::size_t d = 0; d < one.ranges.size(); ++d) {
+    if (!(one.ranges[d] == range{0, shape[d]})) return false;
+  }
+  return true;
+}
+
+// The digest that the file has of a box, where it is to be compared while the stored bytes pass by.
+// Where they land as they are, landed bytes are hashed, by threads that do nothing else.
+const stored_digest* wanted_list::digest_in_stream(const box& one, const chosen_tensor& of,
+                                                   bool converted) {
+  if (options_.verify.stored == stored_digests::none) return nullptr;
+  const stored_digest* const digest =
+      from_.digests.empty() ? nullptr : from_.digests[one.tensor].get();
+  if (digest == nullptr || !is_whole(one)) {
+    if (!digests_.unchecked) {
+      digests_.unchecked = one.tensor;
+      digests_.why_unchecked = digest == nullptr
+                                   ? "its file has no digest of it, or none of a known kind"
+                                   : "the digest is of the whole tensor, and this is a part of it";
+    }
+    return nullptr;
+  }
+  if (digest->algorithm == digest_algorithm::sha256 && !digests_.needs_sha256) {
+    digests_.needs_sha256 = one.tensor;
+  }
+  if (from_.named->catalog().tensors[one.tensor].bytes == 0) {
+    digests_.unread.emplace_back(one.tensor, digest);
+    return nullptr;
+  }
+  const bool lands_as_it_is = from_.stored[one.tensor] == nullptr && !converted &&
+                              of.boxes.size() == 1 && into_.empty() &&
+                              options_.verify.listed == nullptr;
+  if (!lands_as_it_is) return digest;
+  digests_.landed.resize(which_.size());
+  digests_.landed[static_cast<std::size_t>(&of - which_.data())] = digest;
+  return nullptr;
 }
 
 // The place of a box in memory of the caller's, after `before` elements along the fused dimension.
@@ -92,17 +155,8 @@ void wanted_list::broadcast(form_memory& to, const box& one, const fill_target& 
   const tensor_info& t = from_.named->catalog().tensors[one.tensor];
   const std::size_t in_front = into.fit.shape.size() - t.shape.size();
   if (!to.form.in_pieces) {
-    const auto whole = static_cast<std::uint32_t>(wanted_streams_.size());
-    wanted_streams_.push_back({wanted_stream::kind::raw, t.file, t.offset, t.bytes, t.bytes});
-    streams_.push_back({nullptr, 1});
-    sizes& strides = to.dimensions.emplace_back(t.shape.size());
-    std::uint64_t stride = bits(t.dtype) / 8;
-    for (std::size_t d = t.shape.size(); d-- > 0;) {
-      strides[d] = stride;
-      stride *= t.shape[d];
-    }
-    const sizes& origin = to.dimensions.emplace_back(t.shape.size());
-    to.pieces.push_back({whole, 0, origin, t.shape, strides});
+    add_row_major_piece(to, t, {wanted_stream::kind::raw, t.file, t.offset, t.bytes, t.bytes},
+                        {nullptr, 1});
   }
   std::vector<stored_box> pieces;
   for (const stored_box& each : to.pieces) {
@@ -144,8 +198,26 @@ void wanted_list::broadcast(form_memory& to, const box& one, const fill_target& 
   to.form.pieces = to.pieces;
 }
 
+// All of the tensor, row-major, from the stream's beginning on.
+void wanted_list::add_row_major_piece(form_memory& to, const tensor_info& t,
+                                      const wanted_stream& from, const stream& with) {
+  const auto whole = static_cast<std::uint32_t>(wanted_streams_.size());
+  wanted_streams_.push_back(from);
+  streams_.push_back(with);
+  std::vector<std::uint64_t>& strides = to.dimensions.emplace_back(t.shape.size());
+  std::uint64_t stride = bits(t.dtype) / 8;
+  for (std::size_t d = t.shape.size(); d-- > 0;) {
+    strides[d] = stride;
+    stride *= t.shape[d];
+  }
+  const std::vector<std::uint64_t>& origin = to.dimensions.emplace_back(t.shape.size());
+  to.pieces.push_back({whole, 0, origin, t.shape, strides});
+  to.form.in_pieces = true;
+  to.form.pieces = to.pieces;
+}
+
 void wanted_list::add_pieces(form_memory& to, const stored_form& stored,
-                             std::uint32_t element_bytes) {
+                             std::uint32_t element_bytes, const stored_digest* digest) {
   to.form.in_pieces = true;
   to.form.swap_bytes = stored.swap_bytes;
   to.form.fill = stored.fill;
@@ -154,16 +226,17 @@ void wanted_list::add_pieces(form_memory& to, const stored_form& stored,
     const stored_stream& s = each.stored;
     auto index = static_cast<std::uint32_t>(wanted_streams_.size());
     if (s.in_memory == nullptr) {
-      index = stream_at_.emplace(std::tuple(s.file, s.offset, s.bytes), index).first->second;
+      index =
+          stream_at_.emplace(stream_key(s.file, s.offset, s.bytes, digest), index).first->second;
     }
     if (index == wanted_streams_.size()) {
       wanted_stream made = {wanted_stream::kind::raw, s.file, s.offset, s.bytes, s.decoded_bytes};
       const bool as_it_is =
           s.how == codec::raw && s.shuffle_bytes == 0 && !s.fletcher32 && !s.crc32;
-      if (!as_it_is) made.how = wanted_stream::kind::decoded;
+      if (!as_it_is || digest) made.how = wanted_stream::kind::decoded;
       if (s.in_memory != nullptr) made.how = wanted_stream::kind::in_memory;
       wanted_streams_.push_back(made);
-      streams_.push_back({&s, std::max(element_bytes, 1U)});
+      streams_.push_back({&s, std::max(element_bytes, 1U), digest});
     }
     to.pieces.push_back({index, each.first_byte, each.origin, each.extent, each.stride_bytes});
   }
@@ -188,18 +261,22 @@ void wanted_list::add_fused(const chosen_tensor& of) {
     add(one, of);
     wanted_tensor& w = tensors_.back();
     const tensor_info& t = from_.named->catalog().tensors[one.tensor];
-    const std::uint64_t width = w.as.needed() ? w.as.to_bytes() : bits(t.dtype) / 8;
+    const auto blocks = blocks_of(t);
+    const std::vector<std::uint64_t> shape = blocks ? in_blocks(of.shape, *blocks) : of.shape;
     form_memory& memory = forms_.back();
-    memory.strides.resize(of.shape.size());
+    const std::uint64_t width = w.as.needed() ? w.as.to_bytes() : memory.form.element_bits / 8;
+    memory.strides.resize(shape.size());
     std::uint64_t stride = width;
-    for (std::size_t d = of.shape.size(); d-- > 0;) {
+    for (std::size_t d = shape.size(); d-- > 0;) {
       memory.strides[d] = static_cast<std::int64_t>(stride);
-      stride *= of.shape[d];
+      stride *= shape[d];
     }
     memory.form.destination_strides = memory.strides;
     memory.form.block = block_of_[tensor];
     memory.form.destination_offset = offset;
-    offset += range_of(one, of.dim).count() * static_cast<std::uint64_t>(memory.strides[of.dim]);
+    std::uint64_t along = range_of(one, of.dim).count();
+    if (blocks && of.dim + 1 == shape.size()) along /= size_of(*blocks).elements;
+    offset += along * static_cast<std::uint64_t>(memory.strides[of.dim]);
     // The bytes of the whole, the same at each turn.
     blocks_.resize(block_of_[tensor] + 1);
     blocks_.back() = {stride, w.alignment};
@@ -213,21 +290,6 @@ plan_input wanted_list::input() const noexcept {
   out.destinations = destinations_;
   out.blocks = blocks_;
   return out;
-}
-
-std::optional<std::uint32_t> wanted_list::first_dequantized() const noexcept {
-  const auto at =
-      std::ranges::find_if(tensors_, [](const wanted_tensor& w) { return is_block(w.as.from); });
-  if (at == tensors_.end()) return std::nullopt;
-  return tensor_of_[static_cast<std::size_t>(at - tensors_.begin())];
-}
-
-std::optional<std::uint32_t> wanted_list::first_cut_block() const noexcept {
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const wanted_tensor& w = tensors_[i];
-    if (is_block(w.as.from) && w.form != nullptr && !w.form->box.empty()) return tensor_of_[i];
-  }
-  return std::nullopt;
 }
 
 std::optional<std::uint32_t> wanted_list::first_converted() const noexcept {

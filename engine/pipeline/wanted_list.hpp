@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <ringload/limits.hpp>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/fault.hpp"
@@ -34,13 +36,24 @@ class wanted_list {
 
   // Whether any tensor is converted; then which.
   std::optional<std::uint32_t> first_converted() const noexcept;
-  // A tensor of which blocks are dequantised, though only a part of it is wanted; then which.
-  std::optional<std::uint32_t> first_cut_block() const noexcept;
-  std::optional<std::uint32_t> first_dequantized() const noexcept;
   // A lower bound of the arena's size. Overflow is refused later, by make_plan.
   std::uint64_t loaded_bytes() const;
   // The same by tensor.
   std::vector<std::uint64_t> loaded_bytes_of_each() const;
+
+  // Of load_options::verify: what the files' own digests ask for.
+  struct digests {
+    // By chosen tensor: what its landed bytes must hash to; null: nothing. Empty: there is none.
+    std::vector<const stored_digest*> landed;
+    // Of tensors without elements, for which nothing is read; with the tensor's index of the
+    // catalog.
+    std::vector<std::pair<std::uint32_t, const stored_digest*>> unread;
+    // The first tensor that is not compared, and why.
+    std::optional<std::uint32_t> unchecked;
+    const char* why_unchecked = "";
+    std::optional<std::uint32_t> needs_sha256;  // The first, with its index of the catalog.
+  };
+  const digests& of_files() const noexcept { return digests_; }
 
   // The tensor that wanted tensor `w` of the input is, or is a part of.
   std::uint32_t tensor_of(std::uint32_t w) const noexcept { return tensor_of_[w]; }
@@ -52,6 +65,7 @@ class wanted_list {
   struct stream {
     const stored_stream* stored;  // Null: the bytes of the file as they are.
     std::uint32_t element_bytes;
+    const stored_digest* digest = nullptr;  // Of its stored bytes, to be compared; or null.
   };
   std::vector<stream> take_streams() { return std::move(streams_); }
 
@@ -68,7 +82,12 @@ class wanted_list {
   };
 
   void add(const box& one, const chosen_tensor& of);
-  void add_pieces(form_memory& to, const stored_form& stored, std::uint32_t element_bytes);
+  void add_pieces(form_memory& to, const stored_form& stored, std::uint32_t element_bytes,
+                  const stored_digest* digest);
+  void add_row_major_piece(form_memory& to, const tensor_info& t, const wanted_stream& from,
+                           const stream& with);
+  bool is_whole(const box& one) const;
+  const stored_digest* digest_in_stream(const box& one, const chosen_tensor& of, bool converted);
   void add_fused(const chosen_tensor& of);
   void put_into(form_memory& to, const box& one, const chosen_tensor& of, std::uint64_t before);
   void broadcast(form_memory& to, const box& one, const fill_target& into);
@@ -88,8 +107,10 @@ class wanted_list {
   std::deque<form_memory> forms_;         // At stable addresses.
   std::vector<wanted_stream> wanted_streams_;
   std::vector<stream> streams_;
-  // By file, offset and stored bytes: tensors may lie in one stream.
-  std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::uint32_t> stream_at_;
+  // By file, offset, stored bytes and digest: tensors may lie in one stream.
+  using stream_key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t, const stored_digest*>;
+  std::map<stream_key, std::uint32_t> stream_at_;
+  digests digests_;
   std::vector<arena_block> blocks_;
   std::vector<std::uint32_t> block_of_;  // By tensor of which_; tensor_form::no_block.
 };

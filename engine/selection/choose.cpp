@@ -13,6 +13,7 @@
 
 #include "core/checked.hpp"
 #include "formats/printable.hpp"
+#include "selection/block_tensors.hpp"
 
 namespace ringload::inline v0 {
 
@@ -34,10 +35,7 @@ std::optional<std::uint64_t> expert_of(std::string_view name) noexcept {
 }
 
 std::string at_tensor(const catalog& from, std::uint32_t t) {
-  const tensor_info& info = from.tensors[t];
-  const std::string place = tensor_place(info.name);
-  if (info.file >= from.files.size()) return place;
-  return printable_path(from.files[info.file].path) + ": " + place;
+  return tensor_place(from, from.tensors[t]);
 }
 
 fault wrong_range(std::string place, std::string cause) {
@@ -46,9 +44,10 @@ fault wrong_range(std::string place, std::string cause) {
 
 class chooser {
  public:
-  chooser(const catalog& from, const wishes& wanted)
+  chooser(const catalog& from, const wishes& wanted, const std::string& source)
       : from_(from),
         wanted_(wanted),
+        source_(source),
         all_(wanted.names.empty() && wanted.globs.empty() && wanted.predicates.empty()),
         taken_(from.tensors.size(), all_),
         fused_part_(from.tensors.size()) {}
@@ -64,6 +63,15 @@ class chooser {
  private:
   std::uint32_t count() const { return static_cast<std::uint32_t>(from_.tensors.size()); }
   const std::string& name(std::uint32_t t) const { return from_.tensors[t].name; }
+  // What ranges of it count.
+  const std::vector<std::uint64_t>& counted_shape(std::uint32_t t) const {
+    const tensor_info& info = from_.tensors[t];
+    return blocks_of(info) ? info.original_shape : info.shape;
+  }
+  // Of a fault that is no one tensor's.
+  std::string of_source(const std::string& place) const {
+    return source_.empty() ? place : source_ + ": " + place;
+  }
 
   // Which tensors.
   result<void> take();
@@ -85,6 +93,7 @@ class chooser {
 
   const catalog& from_;
   const wishes& wanted_;
+  const std::string& source_;
   const bool all_;                // No tensor is chosen by name, glob or predicate: all are.
   std::vector<bool> taken_;       // By tensor: it is loaded by itself.
   std::vector<bool> fused_part_;  // By tensor.
@@ -101,12 +110,13 @@ result<std::optional<std::uint32_t>> chooser::find(const std::string& wanted_nam
   const auto at = by_name_.find(wanted_name);
   if (at != by_name_.end()) return std::optional(at->second);
   if (wanted_.missing_is_allowed) return std::optional<std::uint32_t>();
-  return fault{errc::no_such_tensor, tensor_place(wanted_name)};
+  return fault{errc::no_such_tensor, of_source(tensor_place(wanted_name))};
 }
 
 result<void> chooser::found_any(bool any, const std::string& glob) const {
   if (any || wanted_.missing_is_allowed) return {};
-  return fault{errc::no_such_tensor, "selection", "no tensor matches '" + printable(glob) + "'"};
+  return fault{errc::no_such_tensor, of_source("selection"),
+               "no tensor matches '" + printable(glob) + "'"};
 }
 
 result<void> chooser::take() {
@@ -140,7 +150,8 @@ result<void> chooser::keep_experts() {
   if (wanted_.experts.empty()) return {};
   const auto [rank, ranks, stated] = wanted_.experts.back();
   if (rank >= ranks) {
-    return wrong_range("selection", "there is no rank " + grouped(rank) + " of " + grouped(ranks));
+    return wrong_range(of_source("selection"),
+                       "there is no rank " + grouped(rank) + " of " + grouped(ranks));
   }
   std::uint64_t experts = stated;
   for (const tensor_info& each : from_.tensors) {
@@ -159,7 +170,7 @@ result<void> chooser::keep_experts() {
 }
 
 result<void> chooser::cut(std::uint32_t t, std::uint32_t dim, range to) {
-  const std::vector<std::uint64_t>& shape = from_.tensors[t].shape;
+  const std::vector<std::uint64_t>& shape = counted_shape(t);
   if (dim >= shape.size()) {
     return wrong_range(at_tensor(from_, t), "there is no dimension " + grouped(dim) + ", it has " +
                                                 grouped(shape.size()));
@@ -168,6 +179,13 @@ result<void> chooser::cut(std::uint32_t t, std::uint32_t dim, range to) {
     return wrong_range(at_tensor(from_, t), "elements " + grouped(to.begin) + " to " +
                                                 grouped(to.end) + " of dimension " + grouped(dim) +
                                                 ", which has " + grouped(shape[dim]));
+  }
+  const auto blocks = blocks_of(from_.tensors[t]);
+  const std::uint64_t unit = blocks && dim + 1 == shape.size() ? size_of(*blocks).elements : 1;
+  if (to.begin % unit != 0 || to.end % unit != 0) {
+    return wrong_range(at_tensor(from_, t), "elements " + grouped(to.begin) + " to " +
+                                                grouped(to.end) + " of dimension " + grouped(dim) +
+                                                ", whose blocks have " + grouped(unit));
   }
   auto& cuts = cuts_[t];
   cuts.resize(shape.size());
@@ -190,14 +208,14 @@ result<void> chooser::cut() {
   }
   for (const detail::shard_wish& wish : wanted_.shards) {
     if (wish.rank >= wish.ranks) {
-      return wrong_range("selection",
+      return wrong_range(of_source("selection"),
                          "there is no rank " + grouped(wish.rank) + " of " + grouped(wish.ranks));
     }
     bool any = false;
     for (std::uint32_t t = 0; t < count(); ++t) {
       if (!wanted(t) || !matches(wish.glob, name(t))) continue;
       any = true;
-      const std::vector<std::uint64_t>& shape = from_.tensors[t].shape;
+      const std::vector<std::uint64_t>& shape = counted_shape(t);
       const std::uint64_t size = wish.dim < shape.size() ? shape[wish.dim] : 0;
       const std::uint64_t block = size / wish.ranks + (size % wish.ranks != 0 ? 1 : 0);
       // If the product overflows 64 bits, the block begins past the end.
@@ -212,7 +230,7 @@ result<void> chooser::cut() {
 }
 
 std::vector<std::uint64_t> chooser::shape_of(const box& of) const {
-  if (of.ranges.empty()) return from_.tensors[of.tensor].shape;
+  if (of.ranges.empty()) return counted_shape(of.tensor);
   std::vector<std::uint64_t> shape;
   for (const range& each : of.ranges) shape.push_back(each.count());
   return shape;
@@ -237,7 +255,7 @@ box chooser::box_of(std::uint32_t t) const {
   box out = {t, {}};
   const auto cuts = cuts_.find(t);
   if (cuts == cuts_.end()) return out;
-  const std::vector<std::uint64_t>& whole = from_.tensors[t].shape;
+  const std::vector<std::uint64_t>& whole = counted_shape(t);
   for (std::size_t d = 0; d < whole.size(); ++d) {
     out.ranges.push_back(cuts->second[d].value_or(range{0, whole[d]}));
   }
@@ -264,7 +282,8 @@ result<chosen_tensor> chooser::fuse(const detail::fused_wish& wish) {
       continue;
     }
     const tensor_info& first = from_.tensors[made.boxes.front().tensor];
-    bool fits = shape.size() == made.shape.size() && from_.tensors[**t].dtype == first.dtype;
+    bool fits = shape.size() == made.shape.size() && from_.tensors[**t].dtype == first.dtype &&
+                blocks_of(from_.tensors[**t]) == blocks_of(first);
     for (std::size_t d = 0; fits && d < shape.size(); ++d) {
       fits = d == wish.dim || shape[d] == made.shape[d];
     }
@@ -292,7 +311,8 @@ result<std::vector<chosen_tensor>> chooser::put_together() {
   for (std::uint32_t t = 0; t < count(); ++t) {
     if (taken_[t]) {
       box whole_or_cut = box_of(t);
-      std::vector<std::uint64_t> shape = shape_of(whole_or_cut);
+      const bool whole = whole_or_cut.ranges.empty();
+      std::vector<std::uint64_t> shape = whole ? from_.tensors[t].shape : shape_of(whole_or_cut);
       out.push_back({name(t), std::move(shape), {std::move(whole_or_cut)}, 0});
     }
     if (!fused_part_[t]) continue;
@@ -335,8 +355,9 @@ std::vector<composite_info> composites_of(const catalog& from,
 
 }  // namespace
 
-result<std::vector<chosen_tensor>> choose(const catalog& from, const detail::wishes& wanted) {
-  auto made = chooser(from, wanted).run();
+result<std::vector<chosen_tensor>> choose(const catalog& from, const detail::wishes& wanted,
+                                          const std::string& source) {
+  auto made = chooser(from, wanted, source).run();
   // Without fused tensors the names are those of the catalog, each once.
   if (made && !wanted.fused.empty()) {
     if (auto good = check_names_once(*made); !good) return good.error();
@@ -356,10 +377,11 @@ result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>
     const bool whole = each.boxes.size() == 1 && each.boxes.front().ranges.empty();
     info.name = each.name;
     if (!whole) {
-      info.shape = each.shape;
-      info.original_shape.clear();
-      std::optional<std::uint64_t> all_bits = bits(info.dtype);
-      for (const std::uint64_t size : each.shape) {
+      const auto blocks = blocks_of(info);
+      info.shape = blocks ? in_blocks(each.shape, *blocks) : each.shape;
+      std::optional<std::uint64_t> all_bits =
+          blocks ? size_of(*blocks).bytes * 8 : bits(info.dtype);
+      for (const std::uint64_t size : info.shape) {
         all_bits = all_bits ? checked_multiply(*all_bits, size) : all_bits;
       }
       // The stored tensor's number of bits fits, and this is a part of it, or several of them.
@@ -371,6 +393,12 @@ result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>
                      "the wanted range does not end on a byte"};
       }
       info.bytes = *all_bits / 8;
+      info.original_shape.clear();
+      if (blocks) {
+        info.original_shape = each.shape;
+        info.shape = {info.bytes};
+      }
+      info.digest.clear();  // It is of the whole.
     }
     out.tensors.push_back(std::move(info));
   }

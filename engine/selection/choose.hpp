@@ -29,9 +29,11 @@ struct chosen_tensor {
 };
 
 // In the catalog's order; a fused tensor is at the position of its first box. If everything is
-// selected, each tensor of the catalog once, whole. Shapes are of the stored tensors: a caller that
-// converts block types refuses their slices itself.
-result<std::vector<chosen_tensor>> choose(const catalog& from, const detail::wishes& wanted);
+// selected, each tensor of the catalog once, whole. Shapes are of the stored tensors; but ranges
+// and shapes of parts of blocks, and of fused ones, count elements: see block_tensors.hpp. `source`
+// is named by faults that are no one tensor's.
+result<std::vector<chosen_tensor>> choose(const catalog& from, const detail::wishes& wanted,
+                                          const std::string& source = {});
 
 // The catalog of these tensors. A number of bytes that is no whole number is
 // errc::fractional_bytes.

@@ -83,9 +83,7 @@ class matcher {
   result<void> check_apart() const;
   result<void> check_types(const destination& one, const tensor_info& t) const;
   result<matched_tensor> fit(std::uint32_t d, std::uint32_t t) const;
-  std::string place(const tensor_info& t) const {
-    return printable_path(from_.files[t.file].path) + ": " + tensor_place(t.name);
-  }
+  std::string place(const tensor_info& t) const { return tensor_place(from_, t); }
 
   const catalog& from_;
   const std::span<const destination> into_;

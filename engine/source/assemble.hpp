@@ -25,6 +25,8 @@ struct assembled {
   // One for each tensor; null where it is the bytes [offset, offset + bytes) of its file. Streams
   // name their file as the catalog does.
   std::vector<std::shared_ptr<const stored_form>> stored;
+  // One for each tensor, null where its file has none of it; or empty, where no file has any.
+  std::vector<std::shared_ptr<const stored_digest>> digests;
 };
 
 // Every tensor of every file. A name in two files is duplicate_tensor.

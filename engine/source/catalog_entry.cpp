@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "formats/manifest.hpp"
+
 namespace ringload::inline v0 {
 
 namespace {
@@ -99,6 +101,14 @@ std::shared_ptr<const stored_form> renumbered(std::shared_ptr<const stored_form>
   return out;
 }
 
+std::shared_ptr<const stored_digest> renumbered(std::shared_ptr<const stored_digest> digest,
+                                                const std::vector<std::uint32_t>& files) {
+  if (files[digest->of.file] == digest->of.file) return digest;
+  auto out = std::make_shared<stored_digest>(*digest);
+  out->of.file = files[digest->of.file];
+  return out;
+}
+
 }  // namespace
 
 catalog_entry catalog_entry_of(entry&& from, const std::vector<std::uint32_t>& files) {
@@ -122,6 +132,11 @@ catalog_entry catalog_entry_of(entry&& from, const std::vector<std::uint32_t>& f
   info.bytes = from.bytes;
   info.type = std::move(from.type);
   info.original_shape = std::move(from.original_shape);
+  info.attributes = std::move(from.attributes);
+  if (from.digest != nullptr) {
+    info.digest = std::string(name(from.digest->algorithm)) + " " + hex(from.digest->bytes);
+    out.digest = renumbered(std::move(from.digest), files);
+  }
   return out;
 }
 

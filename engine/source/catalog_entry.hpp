@@ -14,7 +14,8 @@ namespace ringload::inline v0 {
 
 struct catalog_entry {
   tensor_info info;
-  std::shared_ptr<const stored_form> stored;  // As in `entry`; its files are the catalog's.
+  std::shared_ptr<const stored_form> stored;    // As in `entry`; its files are the catalog's.
+  std::shared_ptr<const stored_digest> digest;  // Likewise.
 };
 
 // `files` leads from the numbers that the parser gave the files, the parsed one being 0, to the

@@ -64,7 +64,8 @@ result<void> add_files_beside(opened_files& to, const model_folder& folder,
 result<opened_source> finished(opened_files opened, result<assembled> made) {
   if (!made) return made.error();
   std::ranges::move(opened.beside, std::back_inserter(opened.files));
-  return opened_source{std::move(made->catalog), std::move(made->stored), std::move(opened.files)};
+  return opened_source{std::move(made->catalog), std::move(made->stored), std::move(made->digests),
+                       std::move(opened.files)};
 }
 
 // The folder that holds what the user named. Other files lie beside that name, not beside what a

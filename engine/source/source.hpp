@@ -20,7 +20,8 @@ namespace ringload::inline v0 {
 
 struct opened_source {
   ringload::catalog catalog;
-  std::vector<std::shared_ptr<const stored_form>> stored;  // As in `assembled`.
+  std::vector<std::shared_ptr<const stored_form>> stored;     // As in `assembled`.
+  std::vector<std::shared_ptr<const stored_digest>> digests;  // Likewise.
   std::vector<unique_fd> files;  // One for each of catalog.files: read-only, buffered.
 };
 

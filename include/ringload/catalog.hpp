@@ -39,6 +39,10 @@ struct read_options {
   nameless_types nameless;
 };
 
+/// What a file says of a tensor or an object beside what it is: keys with their values, strings as
+/// they are, all else as JSON text.
+using attributes = std::vector<std::pair<std::string, std::string>>;
+
 /// One tensor of a checkpoint.
 struct tensor_info {
   std::string name;  // UTF-8; may be empty, as the format allows.
@@ -59,6 +63,10 @@ struct tensor_info {
   /// The logical or block type of the elements where `dtype` is not enough, such as "q4_k".
   std::string type = {};
   std::vector<std::uint64_t> original_shape = {};  // Of what `type` means; empty: that is `shape`.
+  /// What the file says its stored bytes hash to, as in a manifest: "crc32c 9eba690a". Empty: it
+  /// says nothing. `load_options::verify` compares it.
+  std::string digest = {};
+  ringload::attributes attributes = {};
 };
 
 /// An object that is stored as several tensors: a sparse matrix, a quantised group. The tensors are
@@ -70,6 +78,7 @@ struct composite_info {
   std::vector<std::uint64_t> shape;
   std::vector<std::string> parts;  // Without the name before them.
   std::uint32_t file = 0;          // Index into catalog::files.
+  ringload::attributes attributes = {};
 };
 
 /// One file of a checkpoint.

@@ -71,8 +71,9 @@ enum class errc {
   // Integrity, when it is asked for.
   malformed_manifest,   // A line that is no digest of a tensor, or a tensor that is listed twice.
   incomplete_manifest,  // Manifest and checkpoint do not have the same tensors.
-  digest_unavailable,   // The manifest holds digests for which there is no hasher.
-  wrong_digest,         // A tensor's bytes do not match the manifest.
+  digest_unavailable,   // There is no hasher for a digest, or no digest of a tensor.
+  wrong_digest,         // A tensor's bytes do not match the manifest, or its file's own digest.
+  wrong_indices,        // The indices of a sparse tensor leave its shape, or go back.
 };
 
 RINGLOAD_EXPORT const boost::system::error_category& category() noexcept;

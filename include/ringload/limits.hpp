@@ -87,9 +87,9 @@ struct load_options {
   read_route route = read_route::automatic;
 
   /// Converts tensors of f32, f16, bf16, f8_e4m3 and f8_e5m2 to this type while loading: f32, f16
-  /// or bf16; any other is `errc::unsupported_dtype`. So are GGUF's blocks dequantised, on the
-  /// host, as its reference library does, from q4_0 to q8_k, iq4_nl, iq4_xs and mxfp4: such a
-  /// tensor has `tensor_info::original_shape`. All other tensors are loaded unchanged.
+  /// or bf16; any other is `errc::unsupported_dtype`. So are GGUF's blocks dequantised, as its
+  /// reference library does, from q4_0 to q8_k, iq4_nl, iq4_xs and mxfp4: such a tensor has
+  /// `tensor_info::original_shape`. All other tensors are loaded unchanged.
   /// `tensor::dtype` is the type after conversion; the catalog has the file's.
   ///
   /// Numbers are rounded once, to nearest, ties to even, subnormal numbers too. A number that
@@ -112,11 +112,13 @@ struct load_options {
   /// succeed. There is no model, and no tensor by its name.
   std::uint64_t window_bytes = 0;
 
-  /// Digests that the tensors must have; null: nothing is checked. Copied when the operation is
-  /// initiated, so it must live until then: with `deferred`, until the deferred operation starts.
-  /// Digests are of the bytes in the files, so converted tensors cannot be checked:
-  /// `errc::digest_unavailable`.
-  const manifest* verify = nullptr;
+  /// Digests that the tensors must have: those of a manifest (`verify = &manifest`), those that the
+  /// files hold (`verify = stored_digests::if_present`), or both; by default nothing is checked. A
+  /// manifest is copied when the operation is initiated, so it must live until then: with
+  /// `deferred`, until the deferred operation starts. Its digests are of the bytes in the files, so
+  /// converted tensors cannot be checked against it: `errc::digest_unavailable`. Those of the files
+  /// are of the stored bytes, whatever becomes of them.
+  verification verify = {};
 };
 
 }  // namespace ringload::inline v0

@@ -100,7 +100,10 @@ class RINGLOAD_EXPORT selection {
   // Which range of them. Ranges in different dimensions of a tensor combine; two in one dimension
   // are an error.
 
-  /// Elements [first, first + count) of dimension `dim`. The tensor is chosen by this as well.
+  /// Elements [first, first + count) of dimension `dim`. The tensor is chosen by this as well. Of
+  /// blocks that can be dequantised (load_options::dtype) elements and dimensions are those of
+  /// tensor_info::original_shape, and along the last dimension a range is of whole blocks; all
+  /// other types of blocks are one dimension of bytes.
   selection& slice(std::string name, std::uint32_t dim, std::uint64_t first, std::uint64_t count);
 
   /// The block of `rank` along `dim` of every chosen tensor that matches: blocks are

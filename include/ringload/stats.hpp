@@ -24,7 +24,7 @@ struct load_stats {
   std::uint64_t reads = 0;           // Started; one that is repeated by another route counts twice.
   std::uint64_t short_reads = 0;     // Returned fewer bytes than requested, and were resumed.
   std::uint64_t retries = 0;         // After EINTR or EAGAIN.
-  std::uint64_t bytes_verified = 0;  // Of tensors whose bytes match the manifest.
+  std::uint64_t bytes_verified = 0;  // Of tensors that match the manifest or their file's digest.
 
   double seconds = 0;                  // From the call to the end of the load, or to now.
   double seconds_to_first_tensor = 0;  // From the call to the first tensor; 0 until then.

@@ -2,7 +2,7 @@
 #pragma once
 
 // Integrity checks: a manifest lists a digest for each tensor, and a load that is given one fails
-// unless every tensor matches.
+// unless every tensor matches. Some formats keep digests in the file itself: see `stored_digests`.
 //
 // A tensor is hashed in its final memory, before it is handed out. So the check covers the copy to
 // the device too: bytes in a GPU are copied back piece by piece. It runs on `limits::copy_threads`
@@ -56,6 +56,37 @@ struct manifest {
   /// Makes a SHA-256 hasher; called once for each tensor that needs one, by several threads at a
   /// time. Without it a load with SHA-256 digests fails with `errc::digest_unavailable`.
   std::function<hasher()> sha256;
+};
+
+/// What a load does with the digests that files hold of their own tensors, as .zt does: CRC-32C or
+/// SHA-256 of the stored bytes, before decoding and conversion. A tensor that does not match fails
+/// the load with `errc::wrong_digest`, which names the file and the tensor.
+///
+/// A digest is of the whole stored tensor, so a slice or a shard cannot be checked against it.
+///
+/// Where the file holds sparse objects, their indices are checked as well: each within the shape,
+/// and the row pointers of sparse_csr from 0 to the number of values without going back. What
+/// breaks that is `errc::wrong_indices`. Not in a fill, whose memory is the caller's.
+enum class stored_digests : std::uint8_t {
+  none,        // They are not looked at.
+  if_present,  // Of each tensor that has one and is loaded whole.
+  require,     // A tensor without one, or loaded in part, is `errc::digest_unavailable`.
+};
+
+/// What a load checks; the address of a manifest, or a policy, is one too.
+struct verification {
+  constexpr verification() noexcept = default;
+  constexpr verification(const manifest* against) noexcept : listed(against) {}
+  constexpr verification(stored_digests of_files, hasher (*make_sha256)() = nullptr) noexcept
+      : stored(of_files), sha256(make_sha256) {}
+
+  /// Null: there is none.
+  const manifest* listed = nullptr;
+  stored_digests stored = stored_digests::none;
+  /// Makes a SHA-256 hasher for digests of files, as `manifest::sha256` does for those of a
+  /// manifest; null: that of the manifest. Without either a load that would need it fails with
+  /// `errc::digest_unavailable`.
+  hasher (*sha256)() = nullptr;
 };
 
 /// Reads what `ringload sum --manifest` writes, a line for each tensor:

@@ -49,3 +49,20 @@ cat >"$work/sharded/pytorch_model.bin.index.json" <<'TEXT'
 TEXT
 expect 0 "$ringload" sum "$work/sharded"
 [ "$(wc -l <"$work/out")" -eq 3 ] || fail "sharded: $(cat "$work/out")"
+
+# Digests and attributes that a file holds: listed, and compared where that is asked for.
+zt=$data/zt/all.zt
+expect 0 "$ringload" ls "$zt" --json
+grep -q '"name": "packed_crc".*"digest": "crc32c [0-9a-f]\{8\}"' "$work/out" || fail "digest"
+grep -q '"name": "hashed".*"digest": "sha256 [0-9a-f]\{64\}"' "$work/out" || fail "digest"
+grep -q '"layout": "quantized_group".*"attributes": {.*"bits": "4"' "$work/out" || fail "attributes"
+expect 0 "$ringload" load "$zt" --digests if-present --no-progress
+expect 0 "$ringload" load "$zt" --select packed_crc --select hashed --digests require --no-progress
+expect 1 "$ringload" load "$zt" --digests require --no-progress
+complains 'all.zt: tensor .*: its file has no digest of it'
+offset=$("$ringload" ls "$zt" --select hashed --json | sed -n 's/.*"offset": \([0-9]*\).*/\1/p')
+cp "$zt" "$work/damaged.zt"
+printf '\377' | dd of="$work/damaged.zt" bs=1 seek="$offset" conv=notrunc status=none
+expect 0 "$ringload" load "$work/damaged.zt" --no-progress
+expect 1 "$ringload" load "$work/damaged.zt" --digests if-present --no-progress
+complains "damaged.zt: tensor 'hashed': its sha256 is"

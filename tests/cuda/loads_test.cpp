@@ -5,13 +5,19 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <boost/asio/use_future.hpp>
 #include <future>
+#include <ringload/selection.hpp>
 #include <vector>
 
+#include "cuda/any_runtime.hpp"
 #include "cuda/on_device.hpp"
+#include "support/blocks_text.hpp"
+#include "support/safetensors_text.hpp"
 #include "support/skip.hpp"
 #include "support/small_limits.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;
@@ -152,4 +158,96 @@ TEST_CASE("cuda: tensors are checked on the device, and one that differs fails t
   REQUIRE(failed);
   CHECK(failed->code() == errc::wrong_digest);
   CHECK(holds(failed->what(), "tensor 'last'"));
+}
+
+namespace {
+
+// Loaded into the device and into the host's memory, a checkpoint has the same tensors.
+void check_same_as_host(const std::string& path, const selection& wanted = {},
+                        const load_options& how = {}) {
+  CAPTURE(path);
+  loader into_host(host(), small_limits());
+  loader into_device(last_cuda_device(), small_limits());
+  const model reference = get(into_host.load_async(path, wanted, how, use_future));
+  const model loaded = get(into_device.load_async(path, wanted, how, use_future));
+  REQUIRE(loaded.size() == reference.size());
+  for (std::size_t i = 0; i < loaded.size(); ++i) {
+    CAPTURE(std::string(reference[i].name()));
+    CHECK(loaded[i].dtype() == reference[i].dtype());
+    CHECK(std::ranges::equal(loaded[i].shape(), reference[i].shape()));
+    CHECK((bytes_on_device(loaded[i]) == testing::bytes_of(reference[i])));
+  }
+}
+
+std::string data_file(const char* name) { return std::string(RINGLOAD_TEST_DATA_DIR) + "/" + name; }
+
+}  // namespace
+
+TEST_CASE("cuda: slices along any dimension land as they do in the host's memory") {
+  if (!has_device()) return;
+  begin_afresh();
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "m.safetensors").string();
+  const std::string header = header_text({tensor_text("w", "F32", "60,70,50", 0, 840'000),
+                                          tensor_text("h", "BF16", "333,500", 840'000, 1'173'000)});
+  write_file(path, safetensors_text(header, noise(1'173'000, 5)));
+  check_same_as_host(path, select().slice("w", 2, 7, 30));
+  check_same_as_host(path, select().slice("w", 1, 13, 21).slice("w", 2, 49, 1));
+  check_same_as_host(path, select().slice("w", 0, 5, 9).slice("w", 1, 1, 3).slice("w", 2, 2, 40));
+  check_same_as_host(path, select().names({"w", "h"}).shard("*", 1, 1, 3));
+  load_options narrow;
+  narrow.dtype = dtype::f16;
+  check_same_as_host(path, select().slice("w", 2, 7, 30).slice("h", 1, 9, 99), narrow);
+}
+
+TEST_CASE("cuda: Fortran order, big-endian numbers and strided views land as on the host") {
+  if (!has_device()) return;
+  begin_afresh();
+  expect_pageable();
+  // On the stand-in a copy destroys what it reads, with the gaps between: so no file in which
+  // compressed tensors share a read with others.
+  for (const char* const name :
+       {"numpy/fortran.npy", "numpy/big_endian.npy", "numpy/stored.npz", "numpy/deflated.npz",
+        "torch/big_endian.pt", "gguf/plain_be.gguf"}) {
+    check_same_as_host(data_file(name));
+  }
+}
+
+TEST_CASE(
+    "cuda: blocks are dequantised on the device to what the host makes of them, in parts too") {
+  if (!has_device()) return;
+  begin_afresh();
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "blocks.gguf").string();
+  write_file(path, blocks_text().file());
+  for (const dtype to : {dtype::f32, dtype::f16, dtype::bf16}) {
+    load_options how;
+    how.dtype = to;
+    check_same_as_host(data_file("gguf/blocks.gguf"), {}, how);
+    check_same_as_host(data_file("gguf/wild_blocks.gguf"), {}, how);
+    check_same_as_host(path, {}, how);
+    check_same_as_host(path, select().matching("q*").shard("*", 1, 1, 2), how);
+    check_same_as_host(path, select().slice("q4_k", 2, 256, 512).slice("q5_0", 2, 32, 64), how);
+  }
+}
+
+TEST_CASE("cuda: digests that a file holds are compared, of what is decoded and what is not") {
+  if (!has_device()) return;
+  begin_afresh();
+  expect_pageable();
+  load_options how;
+  how.verify = stored_digests::if_present;
+  how.verify.sha256 = [] {
+    hasher one;
+    one.update = [](std::span<const std::byte>) {};
+    one.finish = [] { return std::vector<std::byte>(32); };
+    return one;
+  };
+  loader with(last_cuda_device(), small_limits());
+  const std::string path = data_file("zt/all.zt");
+  const selection by_crc = select().matching("*_crc");
+  const model loaded = get(with.load_async(path, by_crc, how, use_future));
+  CHECK(loaded.stats().bytes_verified == loaded.catalog().bytes());
+  CHECK(code_of(with.load_async(path, select().matching("hashed"), how, use_future)) ==
+        errc::wrong_digest);
 }

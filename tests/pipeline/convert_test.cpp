@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "support/blocks_text.hpp"
 #include "support/converted.hpp"
 #include "support/small_limits.hpp"
 #include "support/waiting.hpp"
@@ -144,15 +145,62 @@ TEST_CASE("convert: blocks of GGUF become the numbers that its reference library
   CHECK(compared >= 13);
 }
 
-TEST_CASE("convert: a part of a tensor of blocks is loaded as stored, and not dequantised") {
+TEST_CASE("convert: parts of tensors of blocks are those of the whole, dequantised or stored") {
+  const blocks_text made;
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "blocks.gguf").string();
+  write_file(path, made.file());
+  loader with(host(), small_limits());
+  const checkpoint file = get(with.open_async(path, use_future));
+  const model whole =
+      get(with.load_async(file, selection(), converting_to(dtype::f32), use_future));
+  const model stored = get(with.load_async(file, use_future));
+  for (const blocks_text::row& type : made.types) {
+    CAPTURE(type.name);
+    // Planes 1 and 2, rows 2 to 4, and of each row blocks 1 and 2.
+    const selection part =
+        select()
+            .names({type.name})
+            .slice(type.name, 0, 1, 2)
+            .slice(type.name, 1, 2, 3)
+            .slice(type.name, 2, type.elements, 2 * std::uint64_t{type.elements});
+    const auto part_of = [&](const tensor& of, std::uint64_t block_bytes) {
+      std::string out;
+      for (std::uint64_t p = 1; p < 3; ++p) {
+        for (std::uint64_t r = 2; r < 5; ++r) {
+          const std::uint64_t first = (p * made.rows + r) * made.blocks + 1;
+          out += bytes_of(of).substr(first * block_bytes, 2 * block_bytes);
+        }
+      }
+      return out;
+    };
+    const model wide = get(with.load_async(file, part, converting_to(dtype::f32), use_future));
+    CHECK(wide[0].dtype() == dtype::f32);
+    CHECK(std::ranges::equal(wide[0].shape(), std::vector<std::uint64_t>{2, 3, 2 * type.elements}));
+    CHECK((bytes_of(wide[0]) == part_of(whole.at(type.name), 4 * type.elements)));
+    const model as_stored = get(with.load_async(file, part, load_options(), use_future));
+    CHECK(as_stored[0].dtype() == dtype::u8);
+    CHECK((bytes_of(as_stored[0]) == part_of(stored.at(type.name), type.bytes)));
+
+    const selection twice = select().except("*").fused("twice", {type.name, type.name}, 0);
+    const model fused = get(with.load_async(file, twice, converting_to(dtype::f32), use_future));
+    const std::string once(bytes_of(whole.at(type.name)));
+    CHECK((bytes_of(fused[0]) == once + once));
+    CHECK(fused[0].shape()[0] == 2 * made.planes);
+  }
+  const selection unlike = select().fused("both", {"q4_0", "iq4_nl"}, 0);
+  CHECK(code_of(with.load_async(file, unlike, load_options(), use_future)) ==
+        errc::invalid_selection);
+}
+
+TEST_CASE("convert: a range that cuts a block is refused, by file and tensor") {
   loader with(host(), small_limits());
   const std::string path = std::string(RINGLOAD_TEST_DATA_DIR) + "/gguf/blocks.gguf";
-  const checkpoint file = get(with.open_async(path, use_future));
-  const selection part = select().names({"q4_0"}).slice("q4_0", 0, 18, 18);
-  CHECK(get(with.load_async(file, part, use_future))[0].bytes() == 18);
-  const auto failed =
-      failure_of(with.load_async(file, part, converting_to(dtype::f32), use_future));
+  const auto failed = failure_of(
+      with.load_async(path, select().slice("q4_0", 1, 16, 16), load_options(), use_future));
   REQUIRE(failed.has_value());
   CHECK(failed->code() == errc::invalid_selection);
-  CHECK(holds(failed->what(), "tensor 'q4_0'"));
+  const std::string what = failed->what();
+  CHECK(holds(what, "tensor 'q4_0': elements 16 to 32 of dimension 1, whose blocks have 32"));
+  CHECK(what.find("blocks.gguf") == what.rfind("blocks.gguf"));
 }

@@ -247,10 +247,30 @@ TEST_CASE("selection: a composite stays one if all of its parts are chosen, whol
   CHECK(chosen(sparse, select().slice("s/values", 0, 0, 2)).composites.empty());
 }
 
-TEST_CASE("selection: a part of a tensor has no original shape, for that is the whole's") {
+TEST_CASE("selection: a part of a tensor of blocks counts elements, and cuts no block") {
   catalog blocks = catalog_with({{"q", {36}}}, dtype::u8);
   blocks.tensors[0].type = "q4_0";
   blocks.tensors[0].original_shape = {2, 32};
   CHECK(chosen(blocks, select()).tensors[0].original_shape == shape{2, 32});
-  CHECK(chosen(blocks, select().slice("q", 0, 0, 18)).tensors[0].original_shape.empty());
+  blocks.tensors[0].original_shape = {3, 64};
+  blocks.tensors[0].shape = {108};
+  blocks.tensors[0].bytes = 108;
+  const auto part = [&](std::uint32_t dim, std::uint64_t first, std::uint64_t count) {
+    return chosen(blocks, select().slice("q", dim, first, count)).tensors[0];
+  };
+  CHECK(part(0, 1, 2).original_shape == shape{2, 64});
+  CHECK(part(0, 1, 2).shape == shape{72});
+  CHECK(part(0, 1, 2).bytes == 72);
+  CHECK(part(1, 32, 32).original_shape == shape{3, 32});
+  CHECK(part(1, 32, 32).bytes == 54);
+  CHECK(part(1, 32, 0).bytes == 0);
+  CHECK(code_of(blocks, select().slice("q", 1, 16, 32)) == errc::invalid_selection);
+  CHECK(code_of(blocks, select().slice("q", 1, 32, 16)) == errc::invalid_selection);
+  CHECK(code_of(blocks, select().slice("q", 2, 0, 1)) == errc::invalid_selection);
+  CHECK(chosen(blocks, select().shard("q", 0, 1, 2)).tensors[0].original_shape == shape{1, 64});
+  CHECK(chosen(blocks, select().fused("f", {"q", "q"}, 1)).tensors[0].original_shape ==
+        shape{3, 128});
+  // What is no such tensor, whatever it is called, is bytes.
+  blocks.tensors[0].original_shape = {3, 63};
+  CHECK(part(0, 5, 7).bytes == 7);
 }

@@ -48,4 +48,10 @@ struct load_request {
   std::uint32_t only_last = ~std::uint32_t{0};
 };
 
+// A load whose manifest is `own`.
+inline load_request with_listed(load_request what, const manifest* own) {
+  what.options.verify.listed = own;
+  return what;
+}
+
 }  // namespace ringload::inline v0::detail

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/digest.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "formats/manifest.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+hasher begin_crc32c() {
+  const auto crc = std::make_shared<std::uint32_t>(0);
+  hasher one;
+  one.update = [crc](std::span<const std::byte> bytes) { *crc = crc32c(bytes, *crc); };
+  one.finish = [crc] {
+    std::vector<std::byte> digest;
+    for (unsigned shift = 32; shift > 0; shift -= 8) {
+      digest.push_back(static_cast<std::byte>(*crc >> (shift - 8)));
+    }
+    return digest;
+  };
+  return one;
+}
+
+}  // namespace
+
+hasher begin_digest(digest_algorithm algorithm, const verification& how) {
+  if (algorithm == digest_algorithm::crc32c) return begin_crc32c();
+  return how.sha256 != nullptr ? how.sha256() : how.listed->sha256();
+}
+
+result<void> end_digest(const hasher& of, digest_algorithm algorithm,
+                        std::span<const std::byte> wanted, const std::string& said_by) {
+  const std::vector<std::byte> found = of.finish();
+  if (std::ranges::equal(found, wanted)) return {};
+  return fault{errc::wrong_digest, "",
+               "its " + std::string(name(algorithm)) + " is " + hex(found) + ", but " + said_by +
+                   " says " + hex(wanted)};
+}
+
+result<void> check_unread(int file, const stored_digest& wanted, const verification& how) {
+  const hasher pass = begin_digest(wanted.algorithm, how);
+  std::vector<std::byte> room(std::size_t{64} << 10);
+  const std::uint64_t end = wanted.of.offset + wanted.of.bytes;
+  for (std::uint64_t at = wanted.of.offset; at < end;) {
+    const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(end - at, room.size()));
+    const ::ssize_t got = ::pread(file, room.data(), step, static_cast<::off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fault{system_code(errno), ""};
+    if (got == 0) return fault{errc::truncated_file, ""};
+    pass.update(std::span(room).first(static_cast<std::size_t>(got)));
+    at += static_cast<std::uint64_t>(got);
+  }
+  return end_digest(pass, wanted.algorithm, wanted.bytes, "the file");
+}
+
+}  // namespace ringload::inline v0::detail
