@@ -37,6 +37,38 @@ inline void add_dtype(CLI::App& to, std::optional<dtype>& target) {
                     "Default: no conversion");
 }
 
+/// Where tensors lie: in memory, how it is divided, or in their files.
+inline void add_memory(CLI::App& to, load_options& how) {
+  to.add_flag_callback(
+      "--mapped", [&how] { how.memory = tensor_memory::mapped; },
+      "Use the tensors where they are in their files, mapped into memory: nothing\n"
+      "is read or copied. On the host only. A file that is truncated meanwhile\n"
+      "ends the program (SIGBUS)");
+  CLI::Option* const mapped = to.get_option("--mapped");
+  add_choice<on_unmappable>(to, "--unmappable", how.unmappable,
+                            {{"refuse", on_unmappable::refuse}, {"copy", on_unmappable::copy}},
+                            "What becomes of tensors that cannot be used where they are: that\n"
+                            "are misaligned, compressed, converted, ... copy: they are loaded.\n"
+                            "Default: refuse")
+      ->needs(mapped);
+  to.add_flag("--populate", how.populate, "Have threads bring in the pages of mapped tensors")
+      ->needs(mapped);
+  add_choice<allocation>(to, "--allocation", how.allocation,
+                         {{"load", allocation::per_load},
+                          {"file", allocation::per_file},
+                          {"tensor", allocation::per_tensor}},
+                         "What has memory of its own: the load as a whole, each file, or each\n"
+                         "tensor. Default: load");
+}
+
+/// Loads through bounded memory, which is then not mapped.
+inline void add_window(CLI::App& to, std::uint64_t& bytes, const std::string& what_is_done) {
+  add_size(to, "--window", bytes,
+           "Load through so much memory, tensor by tensor in the order of the files,\n" +
+               what_is_done + "; 0: the whole at once. Default: 0");
+  to.get_option("--window")->excludes(to.get_option("--mapped"));
+}
+
 inline void add_engine(CLI::App& to, read_engine& engine) {
   add_choice<read_engine>(to, "--engine", engine,
                           {{"auto", read_engine::automatic},

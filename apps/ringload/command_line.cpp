@@ -116,9 +116,8 @@ CLI::App& add_load(CLI::App& root, load_request& request) {
   add_ranges(load, request.from.wanted);
   add_loading(load, request);
   add_dtype(load, request.how.dtype);
-  add_size(load, "--window", request.how.window_bytes,
-           "Load through so much memory, tensor by tensor in the order of the files,\n"
-           "and drop each; 0: the whole at once. Default: 0");
+  add_memory(load, request.how);
+  add_window(load, request.how.window_bytes, "and drop each");
   load.add_option("--verify", request.verify,
                   "Check each tensor against this manifest, as 'sum --manifest' writes it.\n"
                   "The load fails at the first that differs")
@@ -143,6 +142,8 @@ CLI::App& add_sum(CLI::App& root, sum_request& request) {
   add_ranges(sum, request.load.from.wanted);
   add_loading(sum, request.load);
   add_dtype(sum, request.load.how.dtype);
+  add_memory(sum, request.load.how);
+  add_window(sum, request.load.how.window_bytes, "and drop each once it is hashed");
   add_choice<digest_algorithm>(
       sum, "--algorithm", request.algorithm,
       {{"sha256", digest_algorithm::sha256}, {"crc32c", digest_algorithm::crc32c}},

@@ -50,6 +50,7 @@ std::string hex(std::span<const std::byte> bytes) {
 hashing::hashing(asio::io_context& context)
     : context_(context),
       all_done_(context, asio::steady_timer::time_point::max()),
+      one_done_at_(context, asio::steady_timer::time_point::max()),
       workers_(std::thread::hardware_concurrency()) {}
 
 hashing::~hashing() {
@@ -62,13 +63,14 @@ void hashing::add(tensor landed, digest_algorithm algorithm) {
   to.name = landed.name();
   to.algorithm = algorithm;
   ++left_;
-  asio::post(workers_.get_executor(), [this, &to, landed = std::move(landed)] {
+  asio::post(workers_.get_executor(), [this, &to, landed = std::move(landed)]() mutable {
     std::exception_ptr failure;
     try {
       hash(landed, to);
     } catch (...) {
       failure = std::current_exception();
     }
+    landed = tensor();  // Whoever waits for its memory is told next.
     asio::post(context_, [this, failure = std::move(failure)] { one_done(failure); });
   });
 }
@@ -79,6 +81,11 @@ asio::awaitable<void> hashing::finish_async() {
     co_await all_done_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled_when_done));
   }
   if (failure_) std::rethrow_exception(failure_);
+}
+
+asio::awaitable<void> hashing::one_async() {
+  boost::system::error_code cancelled_when_done;
+  co_await one_done_at_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled_when_done));
 }
 
 void hashing::hash(const tensor& landed, tensor_digest& to) {
@@ -99,6 +106,7 @@ void hashing::hash(const tensor& landed, tensor_digest& to) {
 void hashing::one_done(const std::exception_ptr& failure) {
   if (failure && !failure_) failure_ = failure;
   if (--left_ == 0) all_done_.cancel();
+  one_done_at_.cancel();
 }
 
 }  // namespace ringload::tool

@@ -37,6 +37,12 @@ class hashing {
   /// Completes when all added tensors are hashed. Rethrows what hashing threw.
   boost::asio::awaitable<void> finish_async();
 
+  /// Tensors that are added and not hashed yet; each is held until it is.
+  std::uint64_t left() const noexcept { return left_; }
+
+  /// Completes when the next of them is hashed, and let go of.
+  boost::asio::awaitable<void> one_async();
+
   std::uint64_t bytes_hashed() const noexcept { return bytes_hashed_.load(); }
 
   /// In the order of adding; complete when `finish_async` is.
@@ -49,7 +55,8 @@ class hashing {
   boost::asio::io_context& context_;
 
   // Touched by the thread of context_ only.
-  boost::asio::steady_timer all_done_;  // Expires never; cancelled when none is left.
+  boost::asio::steady_timer all_done_;     // Expires never; cancelled when none is left.
+  boost::asio::steady_timer one_done_at_;  // The same; cancelled with each.
   std::uint64_t left_ = 0;
   std::exception_ptr failure_;
   std::deque<tensor_digest> sums_;  // A deque: the pool's threads write to elements while it grows.

@@ -56,6 +56,7 @@ std::string report_text(const load_report& report) {
   text += line("direct", both_sizes(stats.bytes_direct));
   text += line("buffered", both_sizes(stats.bytes_buffered) + because(stats.route_reason));
   text += line("straight", both_sizes(stats.bytes_straight) + " without a copy");
+  if (stats.bytes_mapped > 0) text += line("mapped", both_sizes(stats.bytes_mapped));
   text += line("pinned peak", slots_text(stats));
   text += line("tensors' peak", both_sizes(report.tensor_bytes_peak));
   text += line("reads", fmt::format("{}; {} short, {} retried; longest submission {:.1f} ms",
@@ -99,6 +100,7 @@ void append_report(std::string& to, const load_report& report) {
       .close();
   object.field("route_reason", stats.route_reason)
       .field("bytes_straight", stats.bytes_straight)
+      .field("bytes_mapped", stats.bytes_mapped)
       .field("pinned_bytes_peak", stats.pinned_bytes_peak)
       .field("tensor_bytes_peak", report.tensor_bytes_peak)
       .field("bytes_in_flight", stats.bytes_in_flight)

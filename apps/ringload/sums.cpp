@@ -30,7 +30,6 @@ struct state {
   hashing& hashes;
   started_load started;
   std::uint64_t bytes_total = 0;
-  model loaded;
 };
 
 std::uint64_t landed_bytes(const catalog& what, std::optional<dtype> to) {
@@ -39,20 +38,39 @@ std::uint64_t landed_bytes(const catalog& what, std::optional<dtype> to) {
   return sum;
 }
 
+// Through a window there may be no room for the next before another is hashed and dropped.
+asio::awaitable<std::optional<tensor>> next_tensor(state& s) {
+  std::optional<tensor> next;
+  for (bool came = false; !came;) {
+    const std::uint64_t held = s.hashes.left();
+    try {
+      auto one = co_await s.started.load.next_async();
+      next = std::move(one);
+      came = true;
+    } catch (const error& full) {
+      const bool may_change = s.request.how.window_bytes > 0 && held > 0;
+      if (full.code() != errc::memory_exceeded || !may_change) throw;
+    }
+    if (!came && s.hashes.left() == held) co_await s.hashes.one_async();
+  }
+  co_return next;
+}
+
 asio::awaitable<void> sum_all(state& s) {
   auto started = co_await start_load(s.with, s.request);
   s.started = std::move(started);
   loading& load = s.started.load;
   s.bytes_total = landed_bytes(load.catalog(), s.request.how.dtype);
   for (bool more = true; more;) {
-    auto landed = co_await load.next_async();
+    auto landed = co_await next_tensor(s);
     more = landed.has_value();
     if (!more) continue;
     const digest_algorithm algorithm = s.algorithm_of(landed->name());
     s.hashes.add(std::move(*landed), algorithm);
   }
-  auto loaded = co_await load.finish_async();
-  s.loaded = std::move(loaded);
+  if (s.request.how.window_bytes == 0) {
+    auto loaded = co_await load.finish_async();
+  }
   co_await s.hashes.finish_async();
 }
 
@@ -68,15 +86,13 @@ summed sum_all_tensors(const load_request& request,
   asio::io_context context;
   hashing hashes(context);
   progress_bar bar("hashing", request.progress);
-  state s{request, algorithm_of, with, hashes, started_load(), 0, {}};
+  state s{request, algorithm_of, with, hashes, started_load(), 0};
   run_to_end(context, sum_all(s), bar,
              [&s] { return progress{s.hashes.bytes_hashed(), s.bytes_total}; });
 
-  summed all{std::move(s.loaded),
-             std::move(s.started.file),
-             {hashes.sums().begin(), hashes.sums().end()},
-             starting.count(),
-             s.started.seconds_opening};
+  summed all{s.started.load.catalog(),  s.started.load.progress(),
+             std::move(s.started.file), {hashes.sums().begin(), hashes.sums().end()},
+             starting.count(),          s.started.seconds_opening};
   // std::string compares as unsigned bytes.
   std::sort(all.sums.begin(), all.sums.end(),
             [](const tensor_digest& a, const tensor_digest& b) { return a.name < b.name; });

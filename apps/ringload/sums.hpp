@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Loads a checkpoint and hashes each tensor: for sum to print and verify to compare.
+// Loads a checkpoint, at once or through a window, and hashes each tensor: for sum to print and
+// verify to compare.
 
 #include <functional>
 #include <ringload/checkpoint.hpp>
-#include <ringload/model.hpp>
+#include <ringload/stats.hpp>
 #include <ringload/verify.hpp>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,8 @@
 namespace ringload::tool {
 
 struct summed {
-  model loaded;
+  catalog loaded;  // What was loaded of it.
+  load_stats stats;
   checkpoint whole;                 // What the tensors were chosen from.
   std::vector<tensor_digest> sums;  // Sorted by name, as unsigned bytes.
   double seconds_starting = 0;      // That the loader took to start.

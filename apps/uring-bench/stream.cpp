@@ -115,6 +115,7 @@ class run_of_stream {
     auto memory = target_->allocate(total);
     if (!memory) fail("the device", message_of(memory.error()));
     arena_ = std::move(*memory);
+    arena_begin_ = arena_->data();
     straight_ = target_->rules().straight;
     std::vector<lane> lanes(within_.slots);
     for (std::uint32_t i = 0; i < within_.slots; ++i) {
@@ -219,7 +220,7 @@ class run_of_stream {
     copy_operation& copying = one;
     copying.slot = staging_.at(one.slot).data();
     copying.copies = {&one.copy, 1};
-    copying.into = arena_.get();
+    copying.destinations = {&arena_begin_, 1};
     copying.done = [](copy_operation& self, boost::system::error_code failed) {
       auto& mine = static_cast<lane&>(self);
       if (failed) mine.in->problem_ = failed.message();
@@ -241,6 +242,7 @@ class run_of_stream {
   bool registered_ = false;
   bool straight_ = false;
   std::shared_ptr<arena> arena_;
+  std::byte* arena_begin_ = nullptr;
   std::vector<piece> pieces_;
   std::size_t next_ = 0;
   std::uint32_t busy_ = 0;  // Lanes that have something to do.

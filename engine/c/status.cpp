@@ -33,6 +33,7 @@ ringload_status status_of(errc code) noexcept {
 
     case errc::unsupported_feature:
     case errc::unsupported_dtype:
+    case errc::not_mappable:
     case errc::codec_unavailable:
     case errc::digest_unavailable: return RINGLOAD_UNSUPPORTED;
 

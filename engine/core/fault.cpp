@@ -60,6 +60,7 @@ std::string category_type::message(int value) const {
     case errc::invalid_tensor: return "the tensor cannot be saved as it is described";
     case errc::invalid_saving: return "the settings of the save contradict themselves";
     case errc::read_back_differs: return "what was read back is not what was written";
+    case errc::not_mappable: return "the tensor cannot be mapped";
     case errc::malformed_manifest: return "the manifest is malformed";
     case errc::incomplete_manifest: return "manifest and checkpoint do not have the same tensors";
     case errc::digest_unavailable: return "a digest cannot be computed here";

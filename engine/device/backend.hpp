@@ -13,20 +13,22 @@
 #include <ringload/limits.hpp>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "core/block.hpp"
 #include "core/fault.hpp"
 #include "plan/make_plan.hpp"
 #include "plan/plan.hpp"
 
 namespace ringload::inline v0 {
 
-// The memory of all tensors of one load. Freed with its last owner, in any thread.
+// Memory that tensors of one load lie in. Freed with its last owner, in any thread.
 class arena {
  public:
   virtual ~arena() = default;
 
-  // A device address, aligned for tensors by layout_rules. For straight reads it is host memory,
-  // aligned to a block.
+  // A device address, aligned as was asked for.
   virtual std::byte* data() const noexcept = 0;
 
   // Whether the memory was reused from an earlier load.
@@ -34,24 +36,29 @@ class arena {
 
   // Whether all its pages are present. If not, populate a range before reading into it.
   virtual bool populated() const noexcept = 0;
+
+  // Whether writing to it is an access violation.
+  virtual bool read_only() const noexcept { return false; }
+};
+
+struct arena_size {
+  std::uint64_t bytes = 0;
+  std::uint64_t alignment = block_bytes;  // A power of two, at most this.
 };
 
 // One slot's copies. It must stay at its address, and the slot unchanged, until `done` is called.
 struct copy_operation {
   const std::byte* slot = nullptr;
   std::span<const copy_op> copies;
-  std::span<const strided_map> maps = {};  // Of the copies' plan.
-  arena* into = nullptr;
-  // Destination n of a copy is beside[n - 1], memory of the caller's.
-  std::span<std::byte* const> beside = {};
-  boost::asio::any_io_executor threads;  // For work that would block the engine thread.
+  std::span<const strided_map> maps = {};         // Of the copies' plan.
+  std::span<std::byte* const> destinations = {};  // By destination of that plan.
+  boost::asio::any_io_executor threads;           // For work that would block the engine thread.
   // In the engine thread, once, and never from inside backend::start.
   void (*done)(copy_operation& self, boost::system::error_code failed) = nullptr;
 
   // Where a copy goes.
   std::byte* destination(const copy_op& c) const noexcept {
-    std::byte* const memory = c.destination == 0 ? into->data() : beside[c.destination - 1];
-    return memory + c.destination_offset;
+    return destinations[c.destination] + c.destination_offset;
   }
 
   std::uint64_t bytes() const noexcept {
@@ -89,8 +96,19 @@ class backend {
     return {};
   }
 
-  // Allocates the memory of one load; a fault says how much is needed and available. Any thread.
+  // Allocates memory for tensors; a fault says how much is needed and available. Any thread.
   virtual result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) = 0;
+  // All memory of one load, or none.
+  virtual result<std::vector<std::shared_ptr<arena>>> allocate_all(
+      std::span<const arena_size> sizes) {
+    std::vector<std::shared_ptr<arena>> made;
+    for (const arena_size& each : sizes) {
+      auto one = allocate(each.bytes);
+      if (!one) return one.error();
+      made.push_back(std::move(*one));
+    }
+    return made;
+  }
 
   // Loaded bytes for the host to read: in place, as here, or copied into `room`, whose size is the
   // number of bytes. Any thread.

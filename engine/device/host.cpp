@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <mutex>
+#include <new>
 #include <ringload/device.hpp>
 #include <string>
 #include <vector>
@@ -26,6 +27,39 @@ namespace {
 // Up to here a copy in the engine thread costs no more than posting it to another.
 constexpr std::uint64_t copied_at_once_max = 64 * 1024;
 
+// Memory of so few bytes is not worth whole pages.
+constexpr std::uint64_t heap_bytes_max = 64 * 1024;
+constexpr std::uint64_t heap_alignment_min = 64;  // A cache line.
+
+class heap_arena final : public arena {
+ public:
+  // Null where there is no memory.
+  static std::shared_ptr<arena> make(const arena_size& size) {
+    const auto alignment =
+        std::align_val_t(std::max<std::uint64_t>(size.alignment, heap_alignment_min));
+    void* const memory = ::operator new(size.bytes, alignment, std::nothrow);
+    if (memory == nullptr) return nullptr;
+    const deleter owner{alignment};
+    std::unique_ptr<std::byte, deleter> taken(static_cast<std::byte*>(memory), owner);
+    return std::make_shared<heap_arena>(std::move(taken));
+  }
+
+  struct deleter {
+    std::align_val_t alignment;
+    void operator()(std::byte* memory) const noexcept { ::operator delete(memory, alignment); }
+  };
+
+  explicit heap_arena(std::unique_ptr<std::byte, deleter> memory) noexcept
+      : memory_(std::move(memory)) {}
+
+  std::byte* data() const noexcept override { return memory_.get(); }
+  bool was_kept() const noexcept override { return false; }
+  bool populated() const noexcept override { return true; }
+
+ private:
+  const std::unique_ptr<std::byte, deleter> memory_;
+};
+
 class host_backend final : public backend {
  public:
   layout_rules rules() const noexcept override {
@@ -44,23 +78,36 @@ class host_backend final : public backend {
   }
 
   result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
+    const arena_size one = {bytes};
+    auto made = allocate_all({&one, 1});
+    if (!made) return made.error();
+    return std::move(made->front());
+  }
+
+  result<std::vector<std::shared_ptr<arena>>> allocate_all(
+      std::span<const arena_size> sizes) override {
     const std::lock_guard lock(mutex_);
-    if (kept_) {
-      // Rounded to whole huge pages, as allocations are.
-      auto memory = kept_->take(round_up(bytes, huge_page_bytes));
-      if (memory) return own(std::move(*memory), true);
+    std::vector<std::shared_ptr<arena>> made(sizes.size());
+    std::uint64_t missing = 0;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      made[i] = take_kept(sizes[i]);
+      if (made[i]) continue;
+      const auto sum = checked_add(missing, sizes[i].bytes);
+      missing = sum.value_or(~std::uint64_t{0});
     }
-    auto room = room_for(bytes, 0);
+    auto room = room_for(missing, 0);
     if (!room && kept_) {
       kept_->clear();
-      room = room_for(bytes, 0);
+      room = room_for(missing, 0);
     }
     if (!room) return room.error();
-    // On whole huge pages from one on, so that what is kept fits more than one load.
-    const std::uint64_t whole = bytes < huge_page_bytes ? bytes : round_up(bytes, huge_page_bytes);
-    auto memory = mapping::make(whole, pages_);
-    if (!memory) return memory.error();
-    return own(std::move(*memory), false);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (made[i]) continue;
+      auto one = make(sizes[i]);
+      if (!one) return one.error();
+      made[i] = std::move(*one);
+    }
+    return made;
   }
 
   // Reserved pages are for slots alone: a pool seldom has enough for tensors.
@@ -97,6 +144,33 @@ class host_backend final : public backend {
 
  private:
   using host_arena = block_arena<mapping>;
+
+  static bool is_small(const arena_size& size) noexcept {
+    return size.alignment < block_bytes && size.bytes < heap_bytes_max;
+  }
+
+  std::shared_ptr<arena> take_kept(const arena_size& size) {
+    if (!kept_ || is_small(size)) return nullptr;
+    auto memory = kept_->take(kept_bytes_of(std::max(size.bytes, huge_page_bytes)));
+    return memory ? own(std::move(*memory), true) : nullptr;
+  }
+
+  result<std::shared_ptr<arena>> make(const arena_size& size) {
+    if (is_small(size)) {
+      auto made = heap_arena::make(size);
+      if (!made) return fault{errc::memory_exceeded, {}};
+      return made;
+    }
+    auto memory = mapping::make(kept_ ? kept_bytes_of(size.bytes) : size.bytes, pages_);
+    if (!memory) return memory.error();
+    return own(std::move(*memory), false);
+  }
+
+  // On whole huge pages from one on, so that what is kept fits more than one load.
+  static std::uint64_t kept_bytes_of(std::uint64_t bytes) noexcept {
+    const bool fits = bytes >= huge_page_bytes && bytes < ~std::uint64_t{0} - huge_page_bytes;
+    return fits ? round_up(bytes, huge_page_bytes) : bytes;
+  }
 
   // Pages are allocated when first written, so memory that other loads have allocated and not yet
   // filled is still counted as available. It is subtracted here.

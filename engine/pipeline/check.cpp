@@ -46,11 +46,12 @@ struct hashing {
     std::optional<index_checker> indices;
     if (wanted.indices) indices.emplace(*wanted.indices);
     const std::uint64_t bytes = of.named().catalog().tensors[tensor].bytes;
+    const placement& place = of.place_of(tensor);
     std::vector<std::byte> room(static_cast<std::size_t>(std::min(bytes, step_bytes)));
     for (std::uint64_t at = 0; at < bytes && !of.stopped();) {
       const auto step = static_cast<std::size_t>(std::min(bytes - at, step_bytes));
-      auto here =
-          target.read_back(of.memory(), of.arena_offset(tensor) + at, std::span(room).first(step));
+      auto here = target.read_back(of.memory(place.destination), place.destination_offset + at,
+                                   std::span(room).first(step));
       if (!here) return here.error();
       if (wanted.compares()) pass.update(*here);
       if (indices && indices_good) indices_good = indices->take(*here);

@@ -112,6 +112,7 @@ dlpack::data_type dlpack::type_of(dtype type) noexcept {
 dlpack::managed_tensor_versioned* to_dlpack(const tensor& from) {
   auto made = make<dlpack::managed_tensor_versioned>(from);
   made->managed.version = {1, 1};
+  if (from.read_only()) made->managed.flags |= dlpack::flag_read_only;
   return &made.release()->managed;
 }
 

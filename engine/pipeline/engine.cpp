@@ -128,6 +128,10 @@ result<void> engine::set_up(const reader_wrapper& wrap) {
   target = on.maker()(on.index());
   if (within.kept_bytes > 0) target->keep(within.kept_bytes);
   target->use_pages(within.huge_pages);
+  if (on.kind() != device_kind::host) {
+    beside_target = host().maker()(0);
+    beside_target->use_pages(within.huge_pages);
+  }
   if (auto opened = staging.open(within); !opened) return opened.error();
   if (auto there = target->attach(loop, staging.region()); !there) return there.error();
   attached_ = true;
@@ -161,7 +165,9 @@ result<void> engine::choose_reader(const reader_wrapper& wrap) {
   } else {
     buffered_reader = std::make_unique<pool_reader>(loop, *copy_threads);
   }
+  supply_reader = std::make_unique<pool_reader>(loop, *copy_threads);
   if (wrap) {
+    supply_reader = wrap(std::move(supply_reader));
     direct_reader = wrap(std::move(direct_reader));
     buffered_reader = wrap(std::move(buffered_reader));
   }
@@ -204,6 +210,7 @@ void engine::tear_down() {
   if (check_threads) check_threads->join();
   direct_reader.reset();
   buffered_reader.reset();
+  supply_reader.reset();
   if (attached_) target->detach();
   {
     const std::lock_guard lock(mutex_);
@@ -216,6 +223,7 @@ void engine::tear_down() {
   }
   // A `loading` keeps the engine alive, but neither slots nor the free list.
   target.reset();
+  beside_target.reset();
   staging.close();
 }
 

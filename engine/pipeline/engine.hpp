@@ -68,7 +68,7 @@ class engine : public std::enable_shared_from_this<engine> {
   // ---- Set before make() returns and never changed ----
 
   const limits within;
-  const std::shared_ptr<memory_account> tensor_memory = std::make_shared<memory_account>();
+  const memory_accounts memory;
   const device on;
   boost::asio::io_context loop{1};
 
@@ -96,10 +96,13 @@ class engine : public std::enable_shared_from_this<engine> {
   std::optional<threads> copy_threads;
   std::optional<threads> check_threads;  // From start_checking() on.
   std::unique_ptr<backend> target;
+  std::unique_ptr<backend> beside_target;  // The host's memory; null where that is the target.
+  backend& host_memory() const noexcept { return beside_target ? *beside_target : *target; }
   ready_slots staging;
   std::unique_ptr<ring> the_ring;  // Null: reads go to a thread pool.
   std::unique_ptr<reader> direct_reader;
   std::unique_ptr<reader> buffered_reader;
+  std::unique_ptr<reader> supply_reader;  // For what is not read from a file.
 
  private:
   using work_guard = boost::asio::executor_work_guard<boost::asio::io_context::executor_type>;

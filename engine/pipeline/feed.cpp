@@ -23,10 +23,10 @@ struct waited_copy final : copy_operation {
 };
 
 // Makes copies out of memory of the host and waits for them, in a thread that may block.
-boost::system::error_code copy_and_wait(engine& e, const filling* fill, copy_operation what) {
+boost::system::error_code copy_and_wait(engine& e, const destinations& into, copy_operation what) {
   std::vector<copy_op> apart;
-  if (fill != nullptr && e.on.kind() != device_kind::host) {
-    const std::size_t to_host = fill->host_first(what.copies, apart);
+  if (into.any_on_host() && e.on.kind() != device_kind::host) {
+    const std::size_t to_host = into.host_first(what.copies, apart);
     what.copies = std::span(apart).first(to_host);
     run_copies(what);
     what.copies = std::span(apart).subspan(to_host);
@@ -45,11 +45,9 @@ boost::system::error_code copy_and_wait(engine& e, const filling* fill, copy_ope
   return op.failed;
 }
 
-copy_operation copies_into(engine& e, arena* memory, const filling* fill,
-                           std::span<const strided_map> maps) {
+copy_operation copies_into(engine& e, const destinations& into, std::span<const strided_map> maps) {
   copy_operation what;
-  what.into = memory;
-  if (fill != nullptr) what.beside = fill->memory;
+  what.destinations = into.memory();
   what.maps = maps;
   what.threads = e.copy_threads->get_executor();
   return what;
@@ -74,11 +72,10 @@ boost::asio::awaitable<void> feed_stream(engine& e, job& of, feed_op what, const
                                          result<void>& outcome) {
   const stream_state::copier copy = [&e, &of](const std::byte* from,
                                               std::span<const copy_op> copies) {
-    arena* const memory = of.has_arena() ? &of.memory() : nullptr;
-    copy_operation op = copies_into(e, memory, of.fill(), of.maps());
+    copy_operation op = copies_into(e, of.into(), of.maps());
     op.slot = from;
     op.copies = copies;
-    return copy_and_wait(e, of.fill(), op);
+    return copy_and_wait(e, of.into(), op);
   };
   running_stream& one = of.stream(what.stream, copy);
   while (!of.stopped() && one.taken_bytes != what.stream_offset) co_await one.turn.wait();
@@ -110,14 +107,13 @@ boost::asio::awaitable<void> feed_streams(engine& e, job& of, const read_op& rea
 result<void> place_unread(engine& e, opened_load& work) {
   const plan& made = work.plan;
   filling* const fill = work.fill ? &*work.fill : nullptr;
-  if (!work.memory && fill == nullptr) return {};
-  copy_operation op = copies_into(e, work.memory.get(), fill, made.maps);
+  copy_operation op = copies_into(e, work.into, made.maps);
   const auto place = [&](const copy_op& one, const std::byte* from,
                          std::uint32_t tensor) -> result<void> {
     op.slot = from;
     op.copies = {&one, 1};
     if (fill != nullptr) fill->writing = true;
-    if (const auto failed = copy_and_wait(e, fill, op)) {
+    if (const auto failed = copy_and_wait(e, work.into, op)) {
       return fault{failed, work.named->catalog().tensors[tensor].name};
     }
     return {};

@@ -95,6 +95,7 @@ result<checked_fill> check_fill(const fill_request& what, const load_options& op
   out.state.missing = std::move(matched->missing);
   out.state.unexpected = std::move(matched->unexpected);
   out.chosen.files = chosen.files;
+  out.into.add(nullptr, false);  // There is no arena.
   for (matched_tensor& each : matched->tensors) {
     const destination& one = what.into[each.destination];
     const tensor_info& t = chosen.tensors[each.tensor];
@@ -102,20 +103,12 @@ result<checked_fill> check_fill(const fill_request& what, const load_options& op
     if (auto good = check_blocks(t, which[each.tensor], one, chosen); !good) return good.error();
     out.which.push_back(which[each.tensor]);
     out.chosen.tensors.push_back(chosen.tensors[each.tensor]);
-    out.state.places.push_back({one.name, each.destination, one.on == host()});
+    out.state.places.push_back({one.name, each.destination});
     out.targets.push_back(target_of(one, std::move(each)));
     const std::uint64_t address = out.targets.back().memory.address;
-    out.state.memory.push_back(reinterpret_cast<std::byte*>(address));
+    out.into.add(reinterpret_cast<std::byte*>(address), one.on == host());
   }
   return out;
-}
-
-std::size_t filling::host_first(std::span<const copy_op> copies,
-                                std::vector<copy_op>& order) const {
-  order.assign(copies.begin(), copies.end());
-  const auto rest =
-      std::ranges::partition(order, [this](const copy_op& c) { return on_host(c.destination); });
-  return order.size() - rest.size();
 }
 
 std::exception_ptr filling::failure(

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/fault.hpp"
-#include "plan/plan.hpp"
+#include "pipeline/destinations.hpp"
 #include "plan/wanted.hpp"
 #include "selection/choose.hpp"
 #include "selection/match.hpp"
@@ -35,20 +35,13 @@ struct filling {
   struct place {
     std::string name;            // Of the destination.
     std::uint32_t given_at = 0;  // Among those given.
-    bool on_host = true;
   };
 
-  std::vector<place> places;       // By tensor; tensor t goes to destination t + 1 of the plan.
-  std::vector<std::byte*> memory;  // In the same order.
+  std::vector<place> places;  // By tensor; tensor t goes to destination t + 1 of the plan.
   std::vector<std::string> missing;
   std::vector<std::string> unexpected;
   bool writing = false;  // A first byte may have been written.
 
-  // Whether destination n of the plan, from 1 on, is memory of the host.
-  bool on_host(std::uint32_t n) const noexcept { return places[n - 1].on_host; }
-  // Puts the copies in `order`: first those to the host, which the CPU makes whatever the loader's
-  // device is, and then those to the device. Returns how many the first are.
-  std::size_t host_first(std::span<const copy_op> copies, std::vector<copy_op>& order) const;
   // What a failure becomes: a fill_error, if anything was written. `loaded(t)` says whether a
   // tensor is complete.
   std::exception_ptr failure(const fault& why,
@@ -60,6 +53,7 @@ struct checked_fill {
   std::vector<chosen_tensor> which;  // One for each destination, in the catalog's order.
   ringload::catalog chosen;          // Of them.
   std::vector<fill_target> targets;  // In the same order.
+  destinations into;                 // Of the plan.
   filling state;
 };
 

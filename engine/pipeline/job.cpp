@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/job.hpp"
 
+#include <algorithm>
 #include <boost/asio/error.hpp>
 
 #include "core/retry_allocation.hpp"
 #include "formats/printable.hpp"
 #include "pipeline/engine.hpp"
+#include "readers/page_supply.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -66,10 +68,13 @@ void job::begin(opened_load work) {
   plan_ = std::move(work.plan);
   checks_ = tensor_checks(std::move(work.checks));
   progress_.emplace(progress_of(plan_));
-  counters.memory_kept = work.memory && work.memory->was_kept();
-  storage_ = std::make_shared<tensor_storage>(named_, std::move(plan_.tensors),
-                                              std::move(work.memory), plan_.arena_bytes,
-                                              the_engine->on, the_engine->tensor_memory);
+  into_ = std::move(work.into);
+  counters.memory_kept = std::ranges::any_of(
+      work.memory, [](const taken_arena& a) { return a.memory && a.memory->was_kept(); });
+  auto facts = std::make_shared<const loaded_tensors>(named_, std::move(plan_.tensors),
+                                                      work.on.value_or(the_engine->on));
+  storage_ =
+      std::make_shared<model_storage>(std::move(facts), std::move(work.memory), the_engine->memory);
   counters.bytes_total = named_->catalog().bytes();
   counters.tensors_total = progress_->tensors();
   counters.set_opened();
@@ -92,7 +97,15 @@ void job::begin(opened_load work) {
   }
 }
 
+const byte_supply* job::supply(const read_op& read) const noexcept {
+  static const byte_supply pages = supply_pages;
+  const bool view = read.straight() && !fill_ && storage_->mapped(read.destination);
+  const byte_supply& memory = file(read).supply;
+  return view ? &pages : memory ? &memory : nullptr;
+}
+
 std::string job::place(const read_op& read, std::uint64_t file_offset) const {
+  if (file(read).supply) return printable_path(source);
   std::string where = printable_path(file(read).path);
   const auto index = static_cast<std::uint32_t>(&read - plan_.reads.data());
   for (std::uint32_t p = read.parts_begin; p < read.parts_end; ++p) {
@@ -110,8 +123,8 @@ running_stream& job::stream(std::uint32_t s, const stream_state::copier& copy) {
     const stream_op& what = plan_.streams[s];
     const wanted_list::stream& stored = stored_streams_[what.stream];
     const std::uint32_t to = plan_.outputs[what.outputs_begin].destination;
-    const bool writable = fill_ ? fill_->on_host(to) : the_engine->target->rules().straight;
-    std::byte* const memory = writable ? destination(to) : nullptr;
+    const bool writable = into_.on_host(to) || (!fill_ && the_engine->target->rules().straight);
+    std::byte* const memory = writable ? into_[to] : nullptr;
     one = std::make_unique<running_stream>(the_engine->loop, stored.stored->bytes);
     one->state.emplace(plan_, what, stored, options().verify, memory, copy);
   }
@@ -192,7 +205,7 @@ void job::checked(std::uint32_t t, const result<void>& how) {
   if (!how) {
     stop(retry_allocation([&] { return how.error(); }));
   } else if (!stopped()) {
-    if (checks_.of(t).compares()) counters.bytes_verified += storage_->info(t).bytes;
+    if (checks_.of(t).compares()) counters.bytes_verified += storage_->of().info(t).bytes;
     try {
       tensor_loaded(t);
       complete_next_waiters();
@@ -204,14 +217,15 @@ void job::checked(std::uint32_t t, const result<void>& how) {
 }
 
 void job::tensor_loaded(std::uint32_t t) {
-  const std::uint64_t bytes = storage_->info(t).bytes;
+  const std::uint64_t bytes = storage_->of().info(t).bytes;
   progress_->set_loaded(t);
   counters.bytes += bytes;
+  if (!fill_ && storage_->mapped(place_of(t).destination)) counters.bytes_mapped += bytes;
   ++counters.tensors;
   if (bytes > 0) counters.set_first_tensor();
   const auto waiting = waiters_.tensors.find(t);
   if (waiting == waiters_.tensors.end()) return;
-  waiting->second.complete_all(tensor(storage_, t));
+  waiting->second.complete_all(storage_->at(t));
   waiters_.tensors.erase(waiting);
 }
 
@@ -219,7 +233,7 @@ void job::complete_next_waiters() {
   while (!waiters_.next.empty()) {
     const auto t = progress_->take_loaded();
     if (!t) return;
-    waiters_.next.pop()->complete(nullptr, tensor(storage_, *t));
+    waiters_.next.pop()->complete(nullptr, storage_->at(*t));
   }
 }
 
@@ -273,7 +287,7 @@ void job::await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiti
     return;
   }
   if (!stopped() && progress_ && progress_->is_loaded(t)) {
-    waiting->complete(nullptr, tensor(storage_, t));
+    waiting->complete(nullptr, storage_->at(t));
     return;
   }
   const std::uint64_t id = waiters_.new_id();
@@ -346,6 +360,13 @@ void job::await_fill(std::unique_ptr<operation<filled>> waiting) {
     if (const auto self = weak.lock()) self->cancel();
   });
   waiters_.fill = std::move(waiting);
+}
+
+void job::await_copy(std::unique_ptr<operation<tensor>> waiting) {
+  waiting->cancel->arm([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->cancel();
+  });
+  waiters_.copy.add(waiters_.new_id(), std::move(waiting));
 }
 
 void job::complete_fill() noexcept {

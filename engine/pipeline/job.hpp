@@ -30,6 +30,7 @@
 #include "pipeline/tensor_checks.hpp"
 #include "pipeline/tensor_storage.hpp"
 #include "pipeline/wait_queue.hpp"
+#include "readers/reader.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -68,9 +69,7 @@ class job : public std::enable_shared_from_this<job> {
 
   // How a tensor is checked, and where it lies. Valid while its check is in progress.
   const tensor_check& check_of(std::uint32_t t) const noexcept { return checks_.of(t); }
-  std::uint64_t arena_offset(std::uint32_t t) const noexcept {
-    return storage_->where(t).destination_offset;
-  }
+  const placement& place_of(std::uint32_t t) const noexcept { return storage_->of().where(t); }
   // "model.safetensors: tensor 'wte.weight'"
   std::string tensor_in_file(std::uint32_t t) const;
 
@@ -81,22 +80,24 @@ class job : public std::enable_shared_from_this<job> {
   // The reads may now be taken.
   void begin(opened_load work);
   const open_file& file(const read_op& read) const noexcept { return from_->files[read.file]; }
+  // What brings its bytes, if it is not a file.
+  const byte_supply* supply(const read_op& read) const noexcept;
   const read_op& read(std::uint32_t index) const noexcept { return plan_.reads[index]; }
   std::span<const copy_op> copies(const read_op& read) const noexcept {
     return std::span(plan_.copies).subspan(read.copies_begin, read.copies_end - read.copies_begin);
   }
   std::span<const strided_map> maps() const noexcept { return plan_.maps; }
-  arena& memory() const noexcept { return storage_->memory(); }
-  bool has_arena() const noexcept { return storage_->has_memory(); }
-  const filling* fill() const noexcept { return fill_ ? &*fill_ : nullptr; }
-  std::byte* destination(std::uint32_t n) const noexcept {
-    return n == 0 ? memory().data() : fill_->memory[n - 1];
+  const destinations& into() const noexcept { return into_; }
+  // What destination n is, and all of them; not of a fill.
+  arena& memory(std::uint32_t n) const noexcept { return storage_->memory(n); }
+  std::span<const std::shared_ptr<const tensor_storage>> arenas() const noexcept {
+    return storage_->arenas();
   }
+  bool fill() const noexcept { return fill_.has_value(); }
   // From here on destinations may be torn.
   void begin_writing() noexcept {
     if (fill_) fill_->writing = true;
   }
-  std::uint64_t arena_bytes() const noexcept { return plan_.arena_bytes; }
   // "model.safetensors: tensor 'wte.weight': byte 4,096", for errors.
   std::string place(const read_op& read, std::uint64_t file_offset) const;
 
@@ -125,7 +126,7 @@ class job : public std::enable_shared_from_this<job> {
   void refuse_direct(const std::string& why);
   bool direct_refused() const noexcept { return direct_refused_; }
 
-  // One coroutine at most populates the arena ahead of the reads: it is begun where this is true.
+  // One coroutine at most populates the arenas ahead of the reads: it is begun where this is true.
   // It stops early once needs_prefault() is false.
   bool begin_prefault() noexcept {
     const bool first = !prefault_begun_;
@@ -142,6 +143,7 @@ class job : public std::enable_shared_from_this<job> {
   void await_start(std::unique_ptr<operation<loading>> waiting);
   void await_open(std::unique_ptr<operation<checkpoint>> waiting);
   void await_fill(std::unique_ptr<operation<filled>> waiting);
+  void await_copy(std::unique_ptr<operation<tensor>> waiting);
   bool awaits_open() const noexcept { return !waiters_.open.empty(); }
   void complete_start();
 
@@ -154,14 +156,16 @@ class job : public std::enable_shared_from_this<job> {
   // The files, for a thread that may block to close them. Null where they were not opened.
   std::shared_ptr<const opened_checkpoint> opened() const noexcept { return from_; }
   void release_files() noexcept { from_.reset(); }
-  // What was to be filled, with its owners, once nothing writes to it any more.
-  std::optional<fill_request> release_destinations() noexcept {
-    return std::exchange(request_.fill, std::nullopt);
+  // What is filled or copied is others' memory. It is let go of, with its owners, once nothing is
+  // written to it or read from it; in a thread that may block, while the engine thread waits.
+  bool borrows() const noexcept { return request_.fill || request_.copy; }
+  void release_borrowed() noexcept {
+    request_.fill.reset();
+    request_.copy.reset();
   }
-  std::weak_ptr<const tensor_storage> storage() const noexcept { return storage_; }
   // The memory of a failed load, for a thread that may block to free it. Tensors that were handed
   // out keep it alive.
-  std::shared_ptr<const tensor_storage> release_storage() noexcept { return std::move(storage_); }
+  std::shared_ptr<const model_storage> release_storage() noexcept { return std::move(storage_); }
   void release_storage_if_stopped() noexcept {
     if (stopped()) storage_.reset();
   }
@@ -183,16 +187,17 @@ class job : public std::enable_shared_from_this<job> {
   template <class T>
   void end_wait(std::unique_ptr<operation<T>> waiting) const;
 
-  // Never changed, but for the destinations of a fill, which are released when it is over.
+  // Never changed, but that destinations, or what is copied, are released when it is over.
   load_request request_;
 
   // Set by begin(), never changed after.
   std::shared_ptr<const named_catalog> named_;
   plan plan_;  // Without `tensors`, which are in storage_.
+  destinations into_;
 
   // Touched by the engine thread only.
   std::shared_ptr<const opened_checkpoint> from_;  // Null before begin(), and once it is over.
-  std::shared_ptr<tensor_storage> storage_;        // Null before begin() and after a failure.
+  std::shared_ptr<model_storage> storage_;         // Null before begin() and after a failure.
   std::optional<plan_progress> progress_;          // Empty before begin().
   std::optional<filling> fill_;                    // Empty before begin(), and in other loads.
   tensor_checks checks_;

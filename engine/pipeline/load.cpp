@@ -10,6 +10,7 @@
 #include "pipeline/feed.hpp"
 #include "pipeline/job.hpp"
 #include "pipeline/on_thread.hpp"
+#include "pipeline/open_copy.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -23,30 +24,31 @@ struct open_task {
   result<void> placed;
 
   void operator()() noexcept {
-    const open_services by = {e.within, e.on, *e.target, e.direct};
-    found = attempt([&] { return open_load(of.request(), by); });
+    const open_services by = {e.within, e.on, *e.target, e.host_memory(), e.direct};
+    const load_request& what = of.request();
+    found = attempt([&] { return what.copy ? open_copy(*what.copy, by) : open_load(what, by); });
     if (found) placed = attempt([&] { return place_unread(e, *found); });
   }
 };
 
 // Closes the files as well, unless somebody else has the checkpoint too; and releases the owners of
-// what was filled.
+// what was filled, and of what was copied.
 struct close_files_task {
   std::shared_ptr<const opened_checkpoint> files;
   bool keep;  // Somebody waits for the checkpoint itself.
-  std::optional<fill_request> filled;
+  job& of;
   result<void> unchanged;
 
   void operator()() noexcept {
     if (files) unchanged = attempt([&] { return check_unchanged(*files); });
     if (!keep) files.reset();
-    filled.reset();
+    of.release_borrowed();
   }
 };
 
 struct release_memory_task {
   result<opened_load> unused;
-  std::shared_ptr<const tensor_storage> memory;
+  std::shared_ptr<const model_storage> memory;
 
   void operator()() noexcept {
     unused = fault();
@@ -60,7 +62,7 @@ namespace {
 
 boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, open_task& open) {
   engine& with = e;
-  with.prepare_slots();
+  if (!one->request().copy) with.prepare_slots();
   co_await on_thread(*with.open_threads, with.loop, open);
   if (!open.found) one->stop(open.found.error());
   if (open.found && open.found->fill) one->set_fill(std::move(*open.found->fill));
@@ -79,9 +81,9 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, o
 
 boost::asio::awaitable<void> end(engine& e, job& one, open_task& open) {
   engine& with = e;
-  close_files_task close = {one.opened(), one.awaits_open(), one.release_destinations(), {}};
+  close_files_task close = {one.opened(), one.awaits_open(), one, {}};
   if (!close.keep) one.release_files();
-  if (close.files || close.filled) co_await on_thread(*with.closing_thread, with.loop, close);
+  if (close.files || one.borrows()) co_await on_thread(*with.closing_thread, with.loop, close);
   if (!close.unchanged) one.stop(close.unchanged.error());
   if (!one.stopped()) co_return;
   release_memory_task release = {std::move(open.found), one.release_storage()};

@@ -31,6 +31,7 @@ void load_counters::fill_stats(load_stats& s) const {
   s.bytes_direct = bytes_direct;
   s.bytes_buffered = bytes_buffered;
   s.bytes_straight = bytes_straight;
+  s.bytes_mapped = bytes_mapped;
   s.bytes_verified = bytes_verified;
   s.reads = reads;
   s.short_reads = short_reads;

@@ -21,6 +21,7 @@ class load_counters {
   std::atomic<std::uint64_t> bytes_direct = 0;
   std::atomic<std::uint64_t> bytes_buffered = 0;
   std::atomic<std::uint64_t> bytes_straight = 0;
+  std::atomic<std::uint64_t> bytes_mapped = 0;
   std::atomic<std::uint64_t> bytes_verified = 0;
   std::atomic<std::uint64_t> reads = 0;
   std::atomic<std::uint64_t> short_reads = 0;
@@ -28,6 +29,11 @@ class load_counters {
   std::atomic<std::uint64_t> device_wait_nanoseconds = 0;
   std::atomic<std::uint64_t> memory_wait_nanoseconds = 0;
   std::atomic<bool> memory_kept = false;
+
+  void add_read(bool direct, bool straight, int arrived) noexcept {
+    (direct ? bytes_direct : bytes_buffered) += static_cast<unsigned>(arrived);
+    if (straight) bytes_straight += static_cast<unsigned>(arrived);
+  }
 
   // When the load reached these points; each is called once.
   void set_opened() noexcept { opened_at_ = nanoseconds_since_begun(); }

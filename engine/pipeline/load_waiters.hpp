@@ -80,6 +80,7 @@ class load_waiters {
   waiter_list<std::optional<tensor>> next;
   waiter_list<model> finish;
   waiter_list<checkpoint> open;
+  waiter_list<tensor> copy;
   std::unique_ptr<operation<filled>> fill;  // Null: the load is no fill, or it is over.
 
   // What waits for that tensor, if it still does.
@@ -102,6 +103,7 @@ class load_waiters {
     next.end_all(how, std::nullopt);
     finish.end_all(how, whole);
     open.end_all(how, opened);
+    if (!copy.empty()) copy.end_all(how, whole.empty() ? tensor() : whole[0]);
   }
 
  private:

@@ -80,12 +80,21 @@ load_window::load_window(std::shared_ptr<engine> e, load_request what,
       chosen_(std::move(chosen)),
       groups_(std::move(groups)) {}
 
+void load_window::begun::forget_returned() {
+  std::erase_if(memory, [this](const held_arena& one) {
+    const bool is_back = one.memory.expired();
+    if (is_back) bytes -= std::min(bytes, one.bytes);
+    return is_back;
+  });
+}
+
 std::uint64_t load_window::live_bytes() {
   release_ended();
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < begun_.size();) {
-    const bool over = i < front_ && !begun_[i].load && begun_[i].memory.expired();
-    if (over) {
+    const bool over = i < front_ && !begun_[i].load;
+    if (over) begun_[i].forget_returned();
+    if (over && begun_[i].memory.empty()) {
       begun_.erase(begun_.begin() + static_cast<std::ptrdiff_t>(i));
       --front_;
     } else {
@@ -216,7 +225,9 @@ void load_window::arrived(const std::exception_ptr& failure, tensor one) {
 
 // All its tensors are handed out, or in hand.
 void load_window::end_front() {
-  begun_[front_].memory = begun_[front_].load->storage();
+  for (const auto& each : begun_[front_].load->arenas()) {
+    if (each) begun_[front_].memory.push_back({each, each->memory_bytes()});
+  }
   ++front_;
   next_tensor_ = 0;
 }

@@ -64,11 +64,19 @@ class load_window : public std::enable_shared_from_this<load_window> {
  private:
   using clock = std::chrono::steady_clock;
 
+  struct held_arena {
+    std::weak_ptr<const tensor_storage> memory;
+    std::uint64_t bytes;
+  };
+
   // A group that was begun, until its memory is free again.
   struct begun {
-    std::uint64_t bytes;
-    std::shared_ptr<job> load;                   // Null once it is over.
-    std::weak_ptr<const tensor_storage> memory;  // Once all its tensors were handed out.
+    std::uint64_t bytes;        // Reserved; once the load is over, without arenas that are back.
+    std::shared_ptr<job> load;  // Null once it is over.
+    // Once all its tensors were handed out.
+    std::vector<held_arena> memory;
+
+    void forget_returned();
   };
 
   void go_on();

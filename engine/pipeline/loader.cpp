@@ -105,6 +105,21 @@ void begin_fill(const std::shared_ptr<engine>& with, load_request what,
                 });
 }
 
+void begin_copy(const std::shared_ptr<engine>& with, copy_request what,
+                std::unique_ptr<operation<tensor>> waiting) {
+  if (!what.from) {
+    const fault nothing(errc::no_such_tensor, "copy_async", "it was given an empty handle");
+    waiting->complete(to_exception(nothing), tensor());
+    return;
+  }
+  auto one = std::make_shared<job>(with, load_request(std::move(what)));
+  post_or_abort(*with, one->source, std::move(waiting),
+                [one](std::unique_ptr<operation<tensor>> w) {
+                  one->await_copy(std::move(w));
+                  run_job(one);
+                });
+}
+
 void await_tensor(const std::shared_ptr<job>& of, std::string name,
                   std::unique_ptr<operation<tensor>> waiting) {
   const auto t = of->named().find(name);
@@ -157,10 +172,18 @@ loader::~loader() { engine_->close(); }
 ringload::device loader::device() const noexcept { return engine_->on; }
 
 memory_use loader::memory() const {
-  const detail::memory_account& tensors = *engine_->tensor_memory;
+  const detail::memory_account& tensors = *engine_->memory.tensors;
+  const detail::memory_account& mapped = *engine_->memory.mapped;
   load_stats s;
   engine_->fill_stats(s);
-  return {tensors.bytes(), tensors.bytes_peak(), tensors.allocations(), s.pinned_bytes_peak};
+  memory_use now;
+  now.tensor_bytes = tensors.bytes();
+  now.tensor_bytes_peak = tensors.bytes_peak();
+  now.tensor_allocations = tensors.allocations();
+  now.pinned_bytes = s.pinned_bytes_peak;
+  now.mapped_bytes = mapped.bytes();
+  now.mappings = mapped.allocations();
+  return now;
 }
 
 load_stats loader::stats() const {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How much memory the tensors of a loader take, as long as anybody holds one. Any thread.
+// How much memory the tensors of a loader take, and how much is mapped for them, as long as anybody
+// holds one. Any thread.
 
 #include <atomic>
 #include <cstdint>
@@ -32,6 +33,11 @@ class memory_account {
   std::atomic<std::uint64_t> bytes_ = 0;
   std::atomic<std::uint64_t> peak_ = 0;
   std::atomic<std::uint64_t> allocations_ = 0;
+};
+
+struct memory_accounts {
+  std::shared_ptr<memory_account> tensors = std::make_shared<memory_account>();
+  std::shared_ptr<memory_account> mapped = std::make_shared<memory_account>();
 };
 
 // Accounts for so many bytes as long as it lives.

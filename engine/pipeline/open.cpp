@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/open.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/convert.hpp"
+#include "core/file_mapping.hpp"
+#include "device/available.hpp"
+#include "device/mapped_arena.hpp"
 #include "formats/printable.hpp"
 #include "pipeline/wanted_checks.hpp"
 #include "plan/make_plan.hpp"
@@ -75,10 +79,34 @@ result<checked_fill> chosen_of(const load_request& what, const opened_checkpoint
   return out;
 }
 
-plan_limits limits_of(const limits& within, bool fills) {
+result<view_wish> views_of(const load_request& what, const device& on) {
+  const load_options& how = what.options;
+  if (how.memory != tensor_memory::mapped) return view_wish::none;
+  const char* const place = "load_options::memory";
+  if (what.fill) {
+    return fault{errc::invalid_limits, place, "a fill has memory, so nothing is mapped"};
+  }
+  if (how.window_bytes > 0) {
+    return fault{errc::invalid_limits, place,
+                 "what is mapped takes no memory, so it needs no window"};
+  }
+  const bool copies = how.unmappable == on_unmappable::copy;
+  if (on.kind() == device_kind::host) return copies ? view_wish::possible : view_wish::all;
+  if (copies) return view_wish::none;
+  return fault{errc::device_unavailable, place,
+               "files are mapped for the host only, and the loader's device is " + on.name()};
+}
+
+plan_limits limits_of(const limits& within, view_wish views, bool fills) {
   plan_limits bounds = {within.slot_bytes};
   if (!fills) {
     bounds.arena_bytes_max = within.arena_bytes_max;
+    // How much is to be copied is known to the planner only, and a file may promise more than can
+    // be planned.
+    if (views == view_wish::possible) {
+      bounds.arena_bytes_max =
+          std::min(bounds.arena_bytes_max, available_bytes().value_or(bounds.arena_bytes_max));
+    }
     return bounds;
   }
   // A buffered read lands at any address. A direct one that cannot is staged by its worker.
@@ -88,10 +116,47 @@ plan_limits limits_of(const limits& within, bool fills) {
 
 }  // namespace
 
+namespace {
+
+result<std::shared_ptr<arena>> map(const open_file& file, const planned_arena& what,
+                                   mapped_access access) {
+  const bool read_only = access == mapped_access::read_only;
+  auto made = file_mapping::make(file.buffered.get(), what.file_offset, what.bytes, !read_only);
+  if (!made) return made.error().in(printable_path(file.path));
+  return std::shared_ptr<arena>(std::make_shared<mapped_arena>(std::move(*made), read_only));
+}
+
+// All that the plan's arenas need, or nothing.
+result<void> take_memory(opened_load& load, mapped_access access, backend& target) {
+  std::vector<arena_size> sizes;
+  for (const planned_arena& each : load.plan.arenas) {
+    if (each.bytes > 0 && !each.mapped()) sizes.push_back({each.bytes, each.alignment});
+  }
+  auto taken = target.allocate_all(sizes);
+  if (!taken) return taken.error().in(printable_path(load.from->name));
+  auto next = taken->begin();
+  for (const planned_arena& each : load.plan.arenas) {
+    taken_arena& one = load.memory.emplace_back();
+    if (each.mapped()) {
+      auto view = map(load.from->files[each.file], each, access);
+      if (!view) return view.error();
+      one = {std::move(*view), each.bytes, true};
+    } else if (each.bytes > 0) {
+      one = {std::move(*next++), each.bytes};
+    }
+    load.into.add(one.memory ? one.memory->data() : nullptr, false);
+  }
+  return {};
+}
+
+}  // namespace
+
 result<opened_load> open_load(const load_request& what, const open_services& by) {
   const load_options& options = what.options;
   const bool fills = what.fill.has_value();
   if (auto good = check_dtype(options); !good) return good.error();
+  const auto views = views_of(what, by.on);
+  if (!views) return views.error();
   if (fills && options.window_bytes > 0) {
     return fault{errc::invalid_limits, "load_options::window_bytes",
                  "a fill takes no memory for tensors, so it has no window"};
@@ -120,22 +185,25 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
     load.checks.clear();  // Each group checks its own.
     return load;
   }
-  if (!fills) {
+  // Pages of views are in memory too, where all are to be there at once.
+  if (!fills && (*views == view_wish::none || options.populate)) {
     auto room = by.target.check_room(wanted.loaded_bytes());
     if (!room) return room.error().in(printable_path(source));
   }
   std::uint32_t culprit = no_index;
-  auto plan = make_plan(wanted.input(), by.target.rules(), limits_of(by.within, fills), &culprit);
+  plan_input input = wanted.input();
+  input.views = *views;
+  input.views_present = options.populate;
+  auto plan = make_plan(input, by.target.rules(), limits_of(by.within, *views, fills), &culprit);
   if (!plan) return of_plan(plan.error(), source, wanted, load.named->catalog(), culprit);
   load.plan = std::move(*plan);
   wanted.merge_fused(load.plan);
   load.streams = wanted.take_streams();
   // The work is fixed: nothing below chooses an offset or a size.
 
+  load.into = std::move(chosen->into);
   if (fills || chosen->which.empty()) return load;
-  auto memory = by.target.allocate(load.plan.arena_bytes);
-  if (!memory) return memory.error().in(printable_path(source));
-  load.memory = std::move(*memory);
+  if (auto taken = take_memory(load, options.access, by.target); !taken) return taken.error();
   return load;
 }
 

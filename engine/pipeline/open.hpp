@@ -14,10 +14,12 @@
 
 #include "core/fault.hpp"
 #include "device/backend.hpp"
+#include "pipeline/destinations.hpp"
 #include "pipeline/filling.hpp"
 #include "pipeline/load_window.hpp"
 #include "pipeline/opened_checkpoint.hpp"
 #include "pipeline/tensor_checks.hpp"
+#include "pipeline/tensor_storage.hpp"
 #include "pipeline/wanted_list.hpp"
 #include "plan/plan.hpp"
 #include "readers/direct_file.hpp"
@@ -30,7 +32,9 @@ struct opened_load {
   std::shared_ptr<const named_catalog> named;
   ringload::plan plan;
   std::vector<wanted_list::stream> streams;  // By plan_input::streams.
-  std::shared_ptr<arena> memory;             // Null, of a fill: nothing goes there.
+  std::vector<taken_arena> memory;           // By destination of the plan; none, of a fill.
+  destinations into;                         // In the same order.
+  std::optional<ringload::device> on;        // Of the memory; empty: the loader's.
   std::optional<filling> fill;
   std::vector<tensor_check> checks;  // By tensor; empty: nothing is checked.
   std::string route_reason;          // Why a file cannot be read directly, if so.
@@ -42,6 +46,7 @@ struct open_services {
   const limits& within;
   const device& on;
   backend& target;
+  backend& host_memory;  // The same, if the loader's device is the host.
   direct_files& direct;
 };
 

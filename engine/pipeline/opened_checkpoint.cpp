@@ -71,6 +71,7 @@ std::string shown(const source_name& source) {
 }
 
 std::string shown(const load_request& what) {
+  if (what.copy) return tensor_place(what.copy->from.name());
   return what.opened ? what.opened.opened()->name : shown(what.source);
 }
 
@@ -96,6 +97,7 @@ result<std::shared_ptr<const opened_checkpoint>> open_source(const source_name& 
 
 result<void> check_unchanged(const opened_checkpoint& one) {
   for (const open_file& file : one.files) {
+    if (file.supply) continue;
     struct ::stat now = {};
     if (::fstat(file.buffered.get(), &now) != 0)
       return fault{system_code(errno), printable_path(file.path)};

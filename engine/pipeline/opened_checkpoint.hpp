@@ -18,6 +18,7 @@
 #include "formats/entries.hpp"
 #include "pipeline/named_catalog.hpp"
 #include "readers/direct_file.hpp"
+#include "readers/reader.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -28,6 +29,7 @@ struct open_file {
   std::string path;
   std::uint64_t bytes = 0;
   ::timespec modified = {};  // When the file was opened.
+  byte_supply supply;        // Of memory in place of a file, which then is not open.
 };
 
 struct opened_checkpoint {

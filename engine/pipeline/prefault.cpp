@@ -16,15 +16,21 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Populates the arena from its beginning, ahead of the reads, which populate their own part and
+constexpr std::uint64_t step_bytes = std::uint64_t{8} << 20;
+
+// Populates the arenas from their beginnings, ahead of the reads, which populate their own part and
 // then find it done. So a drive never waits for page faults.
-boost::asio::awaitable<void> prefault_arena(engine& e, std::shared_ptr<job> of) {
-  constexpr std::uint64_t step_bytes = std::uint64_t{8} << 20;
-  const std::uint64_t bytes = of->arena_bytes();
-  for (std::uint64_t at = 0; at < bytes && of->needs_prefault(); at += step_bytes) {
-    // Errors are ignored: the read that needs the memory reports them.
-    populate_task work = {{of->memory().data() + at, std::min(step_bytes, bytes - at)}, {}};
-    co_await on_thread(*e.copy_threads, e.loop, work);
+boost::asio::awaitable<void> prefault_arenas(engine& e, std::shared_ptr<job> of) {
+  const std::span<const std::shared_ptr<const tensor_storage>> arenas = of->arenas();
+  for (const auto& each : arenas) {
+    if (!each || each->memory().populated()) continue;
+    std::byte* const memory = each->memory().data();
+    const std::uint64_t bytes = each->memory_bytes();
+    for (std::uint64_t at = 0; at < bytes && of->needs_prefault(); at += step_bytes) {
+      // Errors are ignored: the read that needs the memory reports them.
+      populate_task work = {{memory + at, std::min(step_bytes, bytes - at)}, {}};
+      co_await on_thread(*e.copy_threads, e.loop, work);
+    }
   }
 }
 
@@ -37,7 +43,7 @@ void begin_prefault(engine& e, job& of) {
   const auto mine = of.shared_from_this();
   try {
     std::shared_ptr<job> handle(&of, [mine](job*) { mine->end_prefault(); });
-    boost::asio::co_spawn(e.loop, prefault_arena(e, std::move(handle)), boost::asio::detached);
+    boost::asio::co_spawn(e.loop, prefault_arenas(e, std::move(handle)), boost::asio::detached);
   } catch (const std::bad_alloc&) {
     // The handle's deleter has run.
   }

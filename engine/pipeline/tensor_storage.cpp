@@ -26,28 +26,42 @@ std::optional<std::uint32_t> detail::named_catalog::find(std::string_view name) 
   return *at;
 }
 
-dtype detail::tensor_storage::dtype(std::uint32_t t) const noexcept {
+dtype detail::loaded_tensors::dtype(std::uint32_t t) const noexcept {
   return where_[t].as.needed() ? dtype_of(where_[t].as.to) : info(t).dtype;
 }
 
-std::span<const std::uint64_t> detail::tensor_storage::shape(std::uint32_t t) const noexcept {
+std::span<const std::uint64_t> detail::loaded_tensors::shape(std::uint32_t t) const noexcept {
   return is_block(where_[t].as.from) ? info(t).original_shape : info(t).shape;
 }
 
-std::uint64_t detail::tensor_storage::bytes(std::uint32_t t) const noexcept {
+std::uint64_t detail::loaded_tensors::bytes(std::uint32_t t) const noexcept {
   const conversion as = where_[t].as;
   return as.needed() ? info(t).bytes / as.from_bytes() * as.to_bytes() : info(t).bytes;
+}
+
+detail::model_storage::model_storage(std::shared_ptr<const loaded_tensors> what,
+                                     std::vector<taken_arena> memory, const memory_accounts& in)
+    : of_(std::move(what)) {
+  arenas_.reserve(memory.size());
+  for (taken_arena& each : memory) {
+    const auto& account = each.mapped ? in.mapped : in.tensors;
+    auto& made = arenas_.emplace_back();
+    if (each.memory) made = std::make_shared<const tensor_storage>(of_, std::move(each), account);
+  }
 }
 
 tensor::tensor(std::shared_ptr<const detail::tensor_storage> storage, std::uint32_t index) noexcept
     : storage_(std::move(storage)), index_(index) {}
 
-std::string_view tensor::name() const noexcept { return storage_->info(index_).name; }
-dtype tensor::dtype() const noexcept { return storage_->dtype(index_); }
-std::span<const std::uint64_t> tensor::shape() const noexcept { return storage_->shape(index_); }
-std::uint64_t tensor::bytes() const noexcept { return storage_->bytes(index_); }
+std::string_view tensor::name() const noexcept { return storage_->of().info(index_).name; }
+dtype tensor::dtype() const noexcept { return storage_->of().dtype(index_); }
+std::span<const std::uint64_t> tensor::shape() const noexcept {
+  return storage_->of().shape(index_);
+}
+std::uint64_t tensor::bytes() const noexcept { return storage_->of().bytes(index_); }
 void* tensor::data() const noexcept { return storage_->data(index_); }
-ringload::device tensor::device() const noexcept { return storage_->on(); }
+bool tensor::read_only() const noexcept { return storage_->memory().read_only(); }
+ringload::device tensor::device() const noexcept { return storage_->of().on(); }
 arena& tensor::memory() const noexcept { return storage_->memory(); }
 
 void* tensor::host_data(ringload::dtype wanted) const {
@@ -63,7 +77,7 @@ void* tensor::host_data(ringload::dtype wanted) const {
   return data();
 }
 
-model::model(std::shared_ptr<const detail::tensor_storage> storage) noexcept
+model::model(std::shared_ptr<const detail::model_storage> storage) noexcept
     : storage_(std::move(storage)) {}
 
 tensor model::at(std::string_view name) const {
@@ -76,26 +90,30 @@ tensor model::at(std::string_view name) const {
 
 tensor model::find(std::string_view name) const noexcept {
   if (!storage_) return {};
-  const auto t = storage_->named().find(name);
-  return t ? tensor(storage_, *t) : tensor();
+  const auto t = storage_->of().named().find(name);
+  return t ? storage_->at(*t) : tensor();
 }
 
 std::size_t model::size() const noexcept {
-  return storage_ ? storage_->named().catalog().tensors.size() : 0;
+  return storage_ ? storage_->of().named().catalog().tensors.size() : 0;
 }
 
 tensor model::operator[](std::size_t position) const noexcept {
-  return {storage_, static_cast<std::uint32_t>(position)};
+  return storage_->at(static_cast<std::uint32_t>(position));
 }
 
 std::vector<memory_region> model::regions() const {
-  if (!storage_ || !storage_->has_memory()) return {};
-  return {{storage_->memory().data(), storage_->memory_bytes(), storage_->on()}};
+  std::vector<memory_region> all;
+  if (!storage_) return all;
+  for (const auto& each : storage_->arenas()) {
+    if (each) all.push_back({each->memory().data(), each->memory_bytes(), storage_->of().on()});
+  }
+  return all;
 }
 
 const ringload::catalog& model::catalog() const noexcept {
   static const ringload::catalog nothing;
-  return storage_ ? storage_->named().catalog() : nothing;
+  return storage_ ? storage_->of().named().catalog() : nothing;
 }
 
 const load_stats& model::stats() const noexcept {

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the tensors and the model of one load share: catalog, placements, and the memory.
+// What the tensors and the model of one load share.
+//
+//   loaded_tensors   the catalog, and where each tensor lies: facts
+//   tensor_storage   one arena, with what its tensors are: a tensor holds this, and no other arena
+//   model_storage    all arenas of a load
 
 #include <cstdint>
 #include <memory>
 #include <ringload/catalog.hpp>
 #include <ringload/device.hpp>
 #include <ringload/stats.hpp>
+#include <ringload/tensor.hpp>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "device/backend.hpp"
@@ -18,17 +24,11 @@
 
 namespace ringload::inline v0::detail {
 
-class tensor_storage {
+class loaded_tensors {
  public:
-  tensor_storage(std::shared_ptr<const named_catalog> what, std::vector<placement> where,
-                 std::shared_ptr<arena> memory, std::uint64_t memory_bytes, device on,
-                 std::shared_ptr<memory_account> account) noexcept
-      : named_(std::move(what)),
-        where_(std::move(where)),
-        memory_bytes_(memory ? memory_bytes : 0),
-        accounted_(memory ? std::move(account) : nullptr, memory_bytes),
-        memory_(std::move(memory)),
-        on_(on) {}
+  loaded_tensors(std::shared_ptr<const named_catalog> what, std::vector<placement> where,
+                 device on) noexcept
+      : named_(std::move(what)), where_(std::move(where)), on_(on) {}
 
   const named_catalog& named() const noexcept { return *named_; }
   const tensor_info& info(std::uint32_t t) const noexcept { return named_->catalog().tensors[t]; }
@@ -37,24 +37,66 @@ class tensor_storage {
   std::span<const std::uint64_t> shape(std::uint32_t t) const noexcept;
   std::uint64_t bytes(std::uint32_t t) const noexcept;
   const placement& where(std::uint32_t t) const noexcept { return where_[t]; }
+  device on() const noexcept { return on_; }
+
+ private:
+  const std::shared_ptr<const named_catalog> named_;
+  const std::vector<placement> where_;
+  const device on_;
+};
+
+// An arena that a load has taken.
+struct taken_arena {
+  std::shared_ptr<arena> memory;  // Null: nothing lies there.
+  std::uint64_t bytes = 0;
+  bool mapped = false;  // From a file.
+};
+
+class tensor_storage {
+ public:
+  tensor_storage(std::shared_ptr<const loaded_tensors> what, taken_arena in,
+                 std::shared_ptr<memory_account> account) noexcept
+      : of_(std::move(what)),
+        accounted_(std::move(account), in.bytes),
+        memory_bytes_(in.bytes),
+        mapped_(in.mapped),
+        memory_(std::move(in.memory)) {}
+
+  const loaded_tensors& of() const noexcept { return *of_; }
   std::byte* data(std::uint32_t t) const noexcept {
-    return memory_->data() + where_[t].destination_offset;
+    return memory_->data() + of_->where(t).destination_offset;
   }
   arena& memory() const noexcept { return *memory_; }
   std::uint64_t memory_bytes() const noexcept { return memory_bytes_; }
-  bool has_memory() const noexcept { return memory_ != nullptr; }
-  device on() const noexcept { return on_; }
+  bool mapped() const noexcept { return mapped_; }
+
+ private:
+  const std::shared_ptr<const loaded_tensors> of_;
+  const accounted_bytes accounted_;  // Destroyed after the memory.
+  const std::uint64_t memory_bytes_;
+  const bool mapped_;
+  const std::shared_ptr<arena> memory_;
+};
+
+class model_storage {
+ public:
+  // `memory` is by destination of the plan; of a fill it is empty.
+  model_storage(std::shared_ptr<const loaded_tensors> what, std::vector<taken_arena> memory,
+                const memory_accounts& in);
+
+  const loaded_tensors& of() const noexcept { return *of_; }
+  tensor at(std::uint32_t t) const noexcept { return {arenas_[of_->where(t).destination], t}; }
+  // By destination; null where nothing lies.
+  std::span<const std::shared_ptr<const tensor_storage>> arenas() const noexcept { return arenas_; }
+  arena& memory(std::uint32_t destination) const noexcept { return arenas_[destination]->memory(); }
+  bool mapped(std::uint32_t destination) const noexcept { return arenas_[destination]->mapped(); }
 
   // Written once, before the first model is handed out.
   load_stats stats;
 
  private:
-  const std::shared_ptr<const named_catalog> named_;
-  const std::vector<placement> where_;
-  const std::uint64_t memory_bytes_;
-  const accounted_bytes accounted_;      // Destroyed after the memory.
-  const std::shared_ptr<arena> memory_;  // Null, of a fill.
-  const device on_;
+  const std::shared_ptr<const loaded_tensors> of_;
+  std::vector<std::shared_ptr<const tensor_storage>> arenas_;
 };
 
 }  // namespace ringload::inline v0::detail

@@ -44,6 +44,19 @@ range wanted_list::range_of(const box& one, std::size_t d) const {
   return {0, into_.empty() && blocks_of(t) ? t.original_shape[d] : t.shape[d]};
 }
 
+std::uint32_t wanted_list::arena_of(const chosen_tensor& of) {
+  std::uint32_t arena = 0;
+  if (into_.empty() && options_.allocation == allocation::per_tensor) {
+    arena = static_cast<std::uint32_t>(&of - which_.data());
+  } else if (into_.empty() && options_.allocation == allocation::per_file) {
+    const std::uint32_t file = from_.named->catalog().tensors[of.boxes.front().tensor].file;
+    const auto next = static_cast<std::uint32_t>(arena_of_file_.size());
+    arena = arena_of_file_.emplace(file, next).first->second;
+  }
+  arenas_ = std::max(arenas_, arena + 1);
+  return arena;
+}
+
 void wanted_list::add(const box& one, const chosen_tensor& of) {
   const tensor_info& t = from_.named->catalog().tensors[one.tensor];
   const auto& stored = from_.stored[one.tensor];
@@ -52,7 +65,7 @@ void wanted_list::add(const box& one, const chosen_tensor& of) {
   const conversion as = blocks && loaded != t.dtype
                             ? conversion{kind_of(*blocks), *element_kind_of(loaded)}
                             : conversion_between(t.dtype, loaded);
-  tensors_.push_back({t.file, alignment(loaded), t.offset, t.bytes, as});
+  tensors_.push_back({t.file, alignment(loaded), t.offset, t.bytes, as, nullptr, arena_of(of)});
   tensor_of_.push_back(static_cast<std::uint32_t>(&of - which_.data()));
   const stored_digest* const digest = digest_in_stream(one, of, as.needed());
   const bool plain = stored == nullptr && one.ranges.empty() && of.boxes.size() == 1 &&
@@ -279,7 +292,7 @@ void wanted_list::add_fused(const chosen_tensor& of) {
     offset += along * static_cast<std::uint64_t>(memory.strides[of.dim]);
     // The bytes of the whole, the same at each turn.
     blocks_.resize(block_of_[tensor] + 1);
-    blocks_.back() = {stride, w.alignment};
+    blocks_.back() = {stride, w.alignment, w.arena};
   }
 }
 
@@ -289,6 +302,7 @@ plan_input wanted_list::input() const noexcept {
   out.streams = wanted_streams_;
   out.destinations = destinations_;
   out.blocks = blocks_;
+  out.arenas = arenas_;
   return out;
 }
 

@@ -81,6 +81,8 @@ class wanted_list {
     std::deque<std::vector<std::uint64_t>> dimensions;
   };
 
+  // Which of the load's arenas.
+  std::uint32_t arena_of(const chosen_tensor& of);
   void add(const box& one, const chosen_tensor& of);
   void add_pieces(form_memory& to, const stored_form& stored, std::uint32_t element_bytes,
                   const stored_digest* digest);
@@ -113,6 +115,8 @@ class wanted_list {
   digests digests_;
   std::vector<arena_block> blocks_;
   std::vector<std::uint32_t> block_of_;  // By tensor of which_; tensor_form::no_block.
+  std::uint32_t arenas_ = 1;
+  std::map<std::uint32_t, std::uint32_t> arena_of_file_;  // Where each file has its own.
 };
 
 }  // namespace ringload::inline v0::detail

@@ -49,6 +49,7 @@ struct task {
 
 bool use_direct_read(const job& of, const read_op& read) {
   const open_file& file = of.file(read);
+  if (of.supply(read) != nullptr) return false;
   if (!file.direct || of.direct_refused()) return false;
   if (of.options().route == read_route::direct) return true;
   // A checkpoint that was opened before is open for direct reads too.
@@ -65,7 +66,7 @@ bool use_direct_read(const job& of, const read_op& read) {
 // A direct read cannot land at every address of the caller's memory.
 bool lands_straight(const task& t) {
   if (!t.read.straight()) return false;
-  const std::byte* const to = t.of.destination(t.read.destination) + t.read.destination_offset;
+  const std::byte* const to = t.of.into()[t.read.destination] + t.read.destination_offset;
   return !t.direct || reinterpret_cast<std::uintptr_t>(to) % direct_address_alignment == 0;
 }
 
@@ -75,7 +76,7 @@ boost::asio::awaitable<void> populate_target(engine& e, task& t) {
   const clock::time_point begin = clock::now();
   co_await on_thread(*e.copy_threads, e.loop, work);
   t.of.counters.memory_wait_nanoseconds += nanoseconds_since(begin);
-  if (t.read.destination != 0) work.failed = {};
+  if (t.of.fill()) work.failed = {};
   if (work.failed) t.outcome = fault{work.failed, t.of.place(t.read, t.read.file_offset)};
 }
 
@@ -105,9 +106,10 @@ boost::asio::awaitable<void> prepare_slot(engine& e, task& t) {
 
 // Reads until all needed bytes have arrived, resuming short reads.
 boost::asio::awaitable<void> read_into(engine& e, task& t) {
-  reader& with = t.direct ? *e.direct_reader : *e.buffered_reader;
-  const bool in_arena = t.straight && t.read.destination == 0;
-  const bool needs_populating = in_arena && !t.of.memory().populated();
+  const byte_supply* const supply = t.of.supply(t.read);
+  reader& with = supply ? *e.supply_reader : t.direct ? *e.direct_reader : *e.buffered_reader;
+  const bool in_arena = t.straight && !t.of.fill();
+  const bool needs_populating = in_arena && !t.of.memory(t.read.destination).populated();
   // The caller's memory mostly is; then this takes little, and a thread that reads needs none.
   const bool may_be_absent = t.straight && !in_arena;
   if ((needs_populating || may_be_absent) && !with.populates()) {
@@ -122,6 +124,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
   read_cursor cursor(t.read, t.direct ? block_bytes : 1);
   std::optional<read_cursor::step> step = cursor.first();
   bool first = true;
+  boost::system::error_code supply_failed;
   while (step && !t.of.stopped()) {
     read_request what;
     what.fd = t.direct ? t.of.file(t.read).direct.get() : t.of.file(t.read).buffered.get();
@@ -132,16 +135,16 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     what.registered_buffer = t.straight ? -1 : e.staging.registered_buffer(t.slot);
     what.fresh = needs_populating && first;
     what.awaited = t.awaited;
+    what.supply = supply;
+    what.supply_failed = &supply_failed;
     const int res = co_await read(with, what);
 
-    if (res > 0)
-      (t.direct ? t.of.counters.bytes_direct : t.of.counters.bytes_buffered) +=
-          static_cast<unsigned>(res);
-    if (res > 0 && t.straight) t.of.counters.bytes_straight += static_cast<unsigned>(res);
+    if (res > 0 && supply == nullptr) t.of.counters.add_read(t.direct, t.straight, res);
     auto next = cursor.completed(res);
     if (!next) {
       t.direct_refused = t.direct && first && res == -EINVAL;
-      t.outcome = next.error().in(t.of.place(t.read, cursor.reached_offset()));
+      const fault why = supply_failed ? fault{supply_failed, ""} : next.error();
+      t.outcome = why.in(t.of.place(t.read, cursor.reached_offset()));
       break;
     }
     step = *next;
@@ -175,14 +178,13 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   what.slot = t.into.data();
   what.copies = copies_of(t, whole);
   what.maps = t.of.maps();
-  what.into = t.of.has_arena() ? &t.of.memory() : nullptr;
-  if (const filling* fill = t.of.fill()) what.beside = fill->memory;
+  what.destinations = t.of.into().memory();
   what.threads = e.copy_threads->get_executor();
   t.of.begin_writing();
   const clock::time_point begin = clock::now();
   copied how = {};
-  if (t.of.fill() != nullptr && e.on.kind() != device_kind::host) {
-    const std::size_t to_host = t.of.fill()->host_first(what.copies, apart);
+  if (t.of.into().any_on_host() && e.on.kind() != device_kind::host) {
+    const std::size_t to_host = t.of.into().host_first(what.copies, apart);
     what.copies = std::span(apart).first(to_host);
     host_copies_task work = {what};
     if (to_host > 0) co_await on_thread(*e.copy_threads, e.loop, work);
@@ -200,7 +202,7 @@ boost::asio::awaitable<void> process_read(engine& e, task& t) {
   t.direct = use_direct_read(t.of, t.read);
   t.straight = lands_straight(t);
   if (t.straight) {
-    t.into = {t.of.destination(t.read.destination) + t.read.destination_offset, t.read.bytes};
+    t.into = {t.of.into()[t.read.destination] + t.read.destination_offset, t.read.bytes};
   } else {
     co_await prepare_slot(e, t);
   }

@@ -21,7 +21,7 @@ void split_straight(std::vector<stored_item>& items, const plan_input& what,
       continue;
     std::uint64_t address = item.destination_offset;
     bool possible = rules.straight;
-    if (item.destination != 0) {
+    if (what.is_callers(item.destination)) {
       const caller_memory& memory = what.destinations[item.destination - 1];
       address += memory.address;
       possible = memory.straight;
@@ -63,7 +63,7 @@ void find_aliases(std::vector<stored_item>& items, const plan_input& what) {
   const auto same = [&](const stored_item& a, const stored_item& b) {
     return a.own_place && a.only && b.own_place && b.only && a.stream == b.stream &&
            a.stream_offset == b.stream_offset && a.stream_bytes == b.stream_bytes &&
-           a.map == b.map && a.as == b.as &&
+           a.map == b.map && a.as == b.as && a.destination == b.destination &&
            what.tensors[a.tensor].alignment == what.tensors[b.tensor].alignment;
   };
   for (std::uint32_t i = 1; i < items.size(); ++i) {

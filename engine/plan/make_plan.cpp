@@ -9,20 +9,28 @@
 #include <cassert>
 
 #include "core/checked.hpp"
+#include "plan/arena_layout.hpp"
 #include "plan/arrange.hpp"
 #include "plan/order.hpp"
 #include "plan/resolve.hpp"
 #include "plan/stage.hpp"
+#include "plan/straight.hpp"
+#include "plan/view.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
 
+fault refuse_view(std::uint32_t tensor, std::string why, std::uint32_t* culprit) {
+  if (culprit) *culprit = tensor;
+  return {errc::not_mappable, "", std::move(why)};
+}
+
 class planner {
  public:
   planner(const plan_input& what, resolved&& from, const layout_rules& rules,
           const plan_limits& within)
-      : what_(what), rules_(rules), within_(within), items_(std::move(from.items)) {
+      : what_(what), rules_(rules), within_(within), items_(std::move(from.items)), arenas_(what) {
     made_.maps = std::move(from.maps);
     made_.fills = std::move(from.fills);
     made_.fill_values = std::move(from.fill_values);
@@ -37,20 +45,19 @@ class planner {
  private:
   // The sum goes on then, to be told, but no more reads are made: a sparse file may promise more of
   // them than fit in memory.
-  bool too_large() const { return made_.arena_bytes > within_.arena_bytes_max; }
+  bool too_large() const { return arenas_.bytes() > within_.arena_bytes_max; }
   std::uint64_t alignment_of(const stored_item& i) const {
     return std::max<std::uint64_t>(what_.tensors[i.tensor].alignment, rules_.tensor_alignment);
   }
 
   result<void> place_blocks();
   void add_streams();
+  result<void> find_straight(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit);
   result<void> place(std::uint32_t first, std::uint32_t last);
-  result<void> place_run(std::uint32_t first, std::uint32_t last, std::uint64_t run_end);
-  void read_run(std::uint32_t first, std::uint32_t last, std::uint64_t run_end);
+  result<void> place_run(const straight_run& one);
   void read_body(std::uint32_t index);
   result<void> reserve_for(const stored_item& item);
-  result<void> place_filled();
-  result<void> reserve(std::uint64_t bytes, std::uint64_t alignment);
+  result<void> place_filled(std::uint32_t* culprit);
   void settle(std::uint32_t first, std::uint32_t last);
   result<void> read_staged(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit);
   void add_part(std::uint32_t index);
@@ -63,22 +70,10 @@ class planner {
   std::vector<bool> placed_;              // By tensor: it has a place of its own.
   std::vector<std::uint32_t> stream_op_;  // By wanted stream: which of made_.streams it is.
   std::vector<bool> read_;                // By made_.streams: it is a segment, or a chain.
+  arena_layout arenas_;
   plan made_;
-  std::uint64_t reserved_at_ = 0;  // Where the last reserve() put its bytes.
-  std::uint64_t rows_ = 0;         // Read apart, so far.
+  std::uint64_t rows_ = 0;  // Read apart, so far.
 };
-
-result<void> planner::reserve(std::uint64_t bytes, std::uint64_t alignment) {
-  const auto padded = checked_add(made_.arena_bytes, alignment - 1);
-  const auto end = padded ? checked_add(round_down(*padded, alignment), bytes) : std::nullopt;
-  // One block is kept back, so that the end can be rounded up without looking.
-  if (!end || *end > ~std::uint64_t{0} - block_bytes) {
-    return fault{errc::size_overflow, "", "the tensors' bytes do not add up within 64 bits"};
-  }
-  reserved_at_ = round_down(*padded, alignment);
-  made_.arena_bytes = *end;
-  return {};
-}
 
 result<void> planner::run(std::uint32_t* culprit) {
   if (auto good = place_blocks(); !good) return good;
@@ -90,14 +85,19 @@ result<void> planner::run(std::uint32_t* culprit) {
   for (std::uint32_t first = 0; first < count;) {
     std::uint32_t last = first;
     while (last < count && items_[last].file == items_[first].file) ++last;
+    if (auto good = find_straight(first, last, culprit); !good) return good;
     if (auto good = place(first, last); !good) return good;
     settle(first, last);
     if (auto good = read_staged(first, last, culprit); !good) return good;
     first = last;
   }
-  if (auto good = place_filled(); !good) return good;
-  made_.arena_bytes =
-      round_up(std::max<std::uint64_t>(made_.arena_bytes, 1), std::uint64_t{block_bytes});
+  if (auto good = place_filled(culprit); !good) return good;
+  for (std::size_t t = 0; t < made_.tensors.size(); ++t) {
+    const placement& at = made_.tensors[t];
+    if (at.bytes == 0 && !what_.is_callers(at.destination)) arenas_.use(at.destination);
+  }
+  made_.arenas = arenas_.finish();
+  made_.arena_bytes = arenas_.bytes();
   if (too_large()) {
     return fault{errc::memory_exceeded, "",
                  "the tensors need " + grouped(made_.arena_bytes) + " bytes, the limit is " +
@@ -109,10 +109,10 @@ result<void> planner::run(std::uint32_t* culprit) {
 
 result<void> planner::place_blocks() {
   for (const arena_block& block : what_.blocks) {
-    auto good =
-        reserve(block.bytes, std::max<std::uint64_t>(block.alignment, rules_.tensor_alignment));
-    if (!good) return good;
-    made_.blocks.push_back(reserved_at_);
+    auto at = arenas_.reserve(what_.destination_of(block.arena), block.bytes,
+                              std::max<std::uint64_t>(block.alignment, rules_.tensor_alignment));
+    if (!at) return at.error();
+    made_.blocks.push_back(at->offset);
   }
   for (stored_item& item : items_) {
     if (item.block != no_index) item.destination_offset += made_.blocks[item.block];
@@ -146,33 +146,41 @@ void planner::add_streams() {
   read_.resize(made_.streams.size());
 }
 
-// Gives each tensor of one file its place in the arena, and makes the straight reads.
-result<void> planner::place(std::uint32_t first, std::uint32_t last) {
+// Decides which tensors of one file are read straight into their arena, or are views.
+result<void> planner::find_straight(std::uint32_t first, std::uint32_t last,
+                                    std::uint32_t* culprit) {
   for (std::uint32_t i = first; i < last; ++i) {
     stored_item& item = items_[i];
-    if (!item.own_place || !rules_.straight || !item.only || item.same_as != no_index) continue;
-    item.straight = item.stream == no_index && item.map == no_index && !item.as.needed() &&
-                    item.begin % alignment_of(item) == 0;
+    if (what_.views == view_wish::all) {
+      std::string obstacle = obstacle_to_view(item, alignment_of(item));
+      if (!obstacle.empty()) return refuse_view(item.tensor, std::move(obstacle), culprit);
+    }
+    if (!item.own_place || item.same_as != no_index) continue;
+    const bool can_be = rules_.straight || what_.views != view_wish::none;
+    item.straight = can_be && obstacle_to_view(item, alignment_of(item)).empty();
   }
+  return {};
+}
+
+// Gives each tensor of one file its place, and makes the straight reads.
+result<void> planner::place(std::uint32_t first, std::uint32_t last) {
   for (std::uint32_t i = first; i < last;) {
-    const stored_item& item = items_[i];
-    if (!item.straight || !item.own_place) {
+    if (!items_[i].straight || !items_[i].own_place) {
       read_body(i);
       ++i;
       continue;
     }
-    // A run: straight tensors that are near enough to be read in one go.
-    std::uint64_t run_end = item.end;
-    std::uint32_t run_last = i + 1;
-    for (std::uint32_t next = run_last; next < last; ++next) {
-      const stored_item& more = items_[next];
-      if (!more.straight || !more.own_place) continue;
-      if (more.begin > run_end && more.begin - run_end >= read_through_bytes) break;
-      run_end = std::max(run_end, more.end);
-      run_last = next + 1;
+    const straight_run one = run_from(i, last, items_);
+    // A short one that ends at another arena's tensor shares staged reads with it.
+    const bool straight = what_.views != view_wish::none || !one.is_cut ||
+                          one.end - items_[i].begin >= straight_bytes_min;
+    if (straight) {
+      if (auto good = place_run(one); !good) return good;
     }
-    if (auto good = place_run(i, run_last, run_end); !good) return good;
-    for (; i < run_last; ++i) read_body(i);
+    for (; i < one.last; ++i) {
+      if (items_[i].own_place) items_[i].straight = items_[i].straight && straight;
+      read_body(i);
+    }
   }
   // Those that are staged as they are stand one after another: between two of them is padding only.
   for (std::uint32_t i = first; i < last; ++i) {
@@ -186,18 +194,30 @@ result<void> planner::place(std::uint32_t first, std::uint32_t last) {
   return {};
 }
 
+// The whole blocks of a tensor that has its place already.
+void planner::read_body(std::uint32_t index) {
+  const stored_item& item = items_[index];
+  if (!item.straight || item.own_place || too_large()) return;
+  if (item.block != no_index) arenas_.align_to_blocks(item.destination);
+  read_straight(index, item, within_.slot_bytes, made_);
+}
+
 result<void> planner::reserve_for(const stored_item& item) {
   if (!item.own_place || item.same_as != no_index || placed_[item.tensor]) return {};
   placement& at = made_.tensors[item.tensor];
-  if (auto good = reserve(at.bytes, alignment_of(item)); !good) return good;
-  at.destination_offset = reserved_at_;
+  auto found = arenas_.reserve(at.destination, at.bytes, alignment_of(item));
+  if (!found) return found.error();
+  at.destination_offset = found->offset;
   placed_[item.tensor] = true;
   return {};
 }
 
 // Tensors of which nothing is stored.
-result<void> planner::place_filled() {
+result<void> planner::place_filled(std::uint32_t* culprit) {
   for (const fill_op& fill : made_.fills) {
+    if (what_.views == view_wish::all) {
+      return refuse_view(fill.tensor, "not all of it is stored", culprit);
+    }
     const tensor_form& form = *what_.tensors[fill.tensor].form;
     stored_item item;
     item.tensor = fill.tensor;
@@ -207,81 +227,32 @@ result<void> planner::place_filled() {
   return {};
 }
 
-result<void> planner::place_run(std::uint32_t first, std::uint32_t last, std::uint64_t run_end) {
-  const std::uint64_t begin = round_down(items_[first].begin, std::uint64_t{block_bytes});
-  const std::uint64_t bytes = round_up(run_end, std::uint64_t{block_bytes}) - begin;
-  auto good = reserve(bytes, bytes >= rules_.aligned_run_bytes ? within_.slot_bytes : block_bytes);
-  if (!good) return good;
-  for (std::uint32_t i = first; i < last; ++i) {
-    const stored_item& item = items_[i];
+result<void> planner::place_run(const straight_run& one) {
+  const stored_item& head = items_[one.first];
+  const std::uint64_t begin = round_down(head.begin, std::uint64_t{block_bytes});
+  const bool views = what_.views != view_wish::none;
+  arena_layout::place at;
+  if (views) {
+    at = arenas_.view(head.destination, head.file, {begin, one.end});
+  } else {
+    const std::uint64_t bytes = round_up(one.end, std::uint64_t{block_bytes}) - begin;
+    auto room =
+        arenas_.reserve(head.destination, bytes,
+                        bytes >= rules_.aligned_run_bytes ? within_.slot_bytes : block_bytes);
+    if (!room) return room.error();
+    at = *room;
+  }
+  for (std::uint32_t i = one.first; i < one.last; ++i) {
+    stored_item& item = items_[i];
     if (!item.straight || !item.own_place) continue;
-    made_.tensors[item.tensor].destination_offset = reserved_at_ + (item.begin - begin);
+    placement& of = made_.tensors[item.tensor];
+    item.destination = of.destination = at.destination;
+    of.destination_offset = at.offset + (item.begin - begin);
     placed_[item.tensor] = true;
   }
-  if (!too_large()) read_run(first, last, run_end);
+  if (!too_large() && (!views || what_.views_present))
+    read_run(one, at, items_, within_.slot_bytes, made_);
   return {};
-}
-
-read_op straight_read(std::uint32_t file, std::uint64_t file_offset, std::uint32_t destination,
-                      std::uint64_t destination_offset, std::uint64_t needed, const plan& made) {
-  const auto copies = static_cast<std::uint32_t>(made.copies.size());
-  const auto feeds = static_cast<std::uint32_t>(made.feeds.size());
-  return {
-      .file_offset = file_offset,
-      .destination_offset = destination_offset,
-      .destination = destination,
-      .file = file,
-      .bytes = static_cast<std::uint32_t>(round_up(needed, std::uint64_t{block_bytes})),
-      .bytes_needed = static_cast<std::uint32_t>(needed),
-      .copies_begin = copies,
-      .copies_end = copies,
-      .feeds_begin = feeds,
-      .feeds_end = feeds,
-      .parts_begin = 0,
-      .parts_end = 0,
-  };
-}
-
-// Example, with slots of 2 MiB: a run of 5 MiB from file offset 8,192 that was given the arena from
-// 1 MiB on becomes reads of 1, 2 and 2 MiB, which end where the arena reaches 2, 4 and 6 MiB.
-void planner::read_run(std::uint32_t first, std::uint32_t last, std::uint64_t run_end) {
-  const std::uint64_t begin = round_down(items_[first].begin, std::uint64_t{block_bytes});
-  const auto first_read = static_cast<std::uint32_t>(made_.reads.size());
-  for (std::uint64_t at = begin; at < run_end;) {
-    const std::uint64_t arena_at = reserved_at_ + (at - begin);
-    const std::uint64_t room =
-        round_down(arena_at, within_.slot_bytes) + within_.slot_bytes - arena_at;
-    const std::uint64_t needed = std::min(room, run_end - at);
-    made_.reads.push_back(straight_read(items_[first].file, at, 0, arena_at, needed, made_));
-    at += needed;
-  }
-  const auto read_of = [&](std::uint64_t at) {
-    const std::uint64_t slots =
-        (reserved_at_ + (at - begin)) / within_.slot_bytes - reserved_at_ / within_.slot_bytes;
-    return first_read + static_cast<std::uint32_t>(slots);
-  };
-  for (std::uint32_t i = first; i < last; ++i) {
-    if (!items_[i].straight || !items_[i].own_place) continue;
-    made_.parts[i].straight = true;
-    made_.parts[i].reads_begin = read_of(items_[i].begin);
-    made_.parts[i].reads_end = read_of(items_[i].end - 1) + 1;
-  }
-}
-
-// The whole blocks of a tensor that has its place already.
-void planner::read_body(std::uint32_t index) {
-  const stored_item& item = items_[index];
-  if (!item.straight || item.own_place || too_large()) return;
-  made_.parts[index].straight = true;
-  made_.parts[index].reads_begin = static_cast<std::uint32_t>(made_.reads.size());
-  for (std::uint64_t at = item.begin; at < item.end;) {
-    const std::uint64_t needed = std::min(within_.slot_bytes, item.end - at);
-    made_.reads.push_back(straight_read(item.file, at, item.destination,
-                                        item.destination_offset + (at - item.begin), needed,
-                                        made_));
-    at += needed;
-  }
-  made_.parts[index].reads_end = static_cast<std::uint32_t>(made_.reads.size());
 }
 
 // All tensors of the file have their places.
@@ -291,8 +262,11 @@ void planner::settle(std::uint32_t first, std::uint32_t last) {
     if (!item.own_place) continue;
     placement& at = made_.tensors[item.tensor];
     if (item.same_as != no_index) {
-      at.destination_offset = made_.tensors[items_[item.same_as].tensor].destination_offset;
+      const placement& same = made_.tensors[items_[item.same_as].tensor];
+      at.destination = same.destination;
+      at.destination_offset = same.destination_offset;
     }
+    item.destination = at.destination;
     item.destination_offset += at.destination_offset;
   }
 }

@@ -45,8 +45,9 @@ inline constexpr std::uint64_t rows_max = std::uint64_t{1} << 22;
 
 // Fails with errc::memory_exceeded when the arena would be larger than allowed, or a slice is of
 // more rows than rows_max; errc::fractional_bytes, for a box of less than whole bytes;
-// errc::extent_outside_file, where a piece leaves its stream; errc::size_overflow. Then `culprit`,
-// where it is one tensor's fault, becomes its index.
+// errc::extent_outside_file, where a piece leaves its stream; errc::size_overflow;
+// errc::not_mappable, where a tensor cannot be a view and must be. Then `culprit`, where it is one
+// tensor's fault, becomes its index.
 result<plan> make_plan(const plan_input& what, const layout_rules& rules, const plan_limits& within,
                        std::uint32_t* culprit = nullptr);
 

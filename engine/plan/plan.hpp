@@ -12,7 +12,11 @@
 // allows it. The rest is staged: read into a slot and copied from there. So is a tensor that is
 // converted, or whose elements do not lie side by side: its copies do that.
 //
-// Destination 0 is the arena, and n the caller's memory n - 1 of what the plan was made of.
+// Destination 0 is the first arena, n the caller's memory n - 1 of what the plan was made of, and
+// those behind them are the other arenas.
+//
+// Views. A tensor whose bytes can be used where they are needs no read: it lies in a mapping of its
+// file, which is an arena too. The reads of views, if they are wanted, make its pages present.
 //
 // Streams. One that is compressed is decoded from its beginning to its end, so its reads are taken
 // in the order of the file, and a read that came too early holds its slot until the one before has
@@ -134,6 +138,16 @@ struct placement {
   conversion as = {};
 };
 
+// An allocation that tensors lie in, or, of views, mapped bytes of a file.
+struct planned_arena {
+  std::uint64_t bytes = 0;        // 0: nothing lies there, and it is not to be made.
+  std::uint32_t alignment = 1;    // Of its address: a power of two, at most block_bytes.
+  std::uint32_t file = no_index;  // Of views: whose bytes are mapped,
+  std::uint64_t file_offset = 0;  // from here on, a multiple of block_bytes.
+
+  bool mapped() const noexcept { return file != no_index; }
+};
+
 struct plan {
   std::vector<read_op> reads;  // In file order; of each file the straight ones, the staged, chains.
   std::vector<copy_op> copies;
@@ -149,7 +163,9 @@ struct plan {
   // The order in which reads are taken, where it is another than that of `reads`: those of chains
   // take turns, and all others go by their place in the files. Empty: as they stand.
   std::vector<std::uint32_t> order;
-  std::uint64_t arena_bytes = 0;   // At least one block, so that an empty tensor has an address.
+  std::vector<planned_arena> arenas;
+  std::uint64_t arena_bytes = 0;   // Of all that are allocated. Of a single one at least one block,
+                                   // so that an empty tensor has an address.
   std::uint64_t bytes_wanted = 0;  // Stored.
   std::uint64_t bytes_read = 0;    // What the reads ask for.
 };

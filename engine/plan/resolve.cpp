@@ -104,7 +104,9 @@ result<void> resolver::take(std::uint32_t t) {
   item_.tensor = t;
   item_.file = wanted.file;
   item_.own_place = true;
+  item_.destination = what_.destination_of(wanted.arena);
   made_.tensors[t].as = wanted.as;
+  made_.tensors[t].destination = item_.destination;
   if (wanted.form) return take_form(*wanted.form);
   return take_contiguous({}, wanted.bytes);
 }
@@ -132,9 +134,12 @@ result<void> resolver::take_contiguous(const tensor_form& form, std::uint64_t by
 result<void> resolver::take_form(const tensor_form& form) {
   placement& place = made_.tensors[index_];
   item_.own_place = form.destination == 0 && form.block == tensor_form::no_block;
-  item_.destination = form.destination;
+  if (form.destination != 0) item_.destination = form.destination;
+  if (form.block != tensor_form::no_block) {
+    item_.destination = what_.destination_of(what_.blocks[form.block].arena);
+  }
   item_.block = form.block;
-  place.destination = form.destination;
+  place.destination = item_.destination;
   place.destination_offset = form.destination_offset;
   assert(form.destination == 0 || form.block == tensor_form::no_block);
   assert(!item_.own_place || (form.destination_strides.empty() && form.destination_offset == 0));
@@ -394,7 +399,7 @@ result<void> resolver::add_fill(const tensor_form& form) {
   auto bases = bases_of(all.outer, {0, form.destination_offset});
   if (!bases) return bases.error();
   for (const base& each : *bases) {
-    made_.fills.push_back({each.destination, form.destination, index_, index_of(all.map),
+    made_.fills.push_back({each.destination, item_.destination, index_, index_of(all.map),
                            static_cast<std::uint32_t>(value + each.source),
                            static_cast<std::uint32_t>(all.map.source_bytes())});
   }

@@ -24,7 +24,7 @@ struct stored_item {
   std::uint64_t stream_bytes = 0;   // and how many of them there are.
   std::uint32_t tensor = 0;
   std::uint32_t file = 0;         // Or no_index, of what is in memory.
-  std::uint32_t destination = 0;  // As in a plan.
+  std::uint32_t destination = 0;  // As in a plan; of a view that has a place, its mapping.
   std::uint32_t block = no_index;
   std::uint32_t map = no_index;     // Of resolved::maps.
   std::uint32_t stream = no_index;  // Of plan_input::streams, of one that is decoded.

@@ -59,9 +59,9 @@ struct tensor_form {
   // A range for each dimension of the shape; empty: the tensor is wanted whole.
   std::span<const range> box;
 
-  // Where it goes. To the load's arena, which gives it a place of its own; or to `block`, memory of
-  // the arena that several tensors share; or to memory of the caller's.
-  std::uint32_t destination = 0;         // 0: the arena; n: plan_input::destinations[n - 1].
+  // Where it goes. To its arena, which gives it a place of its own; or to `block`, memory of an
+  // arena that several tensors share; or to memory of the caller's.
+  std::uint32_t destination = 0;         // 0: an arena; n: plan_input::destinations[n - 1].
   std::uint32_t block = no_block;        // Of plan_input::blocks; with destination 0 only.
   std::uint64_t destination_offset = 0;  // In block or destination: of the box's first element.
   // In bytes, for each dimension of the box; empty: dense and row-major. In block or destination
@@ -76,6 +76,7 @@ struct wanted_tensor {
   std::uint64_t bytes;  // As stored, of the whole tensor. If they are converted, whole elements.
   conversion as = {};
   const tensor_form* form = nullptr;
+  std::uint32_t arena = 0;  // Of those of the plan_input. Not looked at where it goes elsewhere.
 };
 
 // Memory of the caller's, which is there before the plan is made.
@@ -85,10 +86,18 @@ struct caller_memory {
   bool straight = false;  // Reads can land in it: memory of the host.
 };
 
-// Memory in the arena that several tensors are put into.
+// Memory in an arena that several tensors are put into.
 struct arena_block {
   std::uint64_t bytes = 0;
   std::uint32_t alignment = 1;  // A power of two.
+  std::uint32_t arena = 0;
+};
+
+// Whether tensors are views of their files, where they can be.
+enum class view_wish : std::uint8_t {
+  none,
+  possible,  // Those that can be; the others are brought.
+  all,       // All must be: else the plan fails.
 };
 
 struct plan_input {
@@ -96,6 +105,20 @@ struct plan_input {
   std::span<const wanted_stream> streams = {};
   std::span<const caller_memory> destinations = {};
   std::span<const arena_block> blocks = {};
+  std::uint32_t arenas = 1;
+  view_wish views = view_wish::none;
+  bool views_present = false;  // Their pages are made present, by reads.
+
+  // The plan's number for an arena, and back.
+  std::uint32_t destination_of(std::uint32_t arena) const noexcept {
+    return arena == 0 ? 0 : static_cast<std::uint32_t>(destinations.size()) + arena;
+  }
+  std::uint32_t arena_of(std::uint32_t destination) const noexcept {
+    return destination == 0 ? 0 : destination - static_cast<std::uint32_t>(destinations.size());
+  }
+  bool is_callers(std::uint32_t destination) const noexcept {
+    return destination > 0 && destination <= destinations.size();
+  }
 };
 
 }  // namespace ringload::inline v0

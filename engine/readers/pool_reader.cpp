@@ -19,8 +19,12 @@ namespace {
   if (what.fresh) {
     if (auto failed = populate({what.into + from, bytes})) return -failed.value();
   }
+  const std::uint64_t file_offset = what.file_offset + from;
+  if (what.supply) {
+    return (*what.supply)(what.fd, file_offset, {what.into + from, bytes}, *what.supply_failed);
+  }
   const ::ssize_t got =
-      ::pread(what.fd, what.into + from, bytes, static_cast<::off_t>(what.file_offset + from));
+      ::pread(what.fd, what.into + from, bytes, static_cast<::off_t>(file_offset));
   return got < 0 ? -errno : got;
 }
 

@@ -2,7 +2,8 @@
 #pragma once
 
 // Reads with a pool of threads that call pread: everything where io_uring is refused, else what is
-// in the page cache, whose copying would block the engine thread.
+// in the page cache, whose copying would block the engine thread. What does not come out of a file
+// by pread, but by a byte_supply, it brings as well.
 //
 // Copying from the page cache, 4 MiB take 0.3 ms, and to wake the engine thread for each of them
 // costs its processor a twentieth of that. So the ends of a few reads are told together, as long as

@@ -6,14 +6,22 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/system/error_code.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "core/retry_allocation.hpp"
 
 namespace ringload::inline v0 {
+
+// Brings bytes in another way than reading a file, in a thread that may block. As pread(): a number
+// of bytes, fewer where there are no more, or -errno, and then `why` if that says more.
+using byte_supply = std::function<std::int64_t(
+    int fd, std::uint64_t file_offset, std::span<std::byte> into, boost::system::error_code& why)>;
 
 struct read_request {
   int fd = -1;
@@ -24,6 +32,8 @@ struct read_request {
   int registered_buffer = -1;  // The index of the registered buffer that `into` lies in, or -1.
   bool fresh = false;          // The memory is not populated: a reader that populates() does so.
   bool awaited = false;        // Somebody waits for it: its end is told at once.
+  const byte_supply* supply = nullptr;  // Used in place of pread(); for a pool_reader.
+  boost::system::error_code* supply_failed = nullptr;  // Its `why`.
 };
 
 class reader {

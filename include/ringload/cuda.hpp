@@ -29,8 +29,9 @@
 namespace ringload::inline v0 {
 
 /// A CUDA device, by the runtime's own number for it. Tensors begin at multiples of 256 bytes, and
-/// all of a load lie in one allocation. Nothing is checked here: making a loader for a device that
-/// is not there throws `errc::device_unavailable`, and its text says what is missing.
+/// all of a load lie in one allocation, unless `load_options::allocation` says otherwise. Nothing
+/// is checked here: making a loader for a device that is not there throws
+/// `errc::device_unavailable`, and its text says what is missing.
 RINGLOAD_EXPORT device cuda_device(int index = 0) noexcept;
 
 /// How many CUDA devices there are. Where it is 0, `why_none` says why: "driver not found".
@@ -47,16 +48,17 @@ RINGLOAD_EXPORT const boost::system::error_category& cuda_category() noexcept;
 RINGLOAD_EXPORT void copy_to_host(const tensor& source, std::uint64_t from,
                                   std::span<std::byte> into);
 
-/// Says that no work on the device uses a tensor of the load that `used` belongs to, nor will. Only
-/// memory for which this or release_after() was called is kept for other loads
+/// Says that no work on the device uses a tensor of the allocation that `used` lies in, nor will:
+/// of the load, unless `load_options::allocation` says otherwise. Only memory for which this or
+/// release_after() was called is kept for other loads
 /// (`limits::kept_bytes`). Any thread.
 RINGLOAD_EXPORT void release(const tensor& used) noexcept;
 
 /// Says that the work that is on `stream` (a cudaStream_t) now is the last there that uses a tensor
-/// of the load that `used` belongs to. The memory is neither given back nor given to another load
-/// before that work has ended. To be called once for each stream that uses them, while a tensor is
-/// still held, and not while the stream is being captured. Any thread; for the per-thread default
-/// stream, one whose current device is the tensor's. Throws `ringload::error`.
+/// of the allocation that `used` lies in. The memory is neither given back nor given to another
+/// load before that work has ended. To be called once for each stream that uses them, while a
+/// tensor is still held, and not while the stream is being captured. Any thread; for the per-thread
+/// default stream, one whose current device is the tensor's. Throws `ringload::error`.
 RINGLOAD_EXPORT void release_after(const tensor& used, void* stream);
 
 }  // namespace ringload::inline v0

@@ -71,6 +71,9 @@ struct managed_tensor {
   void (*deleter)(managed_tensor* self);
 };
 
+/// In `flags`: the memory must not be written to.
+inline constexpr std::uint64_t flag_read_only = 1;
+
 struct managed_tensor_versioned {
   dlpack::version version;
   void* manager_ctx;
@@ -99,7 +102,7 @@ RINGLOAD_EXPORT data_type type_of(dtype type) noexcept;
 RINGLOAD_EXPORT dlpack::managed_tensor_versioned* to_dlpack(const tensor& from);
 
 /// The same for consumers that know DLPack 0.x only. They may not know the types of less than 16
-/// bits.
+/// bits, and it has no way to say that a tensor is read-only.
 RINGLOAD_EXPORT dlpack::managed_tensor* to_legacy_dlpack(const tensor& from);
 
 }  // namespace ringload::inline v0

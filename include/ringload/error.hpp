@@ -62,6 +62,7 @@ enum class errc {
   wrong_dtype,          // A tensor and its destination differ in their element type,
   wrong_shape,          // or in their shape.
   invalid_selection,    // A range outside its tensor, two of one dimension, or no such rank.
+  not_mappable,         // A tensor that cannot be used where its file has it.
 
   // While saving.
   invalid_tensor,     // A tensor that cannot be saved as it is described.

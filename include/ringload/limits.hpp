@@ -39,6 +39,29 @@ enum class huge_pages : std::uint8_t {
   none,         // Small ones only.
 };
 
+/// Which tensors of a load share an allocation. It goes back as a whole, with the last of them.
+enum class allocation : std::uint8_t {
+  per_load,
+  per_file,
+  per_tensor,
+};
+
+/// Where tensors lie.
+enum class tensor_memory : std::uint8_t {
+  owned,   // In memory that the load takes, and reads them into.
+  mapped,  // In their files, mapped: see load_options::memory.
+};
+
+enum class mapped_access : std::uint8_t {
+  read_only,      // Writing to a tensor is an access violation.
+  copy_on_write,  // Pages that are written to are copied then: the file does not change.
+};
+
+enum class on_unmappable : std::uint8_t {
+  refuse,  // errc::not_mappable, with the tensor and the reason.
+  copy,    // It is loaded into memory, as `owned` ones are.
+};
+
 /// The initial number of bytes in flight, where `limits::bytes_in_flight` is 0.
 inline constexpr std::uint64_t bytes_in_flight_at_first = std::uint64_t{32} << 20;
 
@@ -58,7 +81,8 @@ struct limits {
   /// always allowed. 0: tuned while loading, between two slots and all of them: raised while that
   /// raises throughput, lowered while that costs none.
   std::uint64_t bytes_in_flight = 0;
-  /// The largest memory that the tensors of one load may take on the device.
+  /// The largest memory that the tensors of one load may take on the device, in all allocations
+  /// together. What is mapped from files does not count.
   std::uint64_t arena_bytes_max = std::numeric_limits<std::uint64_t>::max();
   /// Bytes of freed tensor memory that are kept in a free list for the next loads. A load reuses a
   /// block that is at most a quarter too large. Reused memory is not zeroed, so padding between
@@ -111,6 +135,35 @@ struct load_options {
   /// tensors that are still held, is `errc::memory_exceeded`; in the latter case the next call may
   /// succeed. There is no model, and no tensor by its name.
   std::uint64_t window_bytes = 0;
+
+  /// With `per_file` a fused tensor lies with the first of its parts. With `per_tensor` the host
+  /// takes whole pages for tensors of 64 KiB and more, and a GPU what its driver makes of one
+  /// cudaMalloc: 2 MiB are the least that it takes from the device. A load of many tensors then
+  /// takes longer to begin and to free.
+  ringload::allocation allocation = ringload::allocation::per_load;
+
+  /// `mapped`: tensors are views of their files, in memory of the host; nothing is read or copied,
+  /// and pages come when they are first used. What cannot be a view, `unmappable` says what becomes
+  /// of it: tensors that are converted, compressed, byte-swapped, fused, transposed or sliced in
+  /// another than the first dimension, or that begin at a place in the file that their element type
+  /// is not aligned at; and every tensor where the loader's device is not the host
+  /// (`errc::device_unavailable`).
+  ///
+  /// A view is as good as its file. If that is written to, the tensor may change, before or after
+  /// it was checked against a manifest. If it is truncated, or its drive fails, whoever touches a
+  /// page that is gone gets SIGBUS, which ends the process: this library too, where it reads a view
+  /// for `verify` or copy_async. Map only what nobody writes to in place; a file that is replaced
+  /// by renaming another onto it does no harm.
+  ///
+  /// A mapping for each file, or with `allocation::per_tensor` for each tensor, of which Linux
+  /// allows a process 65,530 (vm.max_map_count). Not with a window, nor in a fill:
+  /// `errc::invalid_limits`.
+  tensor_memory memory = tensor_memory::owned;
+  mapped_access access = mapped_access::read_only;
+  on_unmappable unmappable = on_unmappable::refuse;
+  /// Of mapped tensors: the copy threads bring in the pages, and a tensor is loaded when its own
+  /// are there. What was truncated meanwhile is then `errc::truncated_file`. Needs Linux 5.14.
+  bool populate = false;
 
   /// Digests that the tensors must have: those of a manifest (`verify = &manifest`), those that the
   /// files hold (`verify = stored_digests::if_present`), or both; by default nothing is checked. A

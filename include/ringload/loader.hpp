@@ -9,6 +9,7 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <memory>
+#include <optional>
 #include <ringload/checkpoint.hpp>
 #include <ringload/detail/operation.hpp>
 #include <ringload/detail/request.hpp>
@@ -46,6 +47,9 @@ RINGLOAD_EXPORT void begin_open(const std::shared_ptr<engine>& with, source_name
 RINGLOAD_EXPORT void begin_fill(const std::shared_ptr<engine>& with, load_request what,
                                 std::unique_ptr<operation<filled>> waiting);
 
+RINGLOAD_EXPORT void begin_copy(const std::shared_ptr<engine>& with, copy_request what,
+                                std::unique_ptr<operation<tensor>> waiting);
+
 struct initiate_load : initiation {
   std::shared_ptr<engine> with;
   explicit initiate_load(std::shared_ptr<engine> e) : with(std::move(e)) {}
@@ -80,6 +84,15 @@ struct initiate_fill : initiation {
   template <class Handler>
   void operator()(Handler&& handler, load_request what) const {
     begin_fill(with, std::move(what), make_operation<filled>(std::forward<Handler>(handler)));
+  }
+};
+
+struct initiate_copy : initiation {
+  std::shared_ptr<engine> with;
+  explicit initiate_copy(std::shared_ptr<engine> e) : with(std::move(e)) {}
+  template <class Handler>
+  void operator()(Handler&& handler, copy_request what) const {
+    begin_copy(with, std::move(what), make_operation<tensor>(std::forward<Handler>(handler)));
   }
 };
 
@@ -267,6 +280,36 @@ class RINGLOAD_EXPORT loader {
         detail::initiate_fill(engine_), token,
         detail::load_request(file, detail::fill_request(std::move(into), std::move(how)),
                              std::move(wanted), options));
+  }
+
+  /// Completes with a copy of the tensor that has memory of its own: what it was loaded with can
+  /// go. The copy is on `to`, by default where the tensor is. Both are the host or the loader's
+  /// device, else `errc::device_unavailable`; the tensor may be another loader's. Between two
+  /// places of one GPU the bytes pass through the host.
+  ///
+  /// With `as` the elements are converted: to memory of the host as fill_policies::dtype converts,
+  /// to a GPU as load_options::dtype does, else `errc::unsupported_dtype`.
+  ///
+  /// Until it completes, cancelled or not, it holds the tensor; all work that writes it must have
+  /// ended before. Cancelled or failed, it takes no memory. Host memory of the copy counts in
+  /// memory() as well.
+  template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto copy_async(const tensor& from, CompletionToken&& token = {}) {
+    return copy_async(from, from ? from.device() : host(), std::nullopt,
+                      std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto copy_async(const tensor& from, ringload::device to, CompletionToken&& token = {}) {
+    return copy_async(from, to, std::nullopt, std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto copy_async(const tensor& from, ringload::device to, std::optional<dtype> as,
+                  CompletionToken&& token = {}) {
+    return boost::asio::async_initiate<CompletionToken, detail::tensor_signature>(
+        detail::initiate_copy(engine_), token, detail::copy_request(from, to, as));
   }
 
   ringload::device device() const noexcept;

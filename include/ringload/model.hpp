@@ -17,6 +17,10 @@
 
 namespace ringload::inline v0 {
 
+namespace detail {
+class model_storage;
+}
+
 /// Memory that tensors lie in, for those who register it elsewhere: for RDMA, say.
 struct memory_region {
   void* data = nullptr;
@@ -31,7 +35,7 @@ class RINGLOAD_EXPORT model {
 
   /// Holds no tensors.
   model() noexcept = default;
-  explicit model(std::shared_ptr<const detail::tensor_storage> storage) noexcept;
+  explicit model(std::shared_ptr<const detail::model_storage> storage) noexcept;
 
   /// The tensor of that name; throws `errc::no_such_tensor`.
   tensor at(std::string_view name) const;
@@ -45,8 +49,8 @@ class RINGLOAD_EXPORT model {
   iterator begin() const noexcept;
   iterator end() const noexcept;
 
-  /// The memory that all tensors lie in, padding included. Valid as long as the model or one of its
-  /// tensors.
+  /// All memory that tensors lie in, padding included: a region for each allocation, or mapping of
+  /// a file. Valid as long as the model; each, as long as a tensor in it.
   std::vector<memory_region> regions() const;
 
   /// The checkpoint's catalog. Valid as long as the model or one of its tensors.
@@ -55,7 +59,7 @@ class RINGLOAD_EXPORT model {
   const load_stats& stats() const noexcept;
 
  private:
-  std::shared_ptr<const detail::tensor_storage> storage_;
+  std::shared_ptr<const detail::model_storage> storage_;
 };
 
 /// Iterates over the tensors of a model, which must outlive it.

@@ -21,6 +21,7 @@ struct load_stats {
   std::uint64_t bytes_direct = 0;    // Read with O_DIRECT.
   std::uint64_t bytes_buffered = 0;  // Read through the page cache.
   std::uint64_t bytes_straight = 0;  // Of both, those read into their final memory without a copy.
+  std::uint64_t bytes_mapped = 0;    // Of loaded tensors that are views of their files.
   std::uint64_t reads = 0;           // Started; one that is repeated by another route counts twice.
   std::uint64_t short_reads = 0;     // Returned fewer bytes than requested, and were resumed.
   std::uint64_t retries = 0;         // After EINTR or EAGAIN.
@@ -32,7 +33,7 @@ struct load_stats {
   double seconds_device_wait = 0;      // Summed over slots: waiting for copies after a read.
   double seconds_memory_wait = 0;      // Summed over slots: populating host memory.
 
-  bool memory_kept = false;  // The memory was reused from an earlier load.
+  bool memory_kept = false;  // Memory, or some of it, was reused from an earlier load.
 
   /// What the loader as a whole uses.
   read_engine engine = read_engine::automatic;  // `ring` or `threads`, never `automatic`.
@@ -50,16 +51,20 @@ struct load_stats {
   /// For a progress bar, out of `bytes_total`: bytes that have been read, also those of tensors
   /// that are not complete yet, which `bytes` leaves out.
   std::uint64_t bytes_arrived() const noexcept {
-    return std::min(bytes_total, bytes_direct + bytes_buffered);
+    return std::min(bytes_total, bytes_direct + bytes_buffered + bytes_mapped);
   }
 };
 
-/// Memory of one loader, in bytes of the device but for the last.
+/// Memory of one loader: of its device, unless another is named.
 struct memory_use {
   std::uint64_t tensor_bytes = 0;        // That loads in progress, models and tensors hold.
   std::uint64_t tensor_bytes_peak = 0;   // The most that these were at any time.
   std::uint64_t tensor_allocations = 0;  // In so many pieces.
   std::uint64_t pinned_bytes = 0;        // Of the host, of slots that were needed.
+  /// Of files, mapped for tensors that somebody holds: addresses, not memory. The page cache has
+  /// the pages; those that are written to, copy on write, are counted nowhere.
+  std::uint64_t mapped_bytes = 0;
+  std::uint64_t mappings = 0;
 };
 
 }  // namespace ringload::inline v0

@@ -42,8 +42,8 @@ constexpr std::optional<ringload::dtype> dtype_of_elements() noexcept {
 }  // namespace detail
 
 /// A handle, cheap to copy; copies share the same bytes. Its functions may be called from any
-/// thread. The tensors of one load share one allocation: it is freed when the last handle to any of
-/// them is gone, and the `model` and `loading` too.
+/// thread. Tensors of one load share allocations, as `load_options::allocation` says: each is freed
+/// when the last handle to any tensor in it is gone, and the `model` and `loading` too.
 class RINGLOAD_EXPORT tensor {
  public:
   /// An empty handle: only operator bool, assignment and destruction are allowed.
@@ -63,8 +63,11 @@ class RINGLOAD_EXPORT tensor {
   /// The first byte, in the memory of `device()`; never null, also for a tensor of 0 bytes.
   void* data() const noexcept;
   ringload::device device() const noexcept;
+  /// Whether writing to it is an access violation: it is a view of its file
+  /// (`tensor_memory::mapped`), and was not asked for as a copy on write.
+  bool read_only() const noexcept;
 
-  /// The memory that all tensors of the load lie in: opaque, for functions that are about one kind
+  /// The allocation that the tensor lies in: opaque, for functions that are about one kind
   /// of device, as those of `ringload/cuda.hpp`.
   arena& memory() const noexcept;
 

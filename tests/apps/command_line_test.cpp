@@ -147,6 +147,27 @@ TEST_CASE("command line: sum takes what load takes") {
   CHECK(sum.load.how.route == ringload::read_route::direct);
 }
 
+TEST_CASE("command line: says where tensors lie") {
+  for (const char* command : {"load", "sum"}) {
+    const auto how = [&](std::vector<const char*> words) {
+      words.insert(words.begin(), {command, "m"});
+      const tool::any_request made = parsed(words);
+      const auto* load = std::get_if<tool::load_request>(&made);
+      return load ? load->how : std::get<tool::sum_request>(made).load.how;
+    };
+    CHECK(how({}).memory == ringload::tensor_memory::owned);
+    const auto mapped = how({"--mapped", "--unmappable", "copy", "--populate"});
+    CHECK(mapped.memory == ringload::tensor_memory::mapped);
+    CHECK(mapped.unmappable == ringload::on_unmappable::copy);
+    CHECK(mapped.populate);
+    CHECK(how({"--mapped"}).unmappable == ringload::on_unmappable::refuse);
+    CHECK_FALSE(how({"--mapped"}).populate);
+    CHECK(how({"--allocation", "tensor"}).allocation == ringload::allocation::per_tensor);
+    CHECK(how({"--allocation", "file"}).allocation == ringload::allocation::per_file);
+    CHECK(how({"--window", "1M"}).window_bytes == 1'048'576);
+  }
+}
+
 TEST_CASE("command line: parses the options that check bytes") {
   CHECK(parsed_as<tool::load_request>({"load", "m", "--verify", "m.sums"}).verify == "m.sums");
   CHECK(parsed_as<tool::load_request>({"load", "m"}).verify.empty());
@@ -253,6 +274,10 @@ TEST_CASE("command line: contradictory options are a usage error") {
       {"load", "a", "--slots"},
       {"load", "a", "--slot-bytes", "2 M"},
       {"load", "a", "--engine", "Ring"},
+      {"load", "a", "--mapped", "--window", "1M"},
+      {"load", "a", "--populate"},
+      {"sum", "a", "--unmappable", "copy"},
+      {"sum", "a", "--allocation", "arena"},
       {"load", "a", "--route", ""},
       {"load", "a", "--device", "gpu"},
       {"load", "a", "--device", "cuda:"},

@@ -210,5 +210,30 @@ expect 0 "$ringload" load "$work/m" --json --window 40M
 grep -q '"tensors": '"$count," "$work/out" || fail "--window: $(cat "$work/out")"
 peak=$(sed -n 's/.*"tensor_bytes_peak": \([0-9]*\).*/\1/p' "$work/out")
 [ "$peak" -gt 0 ] && [ "$peak" -le $((40 * 1024 * 1024)) ] || fail "--window: peak $peak"
+for window in 1G 40M; do
+  expect 0 "$ringload" sum "$work/m" --window $window
+  "$ringload" sum "$work/m" | cmp - "$work/out" || fail "sum --window $window"
+done
+expect 1 "$ringload" sum "$work/m" --window 64K
+grep -q "the window has" "$work/err" || fail "sum --window 64K: $(cat "$work/err")"
 expect 1 "$ringload" load "$work/m" --window 64K
 grep -q "the window has" "$work/err" || fail "--window 64K: $(cat "$work/err")"
+
+# Mapped, nothing is read; what cannot be is refused, or loaded.
+"$ringload" sum "$work/m" >"$work/wanted"
+for how in "" "--populate" "--allocation tensor" "--allocation file --algorithm sha256"; do
+  expect 0 "$ringload" sum "$work/m" --mapped $how
+  cmp "$work/wanted" "$work/out" || fail "sum --mapped $how"
+done
+expect 0 "$ringload" load "$work/m" --mapped --json
+grep -q '"bytes_read": 0,' "$work/out" || fail "--mapped: $(cat "$work/out")"
+grep -q '"tensor_bytes_peak": 0,' "$work/out" || fail "--mapped: $(cat "$work/out")"
+expect 1 "$ringload" sum "$work/m" --mapped --dtype f32
+complains "cannot be mapped\|it is converted"
+"$ringload" sum "$work/m" --dtype f32 >"$work/wanted"
+expect 0 "$ringload" sum "$work/m" --mapped --dtype f32 --unmappable copy
+cmp "$work/wanted" "$work/out" || fail "sum --mapped --unmappable copy"
+for allocation in load file tensor; do
+  expect 0 "$ringload" sum "$work/m" --dtype f32 --allocation $allocation
+  cmp "$work/wanted" "$work/out" || fail "sum --allocation $allocation"
+done

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <boost/asio/use_future.hpp>
+#include <optional>
 #include <string>
 
 #include "cuda/fresh_runtime.hpp"
@@ -69,7 +70,61 @@ std::string one_load(const std::string& path, boost::system::error_code& code) {
   }
 }
 
+// Copies tensors, each with memory of its own, from a device, to it and within it. Empty if their
+// bytes are right, else the error of what failed.
+std::string copies_of_one_load(const std::string& path, boost::system::error_code& code) {
+  try {
+    loader with(cuda_device(1), small_limits());
+    load_options options;
+    options.allocation = allocation::per_tensor;
+    const auto copied = [&](const tensor& from, device to, std::optional<dtype> as) {
+      return get(with.copy_async(from, to, as, use_future));
+    };
+    const model loaded =
+        get(with.load_async(path, select().names({"t1", "converted"}), options, use_future));
+    const tensor from = loaded.at("converted");
+    const tensor here = copied(from, host(), {});
+    const tensor there = copied(here, cuda_device(1), dtype::bf16);
+    const tensor beside = copied(there, cuda_device(1), {});
+    const bool same = bytes_on_device(beside) == bytes_on_device(there);
+    CHECK(same);
+    return "";
+  } catch (const error& e) {
+    code = e.code();
+    return e.what();
+  }
+}
+
 }  // namespace
+
+TEST_CASE("cuda: each call that fails ends its copy, or the load before it, and nothing is left") {
+  const made_file file(tensors());
+  start_afresh();
+  boost::system::error_code code;
+  CHECK(copies_of_one_load(file.name(), code) == "");
+  const auto counted = fake_cudart::calls();
+  unsigned failures = 0;
+  for (const auto& [function, count] : counted) {
+    for (unsigned nth = 1; nth <= std::min(count, failures_max); ++nth) {
+      CAPTURE(function);
+      CAPTURE(nth);
+      start_afresh();
+      fake_cudart::fail(function, nth, ordered);
+      if (function == "cudaHostRegister") fake_cudart::expect_pageable();
+      code.clear();
+      const std::string said = copies_of_one_load(file.name(), code);
+      CAPTURE(said);
+      if (code) {
+        ++failures;
+        CHECK(holds(said, "cudaErrorIllegalAddress: what CUDA says about it"));
+      }
+      CHECK(left_over() == "");
+      CHECK(misuse() == "");
+    }
+  }
+  CHECK(failures > 15);
+  start_afresh();
+}
 
 TEST_CASE("cuda: each call that fails ends its load, and nothing else") {
   const made_file file(tensors());

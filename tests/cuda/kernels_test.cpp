@@ -132,14 +132,14 @@ class scene {
            std::span<const strided_map> maps) {
     one.slot_offset = from;
     one.bytes = bytes;
-    one.destination = 1;
+    one.destination = 0;
     one.destination_offset = to;
     std::byte* const target = target_.data();
     copy_operation op;
     op.slot = staging_.data();
     op.copies = {&one, 1};
     op.maps = maps;
-    op.beside = {&target, 1};
+    op.destinations = {&target, 1};
     std::vector<cuda::box_piece> pieces;
     cuda::add_boxes(op, op.copies, pieces);
     for (std::size_t at = 0; at < pieces.size(); at += cuda::box_table::pieces_max) {

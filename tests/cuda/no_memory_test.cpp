@@ -62,6 +62,34 @@ TEST_CASE("cuda, no memory: at each allocation of a load in turn, it ends and ke
   }
 }
 
+TEST_CASE("cuda, no memory: at each allocation of copies of tensors in turn, they end") {
+  const made_file file(tensors());
+  start_afresh();
+  auto with = std::make_unique<loader>(cuda_device(1), small_limits(2));
+  load_options options;
+  options.allocation = allocation::per_tensor;
+  {
+    const model loaded = get(with->load_async(file.name(), options, use_future));
+    const tensor from = loaded.at("converted");
+    const std::string wanted = bytes_on_device(from);
+    const std::int64_t points = for_every_allocation([&] {
+      succeeds_or_lacks_memory([&] {
+        const tensor here = get(with->copy_async(from, host(), use_future));
+        const tensor there = get(with->copy_async(here, cuda_device(1), dtype::bf16, use_future));
+        const tensor beside = get(with->copy_async(from, use_future));
+        until_failure = -1;
+        CHECK(testing::bytes_of(here) == wanted);
+        CHECK(there.dtype() == dtype::bf16);
+        CHECK(bytes_on_device(beside) == wanted);
+      });
+    });
+    CHECK(points > 30);
+  }
+  with.reset();
+  CHECK(left_over() == "");
+  CHECK(misuse() == "");
+}
+
 TEST_CASE("cuda, no memory: at each allocation of a loader's start, it starts or says why not") {
   const made_file file(tensors());
   start_afresh();

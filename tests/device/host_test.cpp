@@ -151,6 +151,7 @@ TEST_CASE("host: large copies run in the thread pool, small ones in the engine t
   const auto target = host_backend();
   const auto made = target->allocate(1 << 20);
   REQUIRE(made.has_value());
+  std::byte* const into[] = {(*made)->data()};
   const std::vector<std::byte> slot(1 << 20, std::byte{7});
   std::vector<std::byte> pinned(slot);
   REQUIRE(target->attach(loop, {pinned, pinned.size()}).has_value());
@@ -160,7 +161,7 @@ TEST_CASE("host: large copies run in the thread pool, small ones in the engine t
     remembered op;
     op.slot = pinned.data();
     op.copies = copies;
-    op.into = made->get();
+    op.destinations = into;
     op.threads = elsewhere.get_executor();
     target->start(op);
     CHECK(((*made)->data()[0] == std::byte{7}) == (bytes == 65'536));
@@ -180,6 +181,7 @@ TEST_CASE("host: copies write to their ranges, and nowhere else") {
   const auto target = host_backend();
   const auto made = target->allocate(block_bytes);
   REQUIRE(made.has_value());
+  std::byte* const into[] = {(*made)->data()};
   std::byte* const arena_begin = (*made)->data();
   std::fill_n(arena_begin, block_bytes, std::byte{0xEE});
   std::vector<std::byte> slot(1000);
@@ -192,7 +194,7 @@ TEST_CASE("host: copies write to their ranges, and nowhere else") {
   remembered op;
   op.slot = slot.data();
   op.copies = copies;
-  op.into = made->get();
+  op.destinations = into;
   target->start(op);
   CHECK(op.times == 0);
   loop.run();
@@ -227,7 +229,7 @@ TEST_CASE("host: a map's elements go to their places, also in memory of the call
   transposed.rank = 2;
   transposed.element_bytes = 4;
   std::vector<std::byte> memory(80, std::byte{0xEE});
-  std::byte* const beside[] = {memory.data()};
+  std::byte* const into[] = {(*made)->data(), memory.data()};
   copy_op copy = {10, 100, 60};
   copy.destination = 1;
   copy.map = 0;
@@ -235,8 +237,7 @@ TEST_CASE("host: a map's elements go to their places, also in memory of the call
   op.slot = slot.data();
   op.copies = {&copy, 1};
   op.maps = {&transposed, 1};
-  op.into = made->get();
-  op.beside = beside;
+  op.destinations = into;
   op.threads = threads.get_executor();
   target->start(op);
   threads.run();
@@ -261,6 +262,7 @@ TEST_CASE("host: each operation is done once, in the order of the starts, never 
   const auto target = host_backend();
   const auto made = target->allocate(block_bytes);
   REQUIRE(made.has_value());
+  std::byte* const into[] = {(*made)->data()};
   std::vector<std::byte> slot(64, std::byte{7});
   REQUIRE(target->attach(loop, {slot, slot.size()}).has_value());
   const std::array<copy_op, 1> copies = {{{0, 0, 64}}};
@@ -268,7 +270,7 @@ TEST_CASE("host: each operation is done once, in the order of the starts, never 
   for (remembered& op : ops) {
     op.slot = slot.data();
     op.copies = copies;
-    op.into = made->get();
+    op.destinations = into;
     target->start(op);
   }
   for (std::size_t turned = 0; turned < ops.size(); ++turned) {
@@ -285,9 +287,10 @@ TEST_CASE("host: an operation without copies completes too") {
   const auto target = host_backend();
   const auto made = target->allocate(block_bytes);
   REQUIRE(made.has_value());
+  std::byte* const into[] = {(*made)->data()};
   REQUIRE(target->attach(loop, {}).has_value());
   remembered op;
-  op.into = made->get();
+  op.destinations = into;
   target->start(op);
   CHECK(op.times == 0);
   loop.run();

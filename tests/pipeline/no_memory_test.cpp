@@ -13,6 +13,7 @@
 #include "support/counted_device.hpp"
 #include "support/failing_new.hpp"
 #include "support/made_checkpoint.hpp"
+#include "support/settled.hpp"
 #include "support/small_limits.hpp"
 #include "support/waiting.hpp"
 
@@ -66,6 +67,55 @@ TEST_CASE("no memory: at each allocation of a load in turn, it ends and keeps no
     with.reset();
     CHECK(arenas_taken == 0);
   }
+}
+
+TEST_CASE("no memory: at each allocation of a load into many arenas, or of views, it ends") {
+  const made_file file({{"a", 999}, f32("b", 20'000), {"none", 0}, {"c", 150'000}});
+  for (const tensor_memory memory : {tensor_memory::owned, tensor_memory::mapped}) {
+    load_options how;
+    how.allocation = allocation::per_tensor;
+    how.memory = memory;
+    how.unmappable = on_unmappable::copy;
+    how.populate = true;
+    auto with = std::make_unique<loader>(counted_host(), small_limits(2));
+    const std::size_t descriptors = open_descriptors();
+    const std::int64_t points = for_every_allocation([&] {
+      succeeds_or_lacks_memory([&] {
+        const model loaded = get(with->load_async(file.name(), how, asio::use_future));
+        until_failure = -1;
+        CHECK(first_difference(loaded) == "");
+      });
+    });
+    CHECK(points > 10);
+    CHECK(first_difference(get(with->load_async(file.name(), how, asio::use_future))) == "");
+    CHECK(open_descriptors() == descriptors);
+    CHECK(settled_memory(*with, file.name()).tensor_allocations == 0);
+    CHECK(settled_memory(*with, file.name()).mappings == 0);
+    with.reset();
+    CHECK(arenas_taken == 0);
+  }
+}
+
+TEST_CASE("no memory: at each allocation of a copy in turn, it ends and keeps nothing") {
+  const made_file file({f32("b", 60'000)}, 3);
+  auto with = std::make_unique<loader>(counted_host(), small_limits(2));
+  {
+    const tensor from = get(with->load_async(file.name(), asio::use_future)).at("b");
+    for (const std::optional<dtype> as : {std::optional<dtype>(), std::optional(dtype::f16)}) {
+      const std::int64_t points = for_every_allocation([&] {
+        succeeds_or_lacks_memory([&] {
+          const tensor made = get(with->copy_async(from, host(), as, asio::use_future));
+          until_failure = -1;
+          CHECK(made.dtype() == as.value_or(dtype::f32));
+          CHECK((as || bytes_of(made) == bytes_of(from)));
+        });
+      });
+      CHECK(points > 10);
+      CHECK(settled_memory(*with, file.name()).tensor_allocations == 1);
+    }
+  }
+  with.reset();
+  CHECK(arenas_taken == 0);
 }
 
 TEST_CASE("no memory: at each allocation of a loader's start in turn, it starts or says why not") {

@@ -32,6 +32,9 @@ struct setting {
   std::vector<wanted_stream> streams;
   std::vector<caller_memory> destinations;
   std::vector<arena_block> blocks;
+  std::uint32_t arenas = 1;
+  view_wish views = view_wish::none;
+  bool views_present = false;
   layout_rules rules;
   plan_limits within = {0};
   std::uint64_t file_end[3] = {};
@@ -44,7 +47,9 @@ struct setting {
   std::deque<std::vector<stored_box>> pieces;
   std::deque<bytes> fills;
 
-  plan_input input() const { return {tensors, streams, destinations, blocks}; }
+  plan_input input() const {
+    return {tensors, streams, destinations, blocks, arenas, views, views_present};
+  }
 };
 
 inline std::uint64_t product(const numbers& of) {
@@ -193,7 +198,8 @@ inline void choose_destination(setting& s, chance& by, tensor_form& form, std::u
   form.destination_offset = by.number(0, 100);
   const std::uint64_t room = form.destination_offset + most + by.number(0, 100);
   if (by.one_in(4)) {
-    s.blocks.push_back({room, static_cast<std::uint32_t>(by.one_of({1, 8, 64}))});
+    s.blocks.push_back({room, static_cast<std::uint32_t>(by.one_of({1, 8, 64})),
+                        static_cast<std::uint32_t>(by.number(0, s.arenas - 1))});
     form.block = static_cast<std::uint32_t>(s.blocks.size() - 1);
   } else {
     // Often where direct reads may land.
@@ -261,10 +267,16 @@ inline void add_tensor(setting& s, chance& by) {
   }
   choose_destination(s, by, form, tensor.as.needed() ? tensor.as.to_bytes() : element);
   tensor.form = &form;
+  tensor.arena = static_cast<std::uint32_t>(by.number(0, s.arenas - 1));
   s.tensors.push_back(tensor);
   if (by.one_in(12))
-    s.tensors.push_back(
-        {tensor.file, tensor.alignment, tensor.offset, form.in_pieces ? 0 : tensor.bytes});
+    s.tensors.push_back({tensor.file,
+                         tensor.alignment,
+                         tensor.offset,
+                         form.in_pieces ? 0 : tensor.bytes,
+                         {},
+                         nullptr,
+                         tensor.arena});
   // The same again: where it goes to the arena they may share its memory.
   if (by.one_in(10) && form.destination == 0 && form.block == tensor_form::no_block) {
     s.tensors.push_back(tensor);
@@ -279,6 +291,9 @@ inline setting random_setting(unsigned seed) {
   s.within.streams_at_once = static_cast<std::uint32_t>(by.number(1, 4));
   s.rules.straight = by.one_in(2);
   s.rules.tensor_alignment = by.one_of<std::uint64_t>({1, 64, 256});
+  if (by.one_in(2)) s.arenas = static_cast<std::uint32_t>(by.number(2, 4));
+  if (by.one_in(3)) s.views = view_wish::possible;
+  s.views_present = by.one_in(2);
   for (std::uint64_t left = by.number(1, 8); left > 0; --left) add_tensor(s, by);
   return s;
 }

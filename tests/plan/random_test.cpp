@@ -96,8 +96,9 @@ class execution {
  public:
   execution(const setting& s, const plan& p, const noise_files& files)
       : s_(s), p_(p), files_(files), streams_(p.streams.size()), missing_(p.tensors.size()) {
-    memory_.emplace_back(p.arena_bytes, untouched);
+    memory_.push_back(arena(p.arenas[0]));
     for (const caller_memory& m : s.destinations) memory_.emplace_back(m.bytes, untouched);
+    for (std::size_t a = 1; a < p.arenas.size(); ++a) memory_.push_back(arena(p.arenas[a]));
     wanted_ = memory_;
     for (std::size_t t = 0; t < s.tensors.size(); ++t) {
       land_all(s, s.tensors[t], at(wanted_, p.tensors[t]), files);
@@ -108,6 +109,13 @@ class execution {
   void run(chance& by);
 
  private:
+  // Mapped up to the end of the last block.
+  bytes arena(const planned_arena& of) const {
+    if (!of.mapped()) return bytes(of.bytes, untouched);
+    REQUIRE(of.file_offset % block_bytes == 0);
+    const std::byte* const from = files_.at(of.file, of.file_offset);
+    return {from, from + round_up(of.bytes, std::uint64_t{block_bytes})};
+  }
   static std::byte* at(std::vector<bytes>& memory, const placement& of) {
     return memory[of.destination].data() + of.destination_offset;
   }
@@ -137,7 +145,7 @@ void execution::check_reads() const {
     REQUIRE(r.file_offset + r.bytes_needed <= s_.file_end[r.file]);
     if (!r.straight()) continue;
     REQUIRE(r.destination_offset + r.bytes <= memory_[r.destination].size());
-    if (r.destination == 0) continue;
+    if (!s_.input().is_callers(r.destination)) continue;
     const caller_memory& memory = s_.destinations[r.destination - 1];
     REQUIRE(memory.straight);
     REQUIRE((memory.address + r.destination_offset) % s_.within.direct_alignment == 0);
@@ -249,8 +257,8 @@ void execution::run(chance& by) {
   REQUIRE(order.size() == p_.reads.size());
   for (const std::uint32_t r : order) carry_out(r);
   for (const std::uint32_t missing : missing_) REQUIRE(missing == 0);
-  // Of the arena, what lies between tensors may be anything.
-  for (std::size_t d = 1; d < memory_.size(); ++d) {
+  // Of arenas, what lies between tensors may be anything.
+  for (std::size_t d = 1; d <= s_.destinations.size(); ++d) {
     CAPTURE(d);
     REQUIRE(memory_[d] == wanted_[d]);
   }
@@ -258,15 +266,17 @@ void execution::run(chance& by) {
     CAPTURE(t);
     const placement& place = p_.tensors[t];
     const tensor_form* form = s_.tensors[t].form;
-    if (place.destination != 0 || (form && form->block != tensor_form::no_block)) continue;
+    if (s_.input().is_callers(place.destination)) continue;
+    if (form && form->block != tensor_form::no_block) continue;
     REQUIRE(std::memcmp(at(memory_, place), at(wanted_, place), place.bytes) == 0);
   }
   // A block belongs to its tensors from beginning to end.
   for (std::size_t b = 0; b < s_.blocks.size(); ++b) {
     const auto from = static_cast<std::ptrdiff_t>(p_.blocks[b]);
     const auto to = from + static_cast<std::ptrdiff_t>(s_.blocks[b].bytes);
+    const std::uint32_t d = s_.input().destination_of(s_.blocks[b].arena);
     REQUIRE(
-        std::equal(memory_[0].begin() + from, memory_[0].begin() + to, wanted_[0].begin() + from));
+        std::equal(memory_[d].begin() + from, memory_[d].begin() + to, wanted_[d].begin() + from));
   }
 }
 
@@ -286,6 +296,7 @@ TEST_CASE(
   unsigned straight = 0;
   unsigned fills = 0;
   unsigned turns = 0;
+  unsigned views = 0;
   for (unsigned seed = 0; seed < settings; ++seed) {
     CAPTURE(seed);
     const setting s = random_setting(seed);
@@ -298,6 +309,7 @@ TEST_CASE(
     for (const read_op& r : made->reads) straight += r.straight() && r.destination != 0 ? 1 : 0;
     fills += made->fills.empty() ? 0 : 1;
     turns += made->order.empty() ? 0 : 1;
+    for (const planned_arena& a : made->arenas) views += a.mapped() ? 1 : 0;
   }
   // All of it was tried, or the settings have become too tame.
   CHECK(maps * 10 > settings * 3);
@@ -305,4 +317,5 @@ TEST_CASE(
   CHECK(straight * 40 > settings);
   CHECK(fills * 40 > settings);
   CHECK(turns * 40 > settings);
+  CHECK(views * 20 > settings);
 }

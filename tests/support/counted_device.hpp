@@ -6,7 +6,9 @@
 #include <atomic>
 #include <memory>
 #include <ringload/device.hpp>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "device/backend.hpp"
 
@@ -37,6 +39,13 @@ class counted_backend final : public backend {
     auto real = real_->allocate(bytes);
     if (!real) return real.error();
     return std::shared_ptr<arena>(std::make_shared<counted_arena>(std::move(*real)));
+  }
+  result<std::vector<std::shared_ptr<arena>>> allocate_all(
+      std::span<const arena_size> sizes) override {
+    auto real = real_->allocate_all(sizes);
+    if (!real) return real.error();
+    for (auto& each : *real) each = std::make_shared<counted_arena>(std::move(each));
+    return real;
   }
   result<std::string> pin(std::span<std::byte> slot) override { return real_->pin(slot); }
   void use_pages(huge_pages pages) override { real_->use_pages(pages); }

@@ -6,6 +6,7 @@
 #include <boost/asio/async_result.hpp>
 #include <future>
 #include <memory>
+#include <optional>
 #include <ringload/loader.hpp>
 #include <string>
 #include <string_view>
@@ -42,6 +43,11 @@ class scripted_loader {
     return boost::asio::async_initiate<CompletionToken, detail::loading_signature>(
         detail::initiate_start(engine_), token,
         detail::load_request(detail::source_name(std::string(source)), {}, options));
+  }
+  template <class CompletionToken>
+  auto copy_async(const tensor& from, device to, std::optional<dtype> as, CompletionToken&& token) {
+    return boost::asio::async_initiate<CompletionToken, detail::tensor_signature>(
+        detail::initiate_copy(engine_), token, detail::copy_request(from, to, as));
   }
   // The checkpoint is opened by another loader.
   template <class CompletionToken>

@@ -162,7 +162,8 @@ class scripted_reader final : public reader {
                            ? res
                            : std::min(res, fate.result);
       const auto kept = static_cast<std::size_t>(std::max(told, 0));
-      if (told != res) std::memset(what.into + kept, 0xEE, what.bytes - kept);
+      const bool pages = what.supply != nullptr;  // Mapped: they may not be written to.
+      if (told != res && !pages) std::memset(what.into + kept, 0xEE, what.bytes - kept);
       auto tell = [this, told] {
         const std::unique_ptr<scripted> mine(this);
         outer.done(outer, told);

@@ -18,25 +18,53 @@ namespace {
 // threads that are counted may be the parent's.
 constexpr std::chrono::seconds exit_wait_max{2};
 
-struct returning_threads {
+// Each of them frees one block after the other. More than one, because a block may have to wait for
+// work on the device that takes long.
+constexpr unsigned returning_threads_max = 8;
+
+// Memory on its way back, and the threads that return it.
+struct returning_memory {
   std::mutex mutex;
   std::condition_variable ended;
-  unsigned count = 0;  // Guarded by the mutex.
+  // Guarded by the mutex.
+  std::unique_ptr<taken_memory> first;  // A list, so that nothing is allocated for it.
+  unsigned count = 0;                   // Blocks in the list, or being freed.
+  unsigned threads = 0;
 
-  void begin_one() {
+  // Whether another thread is needed for it.
+  bool add(std::unique_ptr<taken_memory> one) {
     const std::lock_guard lock(mutex);
+    one->next = std::move(first);
+    first = std::move(one);
     count += 1;
+    if (threads == returning_threads_max) return false;
+    threads += 1;
+    return true;
   }
-  void end_one() {
-    const std::lock_guard lock(mutex);
-    count -= 1;
+
+  // Frees what is in the list. In a thread of the library's, the block's device becomes the
+  // current one: the address says which it is, and the right thread is only the better one.
+  void run(bool in_own_thread) {
+    std::unique_lock lock(mutex);
+    while (first) {
+      std::unique_ptr<taken_memory> one = std::move(first);
+      first = std::move(one->next);
+      lock.unlock();
+      if (in_own_thread) (void)use_device(one->device);
+      one.reset();
+      lock.lock();
+      count -= 1;
+    }
+    threads -= 1;
     ended.notify_all();
   }
+
+  bool all_back() const noexcept { return count == 0 && threads == 0; }
 };
 
 // Never destroyed: a tensor may be the program's own static object, and be destroyed last.
-returning_threads& the_returning_threads() {
-  static returning_threads& one = *new returning_threads;
+returning_memory& the_returning_memory() {
+  static returning_memory& one = *new returning_memory;
   return one;
 }
 
@@ -46,9 +74,9 @@ struct exit_guard {
   exit_guard(const exit_guard&) = delete;
   exit_guard& operator=(const exit_guard&) = delete;
   ~exit_guard() {
-    returning_threads& all = the_returning_threads();
+    returning_memory& all = the_returning_memory();
     std::unique_lock lock(all.mutex);
-    all.ended.wait_for(lock, exit_wait_max, [&] { return all.count == 0; });
+    all.ended.wait_for(lock, exit_wait_max, [&] { return all.all_back(); });
   }
 };
 
@@ -69,29 +97,22 @@ taken_memory::~taken_memory() {
 
 device_block::~device_block() {
   if (!memory_) return;
-  returning_threads& all = the_returning_threads();
+  returning_memory& all = the_returning_memory();
   static const exit_guard guard;
-  all.begin_one();
-  taken_memory* const mine = memory_.release();
+  if (!all.add(std::move(memory_))) return;
   try {
     const signals_blocked now;
-    std::thread([mine, &all] {
-      // The address says which device it belongs to; the right thread is only the better one.
-      (void)use_device(mine->device);
-      delete mine;
-      all.end_one();
-    }).detach();
+    std::thread([&all] { all.run(true); }).detach();
   } catch (const std::exception&) {
-    delete mine;
-    all.end_one();
+    all.run(false);
   }
 }
 
 bool wait_for_returned_memory() noexcept {
-  returning_threads& all = the_returning_threads();
+  returning_memory& all = the_returning_memory();
   std::unique_lock lock(all.mutex);
-  if (all.count == 0) return false;
-  all.ended.wait(lock, [&] { return all.count == 0; });
+  if (all.all_back()) return false;
+  all.ended.wait(lock, [&] { return all.all_back(); });
   return true;
 }
 

@@ -25,7 +25,8 @@ struct taken_memory {
   std::uint64_t bytes = 0;
   int device = 0;
   std::shared_ptr<read_back_pool> readers;
-  std::vector<event> uses;  // The ends of consumers' work, on whatever streams.
+  std::vector<event> uses;             // The ends of consumers' work, on whatever streams.
+  std::unique_ptr<taken_memory> next;  // On its way back: the one behind it.
 
   taken_memory() = default;
   taken_memory(const taken_memory&) = delete;

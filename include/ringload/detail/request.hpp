@@ -9,6 +9,7 @@
 #include <ringload/fill.hpp>
 #include <ringload/limits.hpp>
 #include <ringload/selection.hpp>
+#include <ringload/tensor.hpp>
 #include <string>
 #include <utility>
 #include <variant>
@@ -28,8 +29,18 @@ struct fill_request {
   fill_policies how;
 };
 
+// A tensor that is to have memory of its own.
+struct copy_request {
+  copy_request(tensor f, device t, std::optional<dtype> a) : from(std::move(f)), to(t), as(a) {}
+
+  tensor from;
+  device to;
+  std::optional<dtype> as;  // Empty: the same.
+};
+
 struct load_request {
   load_request() = default;
+  explicit load_request(copy_request c) : copy(std::move(c)) {}
   load_request(source_name s, selection w, load_options o)
       : source(std::move(s)), wanted(std::move(w)), options(o) {}
   load_request(checkpoint c, selection w, load_options o)
@@ -43,6 +54,7 @@ struct load_request {
   selection wanted;
   load_options options;
   std::optional<fill_request> fill;  // Empty: the loader allocates the memory.
+  std::optional<copy_request> copy;  // In place of a source.
   // Of what is chosen, the tensors [only_first, only_last): a part of a larger load.
   std::uint32_t only_first = 0;
   std::uint32_t only_last = ~std::uint32_t{0};

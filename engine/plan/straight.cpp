@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/straight.hpp"
+
+#include <algorithm>
+
+#include "core/checked.hpp"
+#include "plan/make_plan.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+read_op straight_read(std::uint32_t file, std::uint64_t file_offset, arena_layout::place to,
+                      std::uint64_t needed, const plan& made) {
+  const auto copies = static_cast<std::uint32_t>(made.copies.size());
+  const auto feeds = static_cast<std::uint32_t>(made.feeds.size());
+  return {
+      .file_offset = file_offset,
+      .destination_offset = to.offset,
+      .destination = to.destination,
+      .file = file,
+      .bytes = static_cast<std::uint32_t>(round_up(needed, std::uint64_t{block_bytes})),
+      .bytes_needed = static_cast<std::uint32_t>(needed),
+      .copies_begin = copies,
+      .copies_end = copies,
+      .feeds_begin = feeds,
+      .feeds_end = feeds,
+      .parts_begin = 0,
+      .parts_end = 0,
+  };
+}
+
+}  // namespace
+
+straight_run run_from(std::uint32_t first, std::uint32_t last, std::span<const stored_item> items) {
+  straight_run made = {first, first + 1, items[first].end};
+  for (std::uint32_t next = made.last; next < last; ++next) {
+    const stored_item& more = items[next];
+    if (!straight_run::takes(more)) continue;
+    if (more.begin > made.end && more.begin - made.end >= read_through_bytes) break;
+    made.is_cut = more.destination != items[first].destination;
+    if (made.is_cut) break;
+    made.end = std::max(made.end, more.end);
+    made.last = next + 1;
+  }
+  return made;
+}
+
+// Example, with slots of 2 MiB: a run of 5 MiB from file offset 8,192 that was given the arena from
+// 1 MiB on becomes reads of 1, 2 and 2 MiB, which end where the arena reaches 2, 4 and 6 MiB.
+void read_run(const straight_run& one, arena_layout::place to, std::span<const stored_item> items,
+              std::uint64_t slot_bytes, plan& made) {
+  const stored_item& head = items[one.first];
+  const std::uint64_t begin = round_down(head.begin, std::uint64_t{block_bytes});
+  const auto first_read = static_cast<std::uint32_t>(made.reads.size());
+  for (std::uint64_t at = begin; at < one.end;) {
+    const std::uint64_t arena_at = to.offset + (at - begin);
+    const std::uint64_t room = round_down(arena_at, slot_bytes) + slot_bytes - arena_at;
+    const std::uint64_t needed = std::min(room, one.end - at);
+    made.reads.push_back(straight_read(head.file, at, {to.destination, arena_at}, needed, made));
+    at += needed;
+  }
+  const auto read_of = [&](std::uint64_t at) {
+    const std::uint64_t slots = (to.offset + (at - begin)) / slot_bytes - to.offset / slot_bytes;
+    return first_read + static_cast<std::uint32_t>(slots);
+  };
+  for (std::uint32_t i = one.first; i < one.last; ++i) {
+    if (!straight_run::takes(items[i])) continue;
+    made.parts[i].straight = true;
+    made.parts[i].reads_begin = read_of(items[i].begin);
+    made.parts[i].reads_end = read_of(items[i].end - 1) + 1;
+  }
+}
+
+void read_straight(std::uint32_t part, const stored_item& item, std::uint64_t slot_bytes,
+                   plan& made) {
+  made.parts[part].straight = true;
+  made.parts[part].reads_begin = static_cast<std::uint32_t>(made.reads.size());
+  for (std::uint64_t at = item.begin; at < item.end;) {
+    const std::uint64_t needed = std::min(slot_bytes, item.end - at);
+    const std::uint64_t offset = item.destination_offset + (at - item.begin);
+    made.reads.push_back(straight_read(item.file, at, {item.destination, offset}, needed, made));
+    at += needed;
+  }
+  made.parts[part].reads_end = static_cast<std::uint32_t>(made.reads.size());
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Reads that land where their bytes go.
+
+#include <cstdint>
+#include <span>
+
+#include "plan/arena_layout.hpp"
+#include "plan/plan.hpp"
+#include "plan/resolve.hpp"
+
+namespace ringload::inline v0 {
+
+// Straight tensors of one arena that are near enough to be read in one go: those of the items
+// [first, last) that are straight and have a place of their own.
+struct straight_run {
+  std::uint32_t first;
+  std::uint32_t last;
+  std::uint64_t end;    // Of their bytes in the file.
+  bool is_cut = false;  // By a tensor as near, of another arena.
+
+  static bool takes(const stored_item& item) noexcept { return item.straight && item.own_place; }
+};
+
+// The run that begins with items[first], which is straight; it ends before `last`.
+straight_run run_from(std::uint32_t first, std::uint32_t last, std::span<const stored_item> items);
+
+// Makes the reads of a run, which has its place: `to` is that of the block in which its first byte
+// lies. They are cut where the arena crosses a multiple of the slot size.
+void read_run(const straight_run& one, arena_layout::place to, std::span<const stored_item> items,
+              std::uint64_t slot_bytes, plan& made);
+
+// Makes the reads of whole blocks of an item, made.parts[part], that has its place already.
+void read_straight(std::uint32_t part, const stored_item& item, std::uint64_t slot_bytes,
+                   plan& made);
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Several arenas, and views of files.
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "plan/make_plan.hpp"
+#include "plan/planned.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+
+namespace {
+
+// Tensor t goes to arena t.
+result<plan> plan_apart(std::vector<wanted_tensor> tensors, view_wish views = view_wish::none,
+                        bool present = false, std::uint32_t* culprit = nullptr,
+                        std::uint64_t arena_bytes_max = no_limit) {
+  plan_input all;
+  for (std::uint32_t t = 0; t < tensors.size(); ++t) tensors[t].arena = t;
+  all.tensors = tensors;
+  all.arenas = static_cast<std::uint32_t>(tensors.size());
+  all.views = views;
+  all.views_present = present;
+  plan_limits within = {slot};
+  within.arena_bytes_max = arena_bytes_max;
+  return make_plan(all, host_rules(), within, culprit);
+}
+
+result<plan> plan_views(const std::vector<wanted_tensor>& tensors, view_wish views,
+                        bool present = false) {
+  plan_input all;
+  all.tensors = tensors;
+  all.views = views;
+  all.views_present = present;
+  return make_plan(all, host_rules(), {slot});
+}
+
+std::string refusal(const wanted_tensor& tensor, std::span<const wanted_stream> streams = {}) {
+  plan_input all;
+  all.tensors = {&tensor, 1};
+  all.streams = streams;
+  all.views = view_wish::all;
+  std::uint32_t culprit = no_index;
+  const auto made = make_plan(all, host_rules(), {slot}, &culprit);
+  if (made) return "";
+  CHECK(made.error().code == errc::not_mappable);
+  CHECK(culprit == 0);
+  return made.error().cause;
+}
+
+}  // namespace
+
+TEST_CASE("arenas: long tensors that lie side by side are read straight, each into its own") {
+  const plan p = plan_apart({wanted(4096, 70'000), wanted(74'096, 100'000)}).value();
+  CHECK(asked_of(p) == std::vector<asked>{
+                           {4096, 0, 73'728, 70'000},
+                           // The block in which both lie is read twice.
+                           {73'728, 0, 102'400, 100'368},
+                       });
+  CHECK(p.reads[0].destination == 0);
+  CHECK(p.reads[1].destination == 1);
+  CHECK(p.tensors[1].destination == 1);
+  CHECK(p.tensors[1].destination_offset == 368);
+  REQUIRE(p.arenas.size() == 2);
+  CHECK(p.arenas[0].bytes == 73'728);
+  CHECK(p.arenas[1].bytes == 102'400);
+  CHECK(p.arenas[1].alignment == block_bytes);
+  CHECK(p.arena_bytes == 73'728 + 102'400);
+}
+
+TEST_CASE("arenas: short tensors that lie side by side share a staged read") {
+  const plan p = plan_apart({wanted(0, 1000, 4), wanted(1000, 600, 8), wanted(1600, 30)}).value();
+  REQUIRE(p.reads.size() == 2);
+  // The last is a run that nobody cuts.
+  CHECK(p.reads[0].straight());
+  CHECK(p.reads[0].destination == 2);
+  CHECK_FALSE(p.reads[1].straight());
+  CHECK(p.copies.size() == 2);
+  CHECK(p.copies[1].destination == 1);
+  CHECK(p.copies[1].destination_offset == 0);
+  CHECK(p.arenas[0].bytes == 1000);
+  CHECK(p.arenas[0].alignment == 4);
+  CHECK(p.arenas[1].alignment == 8);
+}
+
+TEST_CASE("arenas: one byte decides whether a tensor is worth a read of its own") {
+  const auto first_is_straight = [](std::uint64_t bytes) {
+    return part_of(plan_apart({wanted(0, bytes), wanted(bytes, 10)}).value(), 0).straight;
+  };
+  CHECK_FALSE(first_is_straight(straight_bytes_min - 1));
+  CHECK(first_is_straight(straight_bytes_min));
+}
+
+TEST_CASE("arenas: an empty tensor has an address, an arena that nobody uses has no byte") {
+  const plan p = plan_apart({wanted(0, 0), wanted(0, 10)}).value();
+  CHECK(p.arenas[0].bytes == 1);
+  plan_input all;
+  const std::vector<wanted_tensor> tensors = {{0, 1, 0, 10, {}, nullptr, 2}};
+  all.tensors = tensors;
+  all.arenas = 3;
+  const plan of_the_third = make_plan(all, host_rules(), {slot}).value();
+  CHECK(of_the_third.arenas[0].bytes == 0);
+  CHECK(of_the_third.arenas[1].bytes == 0);
+  CHECK(of_the_third.arenas[2].bytes == block_bytes);
+}
+
+TEST_CASE("arenas: tensors with the same stored bytes share memory in one arena only") {
+  const plan p = plan_apart({wanted(0, 100'000), wanted(0, 100'000)}).value();
+  CHECK(p.tensors[0].destination == 0);
+  CHECK(p.tensors[1].destination == 1);
+  CHECK(p.arena_bytes == 2 * 102'400);
+  CHECK(planned({wanted(0, 100'000), wanted(0, 100'000)}, host_rules()).arena_bytes == 102'400);
+}
+
+TEST_CASE("arenas: the limit counts all of them") {
+  const std::vector<wanted_tensor> two = {wanted(0, 4096), wanted(0, 4096, 1, 1)};
+  CHECK(plan_apart(two, view_wish::none, false, nullptr, 8192).has_value());
+  const auto refused = plan_apart(two, view_wish::none, false, nullptr, 8191);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == errc::memory_exceeded);
+}
+
+TEST_CASE("views: lie where their file has them, without a read") {
+  const plan p = plan_views({wanted(8200, 100, 8), wanted(50'000, 10), wanted(12'288, 6, 4, 1)},
+                            view_wish::all)
+                     .value();
+  CHECK(p.reads.empty());
+  CHECK(p.arena_bytes == 0);
+  REQUIRE(p.arenas.size() == 3);
+  CHECK(p.arenas[0].bytes == 0);
+  CHECK_FALSE(p.arenas[0].mapped());
+  CHECK(p.arenas[1].file == 0);
+  CHECK(p.arenas[1].file_offset == 8192);
+  CHECK(p.arenas[1].bytes == 50'010 - 8192);
+  CHECK(p.arenas[2].file == 1);
+  CHECK(p.arenas[2].file_offset == 12'288);
+  CHECK(p.tensors[0].destination == 1);
+  CHECK(p.tensors[0].destination_offset == 8);
+  CHECK(p.tensors[1].destination_offset == 50'000 - 8192);
+  CHECK(p.tensors[2].destination == 2);
+  CHECK(part_of(p, 0).needs() == 0);
+}
+
+TEST_CASE("views: reads make their pages present, where that is wanted") {
+  const plan p = plan_views({wanted(8200, 3 * mib, 8)}, view_wish::all, true).value();
+  CHECK(asked_of(p) == std::vector<asked>{
+                           {8192, 0, 2 * mib, 2 * mib},
+                           {8192 + 2 * mib, 2 * mib, mib + 4096, mib + 8},
+                       });
+  CHECK(p.reads[1].destination == 1);
+  CHECK(part_of(p, 0).needs() == 2);
+}
+
+TEST_CASE("views: of arenas of their own each has a mapping of its own") {
+  const plan p = plan_apart({wanted(0, 100), wanted(100, 5000)}, view_wish::all).value();
+  REQUIRE(p.arenas.size() == 4);
+  CHECK(p.arenas[2].bytes == 100);
+  CHECK(p.arenas[3].file_offset == 0);
+  CHECK(p.arenas[3].bytes == 5100);
+  CHECK(p.tensors[1].destination == 3);
+  CHECK(p.tensors[1].destination_offset == 100);
+}
+
+TEST_CASE("views: what cannot be one is refused with the reason") {
+  CHECK(refusal(wanted(4, 40, 4)) == "");
+  CHECK(refusal(wanted(1002, 40, 4)) ==
+        "it begins at byte 1,002 of the file, and its elements must be at multiples of 4");
+  CHECK(refusal({0, 4, 0, 40, {float_type::f32, float_type::f16}}) == "it is converted");
+
+  const std::vector<std::uint64_t> shape = {4, 10};
+  const std::vector<range> columns = {{0, 4}, {2, 5}};
+  const std::vector<range> rows = {{1, 3}, {0, 10}};
+  tensor_form form;
+  form.shape = shape;
+  form.box = columns;
+  CHECK(refusal({0, 1, 0, 40, {}, &form}) ==
+        "its elements are not stored side by side and in order");
+  form.box = rows;
+  CHECK(refusal({0, 1, 0, 40, {}, &form}) == "");
+  form.element_bits = 16;
+  form.swap_bytes = 2;
+  CHECK(refusal({0, 2, 0, 80, {}, &form}) ==
+        "its elements are not stored side by side and in order");
+
+  const std::vector<std::uint64_t> origin = {0, 0};
+  const std::vector<std::uint64_t> strides = {10, 1};
+  const std::vector<wanted_stream> streams = {{wanted_stream::kind::decoded, 0, 0, 20, 40}};
+  const std::vector<stored_box> pieces = {{0, 0, origin, shape, strides}};
+  tensor_form packed;
+  packed.shape = shape;
+  packed.in_pieces = true;
+  packed.pieces = pieces;
+  CHECK(refusal({0, 1, 0, 40, {}, &packed}, streams) == "its bytes are not stored as they are");
+  packed.pieces = {};
+  CHECK(refusal({0, 1, 0, 40, {}, &packed}) == "not all of it is stored");
+}
+
+TEST_CASE("views: where they are only possible, the others are brought") {
+  const plan p = plan_views({wanted(8, 80, 8), wanted(101, 80, 4)}, view_wish::possible).value();
+  REQUIRE(p.arenas.size() == 2);
+  CHECK(p.tensors[0].destination == 1);
+  CHECK(p.tensors[1].destination == 0);
+  CHECK(p.arenas[0].bytes == 4096);
+  REQUIRE(p.reads.size() == 1);
+  CHECK_FALSE(p.reads[0].straight());
+}
