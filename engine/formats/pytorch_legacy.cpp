@@ -60,7 +60,7 @@ result<void> read_all(pickles& to) {
 // Where the pickles end is known only once they are read, so more and more of the file is taken.
 result<pickles> read_pickles(input& from) {
   pickles out;
-  for (std::size_t wanted = window_bytes_min;; wanted *= 2) {
+  for (std::size_t wanted = window_bytes_min;; wanted *= 4) {
     const auto bytes = static_cast<std::size_t>(
         std::min<std::uint64_t>({wanted, from.bytes(), pickle_bytes_max + window_bytes_min}));
     out = {};
