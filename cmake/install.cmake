@@ -30,6 +30,18 @@ if(TARGET ringload_c_cuda)
   install(TARGETS ringload_c_cuda EXPORT ringload-c_cuda-targets FILE_SET HEADERS)
   install(EXPORT ringload-c_cuda-targets NAMESPACE ringload:: DESTINATION ${package_folder})
 endif()
+set(hdf5_needs_library OFF)
+set(component_modules "")
+if(TARGET ringload_hdf5)
+  install(TARGETS ringload_hdf5 EXPORT ringload-hdf5-targets FILE_SET HEADERS)
+  install(EXPORT ringload-hdf5-targets NAMESPACE ringload:: DESTINATION ${package_folder})
+  install(TARGETS ringload_hdf5_parse)
+  get_target_property(hdf5_kind ringload_hdf5 TYPE)
+  if(hdf5_kind STREQUAL STATIC_LIBRARY)
+    set(hdf5_needs_library ON)
+  endif()
+  list(APPEND component_modules ${CMAKE_CURRENT_LIST_DIR}/Findlibhdf5.cmake)
+endif()
 
 # The codecs that this build has: their Find modules, and pkg-config's names.
 set(codec_packages "")
@@ -60,6 +72,7 @@ install(
     ${PROJECT_BINARY_DIR}/ringload-config-version.cmake
     ${CMAKE_CURRENT_LIST_DIR}/Findliburing.cmake
     ${codec_modules}
+    ${component_modules}
   DESTINATION ${package_folder})
 
 # What a static library leaves to who links it is part of its flags: only with `pkg-config --static`
@@ -94,6 +107,16 @@ if(TARGET ringload_c)
   configure_file(
     ${CMAKE_CURRENT_LIST_DIR}/ringload-c.pc.in ${PROJECT_BINARY_DIR}/ringload-c.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/ringload-c.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
+if(TARGET ringload_hdf5)
+  set(pc_hdf5_requires "")
+  if(hdf5_needs_library)
+    set(pc_hdf5_requires ", ${LIBHDF5_PC}")
+  endif()
+  configure_file(
+    ${CMAKE_CURRENT_LIST_DIR}/ringload-hdf5.pc.in ${PROJECT_BINARY_DIR}/ringload-hdf5.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/ringload-hdf5.pc
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
 
 if(TARGET ringload_cli)

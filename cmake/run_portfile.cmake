@@ -4,7 +4,7 @@
 # the few functions that ours calls, as far as ours needs them. Then it looks at the installed
 # layout as vcpkg's own checks do, and builds and runs a consumer, Debug and Release.
 #
-#   cmake -D LINKAGE=static|dynamic [-D FEATURES=apps;cuda] -D WORK=folder
+#   cmake -D LINKAGE=static|dynamic [-D FEATURES=apps;cuda;hdf5] -D WORK=folder
 #     [-D PORT_FOLDER=cmake/port] [-D CONSUMER=OFF] -P cmake/run_portfile.cmake
 #
 # What it cannot show: that the dependencies' ports give what ours expects, and the archive's hash.
@@ -156,13 +156,15 @@ include(${PORT_FOLDER}/portfile.cmake)
 # --- The checks that vcpkg makes after a build.
 
 set(wrong "")
-foreach(file include/ringload/cuda.hpp lib/pkgconfig/ringload-cuda.pc
-    share/${PORT}/ringload-cuda-targets.cmake)
-  if("cuda" IN_LIST FEATURES AND NOT EXISTS ${CURRENT_PACKAGES_DIR}/${file})
-    string(APPEND wrong "\n  ${file} is not there")
-  elseif(NOT "cuda" IN_LIST FEATURES AND EXISTS ${CURRENT_PACKAGES_DIR}/${file})
-    string(APPEND wrong "\n  ${file} is there, and nobody asked for it")
-  endif()
+foreach(component cuda hdf5)
+  foreach(file include/ringload/${component}.hpp lib/pkgconfig/ringload-${component}.pc
+      share/${PORT}/ringload-${component}-targets.cmake)
+    if(component IN_LIST FEATURES AND NOT EXISTS ${CURRENT_PACKAGES_DIR}/${file})
+      string(APPEND wrong "\n  ${file} is not there")
+    elseif(NOT component IN_LIST FEATURES AND EXISTS ${CURRENT_PACKAGES_DIR}/${file})
+      string(APPEND wrong "\n  ${file} is there, and nobody asked for it")
+    endif()
+  endforeach()
 endforeach()
 foreach(folder debug/include debug/share lib/cmake debug/lib/cmake bin debug/bin)
   if(EXISTS ${CURRENT_PACKAGES_DIR}/${folder})
@@ -213,7 +215,11 @@ if(NOT DEFINED CONSUMER OR CONSUMER)
     if("cuda" IN_LIST FEATURES)
       set(cuda ON)
     endif()
-    run(${CMAKE_COMMAND} -DWAY=find_package -DCUDA=${cuda}
+    set(hdf5 OFF)
+    if("hdf5" IN_LIST FEATURES)
+      set(hdf5 ON)
+    endif()
+    run(${CMAKE_COMMAND} -DWAY=find_package -DCUDA=${cuda} -DHDF5=${hdf5}
       -DSOURCE=${root} -DPREFIX=${CURRENT_PACKAGES_DIR}
       -DWORK=${WORK}/consumer-${build_type} -DBUILD_TYPE=${build_type}
       -P ${root}/tests/consumer/consume.cmake)

@@ -33,18 +33,21 @@ set(writers_may core ring readers)
 set(device_may core plan)
 set(device/cuda_may core plan device)
 set(c_may "")
+set(hdf5_may core formats)
 set(pipeline_may
   core formats plan source ring staging readers device selection decoding encoding layout writers)
 
 # --- What of the outside world belongs to whom: a pattern of <...> headers, and the folders of
 # engine/ that may name them. The other top folders but include/ may name them too.
-set(outside asio liburing cuda)
+set(outside asio liburing cuda hdf5)
 set(asio_headers "^boost/asio")
 set(asio_folders ring readers writers device device/cuda pipeline c)
 set(liburing_headers "^liburing")
 set(liburing_folders ring)
 set(cuda_headers "^(cuda|driver_types|nvtx)")
 set(cuda_folders device/cuda)
+set(hdf5_headers "^(hdf5|H5)")
+set(hdf5_folders hdf5)
 
 set(wrong 0)
 function(complain place what)

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "device.hpp"
+#include "extensions.hpp"
 #include "output.hpp"
 
 namespace ringload::server {
@@ -26,7 +27,8 @@ std::unique_ptr<loader> make_loader(const settings& from) {
   auto made = std::async(std::launch::async, [&from] {
     // Per thread on Linux. Raising it needs no privilege.
     (void)::nice(from.load_nice);
-    return std::make_unique<loader>(tool::device_named(from.device), from.within);
+    return std::make_unique<loader>(tool::device_named(from.device), from.within,
+                                    tool::extensions());
   });
   return made.get();
 }

@@ -11,6 +11,7 @@
 
 #include "commands.hpp"
 #include "device.hpp"
+#include "extensions.hpp"
 #include "interrupts.hpp"
 #include "opening.hpp"
 #include "openssl_hasher.hpp"
@@ -72,7 +73,7 @@ void load_checkpoint(const load_request& request, output& out) {
   const device target = device_named(request.device);
   watch_for_interrupts();
   const auto before = std::chrono::steady_clock::now();
-  loader with(target, request.within);
+  loader with(target, request.within, extensions());
   const std::chrono::duration<double> starting = std::chrono::steady_clock::now() - before;
 
   asio::io_context context;

@@ -7,13 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "extensions.hpp"
+
 namespace ringload::tool {
 
 namespace asio = boost::asio;
 
 catalog catalog_of(const source_request& from) {
-  if (from.sources.size() > 1) return read_catalog(from.sources, from.how);
-  return read_catalog(from.sources.front(), from.how);
+  if (from.sources.size() > 1) return read_catalog(from.sources, from.how, extensions());
+  return read_catalog(from.sources.front(), from.how, extensions());
 }
 
 std::string shown(const source_request& from) {

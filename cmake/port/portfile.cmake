@@ -12,6 +12,7 @@ vcpkg_check_features(OUT_FEATURE_OPTIONS feature_options
     c RINGLOAD_C
     cuda RINGLOAD_CUDA
     deflate RINGLOAD_DEFLATE
+    hdf5 RINGLOAD_HDF5
     zstd RINGLOAD_ZSTD)
 
 vcpkg_cmake_configure(
@@ -26,8 +27,15 @@ vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/ringload)
 vcpkg_fixup_pkgconfig()
 
+set(tools "")
 if("apps" IN_LIST FEATURES)
-  vcpkg_copy_tools(TOOL_NAMES ringload uring-bench AUTO_CLEAN)
+  list(APPEND tools ringload uring-bench)
+endif()
+if("hdf5" IN_LIST FEATURES)
+  list(APPEND tools ringload-hdf5-parse)
+endif()
+if(tools)
+  vcpkg_copy_tools(TOOL_NAMES ${tools} AUTO_CLEAN)
 endif()
 
 file(REMOVE_RECURSE

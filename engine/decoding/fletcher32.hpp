@@ -54,4 +54,9 @@ class fletcher32 {
   bool half_ = false;
 };
 
+// HDF5 up to 1.6.2 wrote the sums with the bytes of each half exchanged, on some machines.
+inline bool same_fletcher32(std::uint32_t sum, std::uint32_t stated) noexcept {
+  return sum == stated || ((sum & 0x00FF00FFU) << 8U | (sum & 0xFF00FF00U) >> 8U) == stated;
+}
+
 }  // namespace ringload::inline v0

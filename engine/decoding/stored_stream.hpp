@@ -20,6 +20,8 @@ enum class codec : std::uint8_t {
   varint,   // Base-128 integers of protocol buffers, each cut to the width of an element.
 };
 
+struct chain_filter;
+
 // A run of stored bytes that is decoded from its beginning to its end.
 struct stored_stream {
   std::uint32_t file = 0;           // 0: the parsed file; n: the nth of the files beside it.
@@ -27,6 +29,9 @@ struct stored_stream {
   std::uint64_t bytes = 0;          // Stored.
   std::uint64_t decoded_bytes = 0;  // Exactly so many come out of it; where it is raw, `bytes`.
   codec how = codec::raw;
+  // Null, or HDF5's filters in another order than the fields here have; `how` is zlib then, whether
+  // or not zlib is among them.
+  std::shared_ptr<const std::vector<chain_filter>> chain;
   std::uint8_t shuffle_bytes = 0;  // HDF5's shuffle is undone over elements this wide; 0: none.
   bool fletcher32 = false;         // The stored bytes end with HDF5's checksum of those before it.
   std::optional<std::uint32_t> crc32;  // Of the decoded bytes, as zip files have it.

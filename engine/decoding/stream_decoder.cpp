@@ -5,6 +5,9 @@
 #include <array>
 #include <cstring>
 
+#include "decoding/filter_chain.hpp"
+#include "decoding/shuffle.hpp"
+
 namespace ringload::inline v0 {
 
 namespace {
@@ -13,20 +16,16 @@ constexpr std::size_t sum_bytes = 4;
 
 fault wrong(std::string cause) { return {errc::malformed_stream, "", std::move(cause)}; }
 
-// HDF5 up to 1.6.2 wrote the sums with the bytes of each half exchanged, on some machines.
-std::uint32_t halves_swapped(std::uint32_t sum) noexcept {
-  return (sum & 0x00FF00FFU) << 8U | (sum & 0xFF00FF00U) >> 8U;
-}
-
 }  // namespace
 
 result<stream_decoder> stream_decoder::make(const stored_stream& what, unsigned element_bytes) {
-  if (what.shuffle_bytes > 1 && what.decoded_bytes > shuffled_bytes_max) {
+  if (what.shuffle_bytes > 1 && what.decoded_bytes > chunk_bytes_max) {
     return wrong("a shuffled chunk of " + grouped(what.decoded_bytes) + " bytes, the limit is " +
-                 grouped(shuffled_bytes_max));
+                 grouped(chunk_bytes_max));
   }
   if (what.fletcher32 && what.bytes < sum_bytes) return wrong("it is too short for its checksum");
-  auto with = make_decoder(what.how, element_bytes);
+  auto with = what.chain ? make_chain_decoder(*what.chain, what.bytes, what.decoded_bytes)
+                         : make_decoder(what.how, element_bytes);
   if (!with) return with.error();
   stream_decoder made(what, std::move(*with));
   if (what.shuffle_bytes > 1) made.shuffled_.resize(what.decoded_bytes);
@@ -93,20 +92,14 @@ result<void> stream_decoder::decode(std::span<const std::byte> in, decoded_outpu
   return {};
 }
 
-// Of n elements of w bytes first the n lowest bytes, then the n next, and so on; what is no whole
-// element stands at the end as it was.
-void stream_decoder::unshuffle(decoded_output& out) const {
-  const std::size_t width = what_.shuffle_bytes;
-  const std::size_t count = shuffled_.size() / width;
+void stream_decoder::give_unshuffled(decoded_output& out) const {
   std::size_t at = 0;
   while (at < shuffled_.size()) {
     const std::span<std::byte> whole = out.room();
     const std::size_t bytes = std::min(whole.size(), shuffled_.size() - at);
-    for (std::size_t i = 0; i < bytes; ++i, ++at) {
-      const bool element = at < count * width;
-      whole[i] = shuffled_[element ? at % width * count + at / width : at];
-    }
+    unshuffle(shuffled_, what_.shuffle_bytes, at, whole.first(bytes));
     out.filled(bytes);
+    at += bytes;
   }
 }
 
@@ -122,13 +115,12 @@ result<void> stream_decoder::finish(decoded_output& out) {
                  " bytes and is not at its end, the header says " + grouped(what_.decoded_bytes));
   }
   if (what_.fletcher32) {
-    const std::uint32_t sum = sum_.value();
-    if (sum != stated_sum_ && halves_swapped(sum) != stated_sum_) {
+    if (!same_fletcher32(sum_.value(), stated_sum_)) {
       return wrong("its Fletcher checksum is another");
     }
   }
   if (what_.crc32 && *what_.crc32 != crc32_) return wrong("the CRC-32 of its bytes is another");
-  if (!shuffled_.empty()) unshuffle(out);
+  if (!shuffled_.empty()) give_unshuffled(out);
   return {};
 }
 

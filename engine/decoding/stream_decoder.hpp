@@ -30,10 +30,6 @@ class decoded_output {
 
 class stream_decoder {
  public:
-  // HDF5's shuffle deals out the bytes of a whole chunk, so the chunk is held. What is larger than
-  // this is refused; HDF5 itself advises chunks of some MiB.
-  static constexpr std::uint64_t shuffled_bytes_max = std::uint64_t{1} << 30;
-
   // `element_bytes` as make_decoder takes it.
   static result<stream_decoder> make(const stored_stream& what, unsigned element_bytes);
 
@@ -48,7 +44,7 @@ class stream_decoder {
 
   result<void> decode(std::span<const std::byte> in, decoded_output& out);
   result<void> nothing_more(std::span<const std::byte>& in);
-  void unshuffle(decoded_output& out) const;
+  void give_unshuffled(decoded_output& out) const;
 
   stored_stream what_;
   std::unique_ptr<decoder> decoder_;

@@ -61,15 +61,17 @@ void spawn_until_done(boost::asio::io_context& loop, const Life& life) {
 
 }  // namespace
 
-engine::engine(device d, const limits& l) : within(chosen_limits(l, d.kind())), on(d) {}
+engine::engine(device d, const limits& l, std::vector<extension> w)
+    : within(chosen_limits(l, d.kind())), on(d), with(std::move(w)) {}
 
 engine::~engine() = default;
 
-std::shared_ptr<engine> engine::make(device on, const limits& within, reader_wrapper wrap) {
+std::shared_ptr<engine> engine::make(device on, const limits& within, reader_wrapper wrap,
+                                     std::vector<extension> with) {
   const limits chosen = chosen_limits(within, on.kind());
   if (auto good = check(chosen); !good) throw to_error(good.error());
   const auto make_it = [&]() -> result<std::shared_ptr<engine>> {
-    return std::make_shared<engine>(on, within);
+    return std::make_shared<engine>(on, within, with);
   };
   auto found = attempt(make_it);  // io_context needs descriptors.
   if (!found) throw to_error(found.error());

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <ringload/device.hpp>
+#include <ringload/extension.hpp>
 #include <ringload/limits.hpp>
 #include <ringload/stats.hpp>
 #include <thread>
@@ -39,10 +40,11 @@ class engine : public std::enable_shared_from_this<engine> {
   using reader_wrapper = std::function<std::unique_ptr<reader>(std::unique_ptr<reader>)>;
 
   // Throws ringload::error.
-  static std::shared_ptr<engine> make(device on, const limits& within, reader_wrapper wrap = {});
+  static std::shared_ptr<engine> make(device on, const limits& within, reader_wrapper wrap = {},
+                                      std::vector<extension> with = {});
 
   // Use make(), which also starts the engine thread.
-  engine(device on, const limits& within);
+  engine(device on, const limits& within, std::vector<extension> with);
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
   ~engine();
@@ -70,6 +72,7 @@ class engine : public std::enable_shared_from_this<engine> {
   const limits within;
   const memory_accounts memory;
   const device on;
+  const std::vector<extension> with;
   boost::asio::io_context loop{1};
 
   // ---- In the engine thread only ----

@@ -142,7 +142,9 @@ void job::stream_decoded(std::uint32_t s) {
 }
 
 std::string job::stream_place(std::uint32_t s) const {
-  return tensor_in_file(plan_.outputs[plan_.streams[s].outputs_begin].tensor);
+  const stream_op& what = plan_.streams[s];
+  return tensor_in_file(plan_.outputs[what.outputs_begin].tensor) + ": byte " +
+         grouped(stored_streams_[what.stream].stored->offset);
 }
 
 std::string job::tensor_in_file(std::uint32_t t) const {

@@ -24,7 +24,8 @@ struct open_task {
   result<void> placed;
 
   void operator()() noexcept {
-    const open_services by = {e.within, e.on, *e.target, e.host_memory(), e.direct};
+    const open_services by = {e.within,        e.on,     *e.target,
+                              e.host_memory(), e.direct, hdf5_of(e.with)};
     const load_request& what = of.request();
     found = attempt([&] { return what.copy ? open_copy(*what.copy, by) : open_load(what, by); });
     if (found) placed = attempt([&] { return place_unread(e, *found); });

@@ -51,13 +51,13 @@ namespace {
 
 // The files are open and the catalog is known after this: nothing parses any more.
 result<std::shared_ptr<const opened_checkpoint>> checkpoint_of(const load_request& what,
-                                                               direct_files& direct) {
+                                                               const open_services& by) {
   if (auto opened = what.opened.opened()) {
     if (auto same = check_unchanged(*opened); !same) return same.error();
     return opened;
   }
   const open_options how = {what.options.strictness, what.independent_files, what.options.nameless};
-  return open_source(what.source, how, what.options.route, direct);
+  return open_source(what.source, how, what.options.route, by.direct, by.hdf5);
 }
 
 // What is chosen of the checkpoint, and, of a fill, for which destination.
@@ -162,7 +162,7 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
                  "a fill takes no memory for tensors, so it has no window"};
   }
   opened_load load;
-  auto from = checkpoint_of(what, by.direct);
+  auto from = checkpoint_of(what, by);
   if (!from) return from.error();
   load.from = std::move(*from);
   if (auto good = check_route(*load.from, options.route, load.route_reason); !good) {

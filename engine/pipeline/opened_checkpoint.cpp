@@ -43,9 +43,11 @@ result<open_file> open_for_reading(unique_fd buffered, const file_info& info, re
   return file;
 }
 
-result<opened_source> find_source(const source_name& source, const open_options& options) {
-  read_options how = options.strictness;
-  how.nameless = options.nameless;
+result<opened_source> find_source(const source_name& source, const open_options& options,
+                                  const hdf5_library* hdf5) {
+  read_options reading = options.strictness;
+  reading.nameless = options.nameless;
+  const source_options how(reading, hdf5);
   if (const auto* paths = std::get_if<std::vector<std::string>>(&source)) {
     return open_files(*paths, how);
   }
@@ -54,13 +56,21 @@ result<opened_source> find_source(const source_name& source, const open_options&
   return open_checkpoint(name, how);
 }
 
-catalog catalog_of_source(const source_name& source, const open_options& how) {
-  auto found = find_source(source, how);
+catalog catalog_of_source(const source_name& source, const open_options& how,
+                          std::span<const extension> with) {
+  auto found = find_source(source, how, hdf5_of(with));
   if (!found) throw to_error(found.error());
   return std::move(found->catalog);
 }
 
 }  // namespace
+
+const hdf5_library* hdf5_of(std::span<const extension> with) noexcept {
+  for (const extension& each : with) {
+    if (each.hdf5() != nullptr) return each.hdf5().get();
+  }
+  return nullptr;
+}
 
 std::string shown(const source_name& source) {
   if (const auto* name = std::get_if<std::string>(&source)) return *name;
@@ -77,9 +87,9 @@ std::string shown(const load_request& what) {
 
 result<std::shared_ptr<const opened_checkpoint>> open_source(const source_name& source,
                                                              const open_options& how,
-                                                             read_route route,
-                                                             direct_files& direct) {
-  auto found = find_source(source, how);
+                                                             read_route route, direct_files& direct,
+                                                             const hdf5_library* hdf5) {
+  auto found = find_source(source, how, hdf5);
   if (!found) return found.error();
   auto made = std::make_shared<opened_checkpoint>();
   made->name = shown(source);
@@ -114,12 +124,14 @@ result<void> check_unchanged(const opened_checkpoint& one) {
 
 namespace ringload::inline v0 {
 
-catalog read_catalog(std::string_view source, const open_options& how) {
-  return detail::catalog_of_source(std::string(source), how);
+catalog read_catalog(std::string_view source, const open_options& how,
+                     const std::vector<extension>& with) {
+  return detail::catalog_of_source(std::string(source), how, with);
 }
 
-catalog read_catalog(const std::vector<std::string>& files, const open_options& how) {
-  return detail::catalog_of_source(files, how);
+catalog read_catalog(const std::vector<std::string>& files, const open_options& how,
+                     const std::vector<extension>& with) {
+  return detail::catalog_of_source(files, how, with);
 }
 
 }  // namespace ringload::inline v0

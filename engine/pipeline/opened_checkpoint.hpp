@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <memory>
 #include <ringload/detail/request.hpp>
+#include <ringload/extension.hpp>
 #include <ringload/limits.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,9 @@ struct opened_checkpoint {
   std::vector<open_file> files;  // By file of the catalog.
 };
 
+// What reads HDF5 of all that the loader was made with; null: nothing.
+const hdf5_library* hdf5_of(std::span<const extension> with) noexcept;
+
 // For errors.
 std::string shown(const source_name& source);
 std::string shown(const load_request& what);
@@ -48,8 +53,8 @@ std::string shown(const load_request& what);
 // Opens the files, also for direct reads unless `route` is buffered, and reads the catalog. Blocks.
 result<std::shared_ptr<const opened_checkpoint>> open_source(const source_name& source,
                                                              const open_options& how,
-                                                             read_route route,
-                                                             direct_files& direct);
+                                                             read_route route, direct_files& direct,
+                                                             const hdf5_library* hdf5);
 
 // Fails with errc::truncated_file or errc::changed_file if a file changed since it was opened.
 result<void> check_unchanged(const opened_checkpoint& one);

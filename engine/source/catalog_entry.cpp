@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "decoding/filter_chain.hpp"
 #include "formats/manifest.hpp"
 
 namespace ringload::inline v0 {
@@ -45,9 +46,9 @@ bool is_plain_run(const stored_form& form, const entry& of) {
   if (form.pieces.size() != 1 || form.swap_bytes != 0 || bits(of.dtype) % 8 != 0) return false;
   const piece& only = form.pieces.front();
   const stored_stream& stream = only.stored;
-  return stream.how == codec::raw && stream.shuffle_bytes == 0 && !stream.fletcher32 &&
-         !stream.crc32 && stream.in_memory == nullptr && covers(only, of.shape) &&
-         is_row_major(only, bits(of.dtype) / 8);
+  return stream.how == codec::raw && stream.chain == nullptr && stream.shuffle_bytes == 0 &&
+         !stream.fletcher32 && !stream.crc32 && stream.in_memory == nullptr &&
+         covers(only, of.shape) && is_row_major(only, bits(of.dtype) / 8);
 }
 
 void append_word(std::string& to, std::string_view word) {
@@ -56,10 +57,24 @@ void append_word(std::string& to, std::string_view word) {
   to += word;
 }
 
+void append_filters(std::string& to, const filter_chain& filters) {
+  using kind = chain_filter::kind;
+  for (std::size_t i = filters.size(); i-- > 0;) {
+    if (filters[i].what == kind::zlib) append_word(to, name(codec::zlib));
+    if (filters[i].what == kind::shuffle) append_word(to, "shuffle");
+  }
+}
+
 std::string encoding_of(const stored_form& form, const entry& of) {
   std::string words;
   const auto any = [&](auto&& test) { return std::ranges::any_of(form.pieces, test); };
-  for (const piece& each : form.pieces) append_word(words, name(each.stored.how));
+  for (const piece& each : form.pieces) {
+    if (each.stored.chain != nullptr) {
+      append_filters(words, *each.stored.chain);
+    } else {
+      append_word(words, name(each.stored.how));
+    }
+  }
   if (any([](const piece& p) { return p.stored.in_memory != nullptr; })) {
     append_word(words, "inline");
   }

@@ -9,8 +9,10 @@
 
 #include "formats/detect.hpp"
 #include "formats/gguf.hpp"
+#include "formats/hdf5.hpp"
 #include "formats/npy.hpp"
 #include "formats/onnx.hpp"
+#include "formats/printable.hpp"
 #include "formats/pytorch.hpp"
 #include "formats/safetensors.hpp"
 #include "formats/zip.hpp"
@@ -21,6 +23,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
+constexpr std::size_t hdf5_magic_bytes = 8;
 constexpr std::uint64_t index_bytes_max = 100'000'000;  // As for a header: nothing real comes near.
 
 // What the file looks like; its name decides only where the first bytes do not.
@@ -28,7 +31,17 @@ result<format_guess> guess_format(const regular_file& file, std::string_view nam
   const std::uint64_t probe_bytes = std::min<std::uint64_t>(file.bytes, format_probe_bytes);
   auto first = read_bytes(file, 0, static_cast<std::size_t>(probe_bytes));
   if (!first) return first.error();
-  return format_of(*first, name);
+  const format_guess guess = format_of(*first, name);
+  const bool by_bytes = guess.format != file_format::unknown && !guess.by_name_only;
+  if (by_bytes) return guess;
+  // HDF5 leaves room for a block of the user's, of 512 bytes or twice, four times... as many.
+  for (std::uint64_t at = 512; at < file.bytes && file.bytes - at >= hdf5_magic_bytes; at *= 2) {
+    auto later = read_bytes(file, at, hdf5_magic_bytes);
+    if (!later) return later.error();
+    const format_guess inside = format_of(*later, {});
+    if (inside.format == file_format::hdf5) return inside;
+  }
+  return guess;
 }
 
 fault foreign(format_guess guess, std::string_view wanted) {
@@ -72,10 +85,25 @@ result<parsed_file> read_zip(input& from, std::string_view name, const read_opti
   return as("npz", parse_npz(from, *members, how));
 }
 
+result<file_entries> read_hdf5(const regular_file& file, const source_options& with) {
+  if (with.hdf5 == nullptr) {
+    return fault{errc::unsupported_feature, "",
+                 "this is an HDF5 file, which takes the component hdf5: the loader was made "
+                 "without the extension ringload::hdf5(), or this ringload was built without it"};
+  }
+  auto found = with.hdf5->describe(file.fd.get());
+  if (!found) {
+    const fault& why = found.error();  // Of text that the file may have chosen.
+    return fault{why.code, printable_path(why.where), printable_path(why.cause)};
+  }
+  return parse_hdf5(std::move(*found), file.bytes, with.reading.strictness);
+}
+
 }  // namespace
 
 result<parsed_file> read_entries(const regular_file& file, std::string_view name,
-                                 const read_options& how) {
+                                 const source_options& with) {
+  const read_options& how = with.reading;
   auto guess = guess_format(file, name);
   if (!guess) return guess.error();
   file_input from(file);
@@ -90,6 +118,9 @@ result<parsed_file> read_entries(const regular_file& file, std::string_view name
     case file_format::zt_2: return as("zt", parse_zt(from, how.strictness));
     case file_format::npy: return as("npy", parse_npy(from, stem_of(name), how));
     case file_format::zip: return read_zip(from, name, how);
+    case file_format::hdf5:
+      if (guess->by_name_only) return foreign(*guess, {});
+      return as("hdf5", read_hdf5(file, with));
     case file_format::pickle:
       if (guess->by_name_only) return foreign(*guess, {});
       return as("pytorch", parse_pytorch_legacy(from, {how.strictness, stem_of(name)}));

@@ -11,6 +11,7 @@
 #include "core/fault.hpp"
 #include "formats/entries.hpp"
 #include "source/regular_file.hpp"
+#include "source/source_options.hpp"
 
 namespace ringload::inline v0 {
 
@@ -23,7 +24,7 @@ struct parsed_file {
 // the file's name or path, helps to tell. Faults name the place in the file, the caller adds the
 // file.
 result<parsed_file> read_entries(const regular_file& file, std::string_view name,
-                                 const read_options& how);
+                                 const source_options& with);
 
 // The whole of a shard index.
 result<std::vector<std::byte>> read_index_text(const regular_file& file);

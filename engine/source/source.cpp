@@ -35,7 +35,7 @@ struct opened_files {
 };
 
 result<void> add_file(opened_files& to, regular_file file, std::string path,
-                      const read_options& how) {
+                      const source_options& how) {
   auto parsed = read_entries(file, path, how);
   if (!parsed) return parsed.error().in(printable_path(path));
   file_info info = {std::move(path), file.bytes, std::string(parsed->format)};
@@ -77,7 +77,7 @@ result<model_folder> folder_around(const std::string& path) {
 
 // A file that the user named, alone or in a list.
 result<void> add_named_file(opened_files& to, regular_file file, const std::string& path,
-                            const read_options& how) {
+                            const source_options& how) {
   auto added = add_file(to, std::move(file), path, how);
   if (!added || to.contents.back().entries.files_beside.empty()) return added;
   auto folder = folder_around(path);
@@ -87,14 +87,14 @@ result<void> add_named_file(opened_files& to, regular_file file, const std::stri
 
 // One of the files that make the checkpoint together.
 result<void> add_part(opened_files& to, const model_folder& folder, regular_file file,
-                      const std::string& name, const read_options& how) {
+                      const std::string& name, const source_options& how) {
   auto added = add_file(to, std::move(file), folder.path_of(name), how);
   if (added) added = add_files_beside(to, folder, name);
   return added;
 }
 
 result<opened_source> from_files(const model_folder& folder, const std::vector<std::string>& names,
-                                 const read_options& how) {
+                                 const source_options& how) {
   opened_files opened;
   for (const std::string& name : names) {
     auto file = folder.open_file(name);
@@ -108,7 +108,7 @@ result<opened_source> from_files(const model_folder& folder, const std::vector<s
 }
 
 result<opened_source> from_file(regular_file file, const std::string& path,
-                                const read_options& how) {
+                                const source_options& how) {
   const auto series = gguf_series(fs::path(path).filename().native());
   if (series.size() > 1) {
     auto folder = folder_around(path);
@@ -142,7 +142,7 @@ fault missing_shard(const fault& why, const shard_index& index, std::uint32_t sh
 }
 
 result<opened_source> from_index(const model_folder& folder, const regular_file& index_file,
-                                 const std::string& index_path, const read_options& how) {
+                                 const std::string& index_path, const source_options& how) {
   auto text = read_index_text(index_file);
   if (!text) return text.error().in(printable_path(index_path));
   auto index = parse_shard_index(*text, suffix_of_shards(index_path));
@@ -163,7 +163,7 @@ result<opened_source> from_index(const model_folder& folder, const regular_file&
   return finished(std::move(opened), std::move(made));
 }
 
-result<opened_source> from_folder(const model_folder& folder, const read_options& how) {
+result<opened_source> from_folder(const model_folder& folder, const source_options& how) {
   auto names = folder.names();
   if (!names) return names.error().in(printable_path(folder.shown()));
   auto chosen = choose_checkpoint(*names);
@@ -182,7 +182,7 @@ bool is_folder(const unique_fd& fd) noexcept {
 }
 
 // What the user named is there, as `fd`; it may be any file, or a symlink to one.
-result<opened_source> from_path(unique_fd fd, const std::string& path, const read_options& how) {
+result<opened_source> from_path(unique_fd fd, const std::string& path, const source_options& how) {
   if (is_folder(fd)) {
     auto folder = model_folder::open(path);
     if (!folder) return folder.error().in(printable_path(path));
@@ -220,7 +220,7 @@ result<model_folder> cached_snapshot(const model_name& model, const environment&
   return open_cached_model(*cache, model);
 }
 
-result<opened_source> from_model_name(const std::string& source, const read_options& how,
+result<opened_source> from_model_name(const std::string& source, const source_options& how,
                                       const environment& variables) {
   auto model = parse_model_name(source);
   auto snapshot = model ? cached_snapshot(*model, variables) : result<model_folder>(model.error());
@@ -233,7 +233,7 @@ result<opened_source> from_model_name(const std::string& source, const read_opti
   return bad;
 }
 
-result<opened_source> from_hub_address(const std::string& source, const read_options& how,
+result<opened_source> from_hub_address(const std::string& source, const source_options& how,
                                        const environment& variables) {
   auto address = parse_hub_address(source);
   if (!address) return address.error().in(printable_path(source));
@@ -269,7 +269,7 @@ fault empty_name(std::string_view source) {
 
 }  // namespace
 
-result<opened_source> open_checkpoint(std::string_view source, const read_options& how,
+result<opened_source> open_checkpoint(std::string_view source, const source_options& how,
                                       const environment& variables) {
   if (source.empty() || source.find('\0') != std::string_view::npos) return empty_name(source);
   const std::string path(source);
@@ -291,11 +291,11 @@ result<opened_source> open_checkpoint(std::string_view source, const read_option
   return from_model_name(path, how, variables);
 }
 
-result<opened_source> open_checkpoint(std::string_view source, const read_options& how) {
+result<opened_source> open_checkpoint(std::string_view source, const source_options& how) {
   return open_checkpoint(source, how, process_environment());
 }
 
-result<opened_source> open_files(std::span<const std::string> paths, const read_options& how) {
+result<opened_source> open_files(std::span<const std::string> paths, const source_options& how) {
   if (paths.empty()) return fault{errc::invalid_source_name, "", "the list of files is empty"};
   opened_files opened;
   for (const std::string& path : paths) {
@@ -308,7 +308,7 @@ result<opened_source> open_files(std::span<const std::string> paths, const read_
   return finished(std::move(opened), std::move(made));
 }
 
-result<opened_source> open_folder_of_files(const std::string& path, const read_options& how) {
+result<opened_source> open_folder_of_files(const std::string& path, const source_options& how) {
   auto folder = model_folder::open(path);
   if (!folder) return folder.error().in(printable_path(path));
   auto names = folder->names();

@@ -15,6 +15,7 @@
 #include "core/unique_fd.hpp"
 #include "formats/entries.hpp"
 #include "source/hf_cache.hpp"
+#include "source/source_options.hpp"
 
 namespace ringload::inline v0 {
 
@@ -28,18 +29,18 @@ struct opened_source {
 // `source` is a file, a folder, an index file, `owner/model[@revision]` in the local Hugging Face
 // cache, or the address of such a model: https://huggingface.co/owner/model, and behind that
 // /tree/REVISION, or /resolve/REVISION/FILE for one file of it. Blocks on the file system.
-result<opened_source> open_checkpoint(std::string_view source, const read_options& how);
+result<opened_source> open_checkpoint(std::string_view source, const source_options& how);
 
 // The same, with the environment variables that locate the cache.
-result<opened_source> open_checkpoint(std::string_view source, const read_options& how,
+result<opened_source> open_checkpoint(std::string_view source, const source_options& how,
                                       const environment& variables);
 
 // Several files, each with its own tensors: one catalog of them all, in the given order. A name
 // that stands in two files is duplicate_tensor.
-result<opened_source> open_files(std::span<const std::string> paths, const read_options& how);
+result<opened_source> open_files(std::span<const std::string> paths, const source_options& how);
 
 // The paths, sorted, of all files in a folder whose names are those of checkpoints, for open_files.
 // Indices and series are ignored.
-result<opened_source> open_folder_of_files(const std::string& path, const read_options& how);
+result<opened_source> open_folder_of_files(const std::string& path, const source_options& how);
 
 }  // namespace ringload::inline v0

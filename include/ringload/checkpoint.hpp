@@ -7,6 +7,7 @@
 #include <memory>
 #include <ringload/catalog.hpp>
 #include <ringload/export.hpp>
+#include <ringload/extension.hpp>
 #include <ringload/selection.hpp>
 #include <string>
 #include <string_view>
@@ -29,9 +30,11 @@ struct open_options {
 
 /// Reads the catalog of a checkpoint as the other forms of `ringload::read_catalog` do, and as
 /// `loader::open_async` takes it: one source, or several files, each with tensors of its own.
-RINGLOAD_EXPORT catalog read_catalog(std::string_view source, const open_options& how);
-RINGLOAD_EXPORT catalog read_catalog(const std::vector<std::string>& files,
-                                     const open_options& how);
+/// `with` is what a loader would be made with.
+RINGLOAD_EXPORT catalog read_catalog(std::string_view source, const open_options& how,
+                                     const std::vector<extension>& with = {});
+RINGLOAD_EXPORT catalog read_catalog(const std::vector<std::string>& files, const open_options& how,
+                                     const std::vector<extension>& with = {});
 
 /// What `loader::open_async` gives: its files are open and its catalog is read. A handle, free to
 /// copy; the files are closed with the last copy and the last load from it. Its functions may be

@@ -15,6 +15,7 @@
 #include <ringload/detail/request.hpp>
 #include <ringload/device.hpp>
 #include <ringload/export.hpp>
+#include <ringload/extension.hpp>
 #include <ringload/fill.hpp>
 #include <ringload/limits.hpp>
 #include <ringload/loading.hpp>
@@ -113,8 +114,10 @@ class RINGLOAD_EXPORT loader {
   /// first needed, so a loader that has nothing to stage has none. Where io_uring is refused the
   /// loader reads with threads, and `stats()` says why. Its threads have the scheduling of the one
   /// that calls this, its niceness too: where requests are to go first, call it in a thread that
-  /// has lowered its own. Throws `ringload::error`.
-  explicit loader(ringload::device target = host(), const limits& within = {});
+  /// has lowered its own. `with` is what it may use beyond that: formats that are not always there.
+  /// Throws `ringload::error`.
+  explicit loader(ringload::device target = host(), const limits& within = {},
+                  std::vector<extension> with = {});
 
   loader(const loader&) = delete;
   loader& operator=(const loader&) = delete;

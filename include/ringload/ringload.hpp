@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// All of ringload but the CUDA device, which is in ringload/cuda.hpp.
+// All of ringload but the components: ringload/cuda.hpp and ringload/hdf5.hpp.
 
 #include <ringload/catalog.hpp>
 #include <ringload/checkpoint.hpp>
@@ -9,6 +9,7 @@
 #include <ringload/dlpack.hpp>
 #include <ringload/dtype.hpp>
 #include <ringload/error.hpp>
+#include <ringload/extension.hpp>
 #include <ringload/fill.hpp>
 #include <ringload/limits.hpp>
 #include <ringload/loader.hpp>

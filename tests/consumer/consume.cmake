@@ -8,6 +8,7 @@
 #   PREFIX     for the first two: where ringload is installed
 #   CUDA       ON: build and run a program with the component cuda as well
 #   C          ON: and one in C, with the component c
+#   HDF5       ON: and one with the component hdf5
 #   BUILD_TYPE Debug or Release
 #   MORE       more arguments for CMake
 
@@ -53,9 +54,15 @@ if(WAY STREQUAL pkg_config)
     separate_arguments(flags UNIX_COMMAND "${flags}")
     run(cc ${SOURCE}/tests/consumer/main.c ${flags} -o ${program}_c)
   endif()
+  if(HDF5)
+    execute_process(COMMAND pkg-config --cflags --libs ringload-hdf5
+      OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    separate_arguments(flags UNIX_COMMAND "${flags}")
+    run(c++ -std=c++20 ${SOURCE}/tests/consumer/hdf5.cpp ${flags} -o ${program}_hdf5)
+  endif()
 else()
   run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${WORK}/build -G Ninja
-    -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DWAY=${WAY} -DCUDA=${CUDA} -DC=${C}
+    -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DWAY=${WAY} -DCUDA=${CUDA} -DC=${C} -DHDF5=${HDF5}
     -DCMAKE_PREFIX_PATH=${PREFIX} -DRINGLOAD_SOURCE=${SOURCE}
     -DFETCHCONTENT_SOURCE_DIR_RINGLOAD=${SOURCE} ${MORE})
   run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer)
@@ -64,6 +71,9 @@ else()
   endif()
   if(C)
     run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer_c)
+  endif()
+  if(HDF5)
+    run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer_hdf5)
   endif()
 endif()
 
@@ -90,5 +100,12 @@ if(CUDA)
   run(${program}_cuda)
   if(NOT output MATCHES "^CUDA devices: [0-9]+, [a-z]")
     message(FATAL_ERROR "the consumer of the component cuda printed: ${output}")
+  endif()
+endif()
+
+if(HDF5)
+  run(${program}_hdf5 ${SOURCE}/tests/data/hdf5/keras.h5)
+  if(NOT output STREQUAL "6 tensors\n6 tensors\n")
+    message(FATAL_ERROR "the consumer of the component hdf5 printed: ${output}")
   endif()
 endif()

@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "decoding/filter_chain.hpp"
 #include "encoding/zstd_frame.hpp"
 
 using namespace ringload;
@@ -246,7 +248,7 @@ TEST_CASE("stream_decoder: the CRC-32 of a zip's member is compared") {
 }
 
 TEST_CASE("stream_decoder: shuffled chunks are put back, also with a part of an element left") {
-  for (const std::size_t width : {2U, 4U, 8U}) {
+  for (const std::size_t width : {2U, 3U, 4U, 8U, 16U}) {
     const bytes original = compressible(1003, width);
     const bytes in = deflated(shuffled(original, width), true);
     stored_stream what = stored(codec::zlib, in, original.size());
@@ -276,6 +278,34 @@ TEST_CASE("stream_decoder: Fletcher's checksum stands behind the stored bytes") 
   stored_stream what = stored(codec::raw, one, 1);
   what.fletcher32 = true;
   CHECK(decoded(what, one, 1, 1).code == errc::malformed_stream);
+}
+
+TEST_CASE("stream_decoder: filters of HDF5 are undone in any order, and damage is seen") {
+  using kind = chain_filter::kind;
+  filter_chain filters = {{kind::shuffle, 4}, {kind::zlib, 0}, {kind::fletcher32, 0}};
+  const auto by_kind = [](const chain_filter& a, const chain_filter& b) { return a.what < b.what; };
+  do {
+    const bytes original = compressible(1003, 8);
+    bytes in = original;
+    for (const chain_filter& each : filters) {
+      if (each.what == kind::shuffle) in = shuffled(in, each.element_bytes);
+      if (each.what == kind::zlib) in = deflated(in, true);
+      if (each.what == kind::fletcher32) in = with_sum(in, fletcher_by_definition(in));
+    }
+    stored_stream what = stored(codec::zlib, in, original.size());
+    what.chain = std::make_shared<const filter_chain>(filters);
+    CHECK(decoded(what, in, 100, 333).got == original);
+    CHECK(decoded(what, in, 1, 7).got == original);
+    bytes broken = in;
+    broken[in.size() / 2] ^= std::byte{4};
+    CHECK(decoded(what, broken, 100, 333).code == errc::malformed_stream);
+    stored_stream shorter = what;
+    shorter.decoded_bytes -= 1;
+    CHECK(decoded(shorter, in, 100, 333).code == errc::malformed_stream);
+    stored_stream longer = what;
+    longer.decoded_bytes += 1;
+    CHECK(decoded(longer, in, 100, 333).code == errc::malformed_stream);
+  } while (std::next_permutation(filters.begin(), filters.end(), by_kind));
 }
 
 TEST_CASE("zstd_frame_encoder: frames one after the other decode to the whole, at any level") {

@@ -126,7 +126,7 @@ if(NOT pc MATCHES "@pc_requires@: liburing@pc_codecs@\n$")
 endif()
 
 # --- Targets: each that the usage text names is exported.
-string(REGEX MATCHALL "ringload::[a-z_]+" targets "${usage}")
+string(REGEX MATCHALL "ringload::[a-z0-9_]+" targets "${usage}")
 file(READ ${root}/cmake/install.cmake install)
 foreach(target IN LISTS targets)
   string(REPLACE "ringload::" "" name ${target})

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// HDF5 files through the loader, libhdf5 in this process and in its own; and what becomes of a
+// process that crashes, hangs, or says what is not true.
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <ringload/hdf5.hpp>
+#include <ringload/loader.hpp>
+#include <ringload/verify.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hdf5/message.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+using boost::asio::use_future;
+
+namespace {
+
+const std::filesystem::path data = std::filesystem::path(RINGLOAD_TEST_DATA_DIR) / "hdf5";
+
+hdf5_process in_child(const std::string& program = RINGLOAD_HDF5_PARSE) {
+  hdf5_process how;
+  how.program = program;
+  return how;
+}
+
+// Both ways.
+std::vector<extension> each_way() { return {hdf5(), hdf5(in_child())}; }
+
+std::string refusal(const std::filesystem::path& file, const extension& with,
+                    profile strictness = profile::strict) {
+  open_options how;
+  how.strictness = strictness;
+  try {
+    read_catalog(file.native(), how, {with});
+  } catch (const error& e) {
+    const std::string what = e.what();
+    CHECK(what.find('\n') == std::string::npos);
+    CHECK(what.find(file.filename().native()) != std::string::npos);
+    return what;
+  }
+  return "nothing";
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string content_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::filesystem::path script(const temporary_folder& in, const std::string& text) {
+  const auto path = in.path() / "program";
+  std::ofstream(path) << "#!/bin/sh\n" << text << '\n';
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("hdf5: every dataset is loaded as h5py reads it") {
+  for (const extension& with : each_way()) {
+    loader from(host(), {}, {with});
+    for (const char* name : {"dtypes", "chunked", "chunked_v110", "user_block", "keras"}) {
+      CAPTURE(name);
+      const auto path = data / (std::string(name) + ".h5");
+      const manifest expected = parse_manifest(content_of(path.native() + ".manifest"));
+      CHECK(expected.tensors.size() >= 4);
+      load_options how;
+      how.verify = &expected;
+      const model all = from.load_async(path.native(), how, use_future).get();
+      CHECK(all.size() == expected.tensors.size());
+    }
+  }
+}
+
+TEST_CASE("hdf5: a loader without the extension says what it takes") {
+  loader from;
+  const auto file = data / "keras.h5";
+  auto failed = from.open_async(file.native(), use_future);
+  CHECK_THROWS_WITH_AS(failed.get(), doctest::Contains("ringload::hdf5()"), error);
+}
+
+TEST_CASE("hdf5: names, notes and metadata") {
+  for (const extension& with : each_way()) {
+    const catalog all = read_catalog((data / "keras.h5").native(), {}, {with});
+    CHECK(all.files.at(0).format == "hdf5");
+    const auto tensor = [&](const std::string& name) {
+      return *std::ranges::find(all.tensors, name, &tensor_info::name);
+    };
+    CHECK(tensor("tied").offset == tensor("model_weights.dense.dense.kernel:0").offset);
+    CHECK(tensor("alias").offset == tensor("model_weights.dense.dense.bias:0").offset);
+    CHECK(all.notes.size() == 1);
+    CHECK(std::ranges::count(all.metadata, std::pair<std::string, std::string>(
+                                               "layer_names", R"(["dense", "dense_1"])")) == 1);
+  }
+}
+
+TEST_CASE("hdf5: no file but the one is opened, and no bomb goes off") {
+  struct {
+    const char* file;
+    const char* says;
+  } const attacks[] = {
+      {"external_link.h5", "link to another file"},
+      {"external_link_behind_soft.h5", "link to another file"},
+      {"external_storage.h5", "external storage"},
+      {"virtual.h5", "virtual dataset"},
+      {"bomb.h5", "more than 200 times"},
+      {"deep.h5", "nested more than 64 deep"},
+      {"same_name.h5", "two paths"},
+  };
+  for (const extension& with : each_way()) {
+    for (const auto& each : attacks) {
+      CAPTURE(each.file);
+      CHECK(has(refusal(data / each.file, with), each.says));
+      CHECK(has(refusal(data / each.file, with, profile::reference), each.says));
+    }
+    for (const char* file : {"lzf.h5", "long_double.h5"}) {
+      CHECK(has(refusal(data / file, with), "tensor 'x'"));
+      CHECK(refusal(data / file, with, profile::reference) == "nothing");
+    }
+  }
+}
+
+TEST_CASE("hdf5: a damaged chunk names file, tensor and byte") {
+  const temporary_folder folder;
+  loader from(host(), {}, {hdf5()});
+  const auto whole = data / "chunked.h5";
+  for (const char* name : {"deflate", "fletcher32", "shuffle_deflate_fletcher32",
+                           "fletcher32_shuffle_deflate", "shuffle_fletcher32"}) {
+    CAPTURE(name);
+    const catalog all = read_catalog(whole.native(), {}, {hdf5()});
+    const tensor_info info = *std::ranges::find(all.tensors, name, &tensor_info::name);
+    std::string bytes = content_of(whole);
+    bytes[info.offset + 9] = static_cast<char>(bytes[info.offset + 9] ^ 0x11);
+    const auto broken = folder.path() / "broken.h5";
+    std::ofstream(broken, std::ios::binary) << bytes;
+    auto failed = from.load_async(broken.native(), use_future);
+    try {
+      failed.get();
+      FAIL("it was loaded");
+    } catch (const error& e) {
+      CAPTURE(e.what());
+      CHECK(e.code() == errc::malformed_stream);
+      CHECK(has(e.what(), "broken.h5: "));
+      CHECK(has(e.what(), "tensor '" + std::string(name) + "'"));
+      CHECK(has(e.what(), "byte "));
+    }
+  }
+}
+
+TEST_CASE("hdf5: a file that ends too early, or is none, is refused with libhdf5's reason") {
+  const temporary_folder folder;
+  const std::string bytes = content_of(data / "keras.h5");
+  for (const extension& with : each_way()) {
+    for (const std::size_t end : {std::size_t{8}, std::size_t{100}, bytes.size() / 2}) {
+      const auto cut = folder.path() / "cut.h5";
+      std::ofstream(cut, std::ios::binary) << bytes.substr(0, end);
+      CHECK(has(refusal(cut, with), "libhdf5: "));
+    }
+  }
+}
+
+TEST_CASE("hdf5: a process that crashes, hangs, lies or is not there is an error of the file") {
+  const temporary_folder folder;
+  const auto file = data / "keras.h5";
+  CHECK(has(refusal(file, hdf5(in_child(script(folder, "kill -SEGV $$").native()))),
+            "ended by signal 11"));
+  CHECK(has(refusal(file, hdf5(in_child(script(folder, "exit 3").native()))), "status 3"));
+  CHECK(has(refusal(file, hdf5(in_child(script(folder, "echo no").native()))), "gave no answer"));
+  CHECK(has(refusal(file, hdf5(in_child("/no/such/program"))), "cannot be run"));
+  hdf5_process hurried = in_child(script(folder, "exec 2>&1; while :; do :; done").native());
+  hurried.time_max = std::chrono::milliseconds(20);
+  CHECK(has(refusal(file, hdf5(hurried)), "was ended"));
+  hdf5_process narrow = in_child();
+  narrow.memory_bytes_max = 1 << 20;
+  CHECK(refusal(file, hdf5(narrow)) != "nothing");
+}
+
+TEST_CASE("hdf5: the process has the file and the pipe, and nothing else of the program") {
+  const temporary_folder folder;
+  const auto seen = folder.path() / "seen";
+  const auto program =
+      script(folder, "{ ls /proc/$$/fd | tr '\\n' ' '; env | grep -c RINGLOAD_SECRET; } >'" +
+                         seen.native() + "'");
+  ::setenv("RINGLOAD_SECRET", "x", 1);
+  constexpr int leaked = 77;  // Without O_CLOEXEC.
+  REQUIRE(::dup2(2, leaked) == leaked);
+  refusal(data / "keras.h5", hdf5(in_child(program.native())));
+  ::close(leaked);
+  // Beside 0, 1 and 2 a shell may hold its script open, and what it redirects.
+  const std::string found = content_of(seen);
+  CHECK(found.starts_with("0 1 "));
+  CHECK_FALSE(has(found, std::to_string(leaked)));
+  CHECK(found.ends_with(" 0\n"));
+}
+
+TEST_CASE("hdf5: many threads parse at once") {
+  for (const extension& with : each_way()) {
+    std::vector<std::future<std::size_t>> all;
+    for (int i = 0; i < 4; ++i) {
+      all.push_back(std::async(std::launch::async, [with] {
+        std::size_t tensors = 0;
+        for (int k = 0; k < 3; ++k) {
+          tensors += read_catalog((data / "chunked.h5").native(), {}, {with}).tensors.size();
+        }
+        return tensors;
+      }));
+    }
+    for (auto& each : all) CHECK(each.get() > 90);
+  }
+}
+
+TEST_CASE("hdf5 message: what is written is read, and nothing else is taken for it") {
+  hdf5_contents all;
+  hdf5_dataset one;
+  one.names = {"a.b", "c"};
+  one.dtype = dtype::c64;
+  one.big_endian = true;
+  one.shape = {2, 3};
+  one.layout = hdf5_dataset::kind::chunked;
+  one.chunk_shape = {1, 3};
+  one.filters = {{chain_filter::kind::shuffle, 8}, {chain_filter::kind::zlib, 0}};
+  one.chunks = {{100, 24, 1}, {124, 20, 0}};
+  one.chunk_origins = {0, 0, 1, 0};
+  one.fill.resize(8);
+  all.datasets.push_back(one);
+  all.left_out.push_back({"s", "strings", false});
+  all.attributes_left_out = 3;
+  const std::string text = h5::encode_message(all);
+  const auto bytes = std::as_bytes(std::span(text));
+  const auto back = h5::decode_message(bytes);
+  REQUIRE(back.has_value());
+  CHECK(h5::encode_message(*back) == text);
+  CHECK(back->datasets.at(0).chunks.at(1).bytes == 20);
+  for (std::size_t end = 0; end < bytes.size(); ++end) {
+    CHECK_FALSE(h5::decode_message(bytes.first(end)).has_value());
+  }
+  const std::string why = h5::encode_message(fault{errc::size_overflow, "'x'", "too large"});
+  const auto refused = h5::decode_message(std::as_bytes(std::span(why)));
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == errc::size_overflow);
+  CHECK(refused.error().where == "'x'");
+}
