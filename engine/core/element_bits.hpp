@@ -39,7 +39,7 @@ RINGLOAD_ANYWHERE inline double of_f32(std::uint32_t from) noexcept {
   const std::uint64_t moved = (rest << 29U) + rebias + (subnormal ? std::uint64_t{1} << 52U : 0U);
   const std::uint64_t less = subnormal ? rebias + (std::uint64_t{1} << 52U) : 0U;
   const std::uint64_t finite = of(number(moved) - number(less)) & 0x7FFFFFFFFFFFFFFFU;
-  const std::uint64_t special = rest > f32_bits::infinity ? f64_fields::nan : f64_fields::infinity;
+  const std::uint64_t special = rest > f32_bits::infinity ? f64_fields::nan : f64_fields::too_large;
   const std::uint64_t sign = std::uint64_t{from >> 31U} << 63U;
   return number(sign | (rest >= f32_bits::infinity ? special : finite));
 }
@@ -47,7 +47,7 @@ RINGLOAD_ANYWHERE inline double of_f32(std::uint32_t from) noexcept {
 // A NaN without payload, like those of the other formats.
 RINGLOAD_ANYWHERE inline double plain(double from) noexcept {
   const std::uint64_t bits = of(from);
-  const bool nan = (bits & 0x7FFFFFFFFFFFFFFFU) > f64_fields::infinity;
+  const bool nan = (bits & 0x7FFFFFFFFFFFFFFFU) > f64_fields::too_large;
   return number(nan ? (bits & 0x8000000000000000U) | f64_fields::nan : bits);
 }
 

@@ -8,7 +8,8 @@
 //
 // A NaN becomes the quiet NaN of its sign without payload: 0x7FC00000, 0x7E00, 0x7FC0; in the FP8
 // formats 0x7F, as PyTorch and CUDA have it. A number too large becomes infinity, or, in f8_e4m3,
-// which has none, NaN. Subnormal numbers are read and produced.
+// which has none, 448, its largest; so does infinity itself. Subnormal numbers are read and
+// produced.
 
 #include <cstdint>
 #include <cstring>
@@ -49,23 +50,25 @@ RINGLOAD_ANYWHERE inline std::uint32_t of_subnormal(bool subnormal, std::uint32_
 
 }  // namespace f32_bits
 
-// Where a format has its fields, and its special values without sign.
-template <class Word, unsigned FractionBits, unsigned Bias, Word Infinity, Word Nan>
+// Where a format has its fields, and its special values without sign: what a number that is too
+// large becomes, which is infinity where there is one, and NaN.
+template <class Word, unsigned FractionBits, unsigned Bias, Word TooLarge, Word Nan>
 struct float_fields {
   using word = Word;
   static constexpr unsigned sign_at = 8 * sizeof(word) - 1;
   static constexpr unsigned fraction_bits = FractionBits;
   static constexpr unsigned bias = Bias;
-  static constexpr word infinity = Infinity;
+  static constexpr word too_large = TooLarge;
   static constexpr word nan = Nan;
   // The power of two above the largest number. f8_e4m3 has numbers where others have infinity.
-  static constexpr unsigned past_exponent = bias + (infinity == nan ? 2 : 1);
+  static constexpr bool has_infinity = (too_large & ((word{1} << fraction_bits) - 1U)) == 0;
+  static constexpr unsigned past_exponent = bias + (has_infinity ? 1 : 2);
 };
 using f64_fields = float_fields<std::uint64_t, 52, 1023, 0x7FF0000000000000U, 0x7FF8000000000000U>;
 using f32_fields = float_fields<std::uint32_t, 23, 127, 0x7F800000U, 0x7FC00000U>;
 using f16_fields = float_fields<std::uint16_t, 10, 15, 0x7C00U, 0x7E00U>;
 using bf16_fields = float_fields<std::uint16_t, 7, 127, 0x7F80U, 0x7FC0U>;
-using e4m3_fields = float_fields<std::uint8_t, 3, 7, 0x7FU, 0x7FU>;
+using e4m3_fields = float_fields<std::uint8_t, 3, 7, 0x7EU, 0x7FU>;
 using e5m2_fields = float_fields<std::uint8_t, 2, 15, 0x7CU, 0x7FU>;
 
 // Rounds the word of one format to that of another with a smaller exponent range, to nearest even:
@@ -98,10 +101,10 @@ RINGLOAD_ANYWHERE inline typename To::word rounded(typename From::word from) noe
   const wide half = (wide{1} << (places - 1U)) - 1U + ((fraction >> places) & 1U);
   const wide subnormal = (fraction + half) >> places;
   const wide finite = exponent >= least ? normal : subnormal;
-  // In f8_e4m3 the words above that of 448 are NaN; elsewhere the carry ends at infinity.
-  constexpr bool is_bounded = To::infinity == To::nan;
-  const wide bounded = is_bounded && finite > To::infinity ? wide{To::infinity} : finite;
-  const wide special = rest > From::infinity ? wide{To::nan} : wide{To::infinity};
+  // In f8_e4m3 the word above that of 448 is NaN; elsewhere the carry ends at infinity.
+  const wide bounded = !To::has_infinity && finite > To::too_large ? wide{To::too_large} : finite;
+  static_assert(From::has_infinity);
+  const wide special = rest > From::too_large ? wide{To::nan} : wide{To::too_large};
   const wide sign = from >> From::sign_at << To::sign_at;
   return static_cast<typename To::word>(sign | (rest >= past ? special : bounded));
 }

@@ -80,8 +80,9 @@ struct RINGLOAD_EXPORT fill_policies {
   /// Another element type: `errc::wrong_dtype`, or converted as PyTorch's copy_ does between bool,
   /// integers of 8 to 64 bits, f16, bf16, f32, f64, f8_e4m3 and f8_e5m2: to a floating type rounded
   /// once, to nearest, ties to even; to an integer truncated. Unlike there, integers saturate, and
-  /// NaN becomes 0. Too large for f8_e4m3, which has no infinity, becomes NaN; PyTorch from 2.12 on
-  /// makes it 448. To bool, 0 is false and everything else, NaN too, true.
+  /// NaN becomes 0. Too large for f8_e4m3, which has no infinity, becomes 448, and so does
+  /// infinity, as in PyTorch from 2.12 on; older ones make it NaN. To bool, 0 is false and
+  /// everything else, NaN too, true.
   on_dtype dtype = on_dtype::exact;
   /// Another shape: `errc::wrong_shape`, or the tensor is broadcast by PyTorch's rule: from the
   /// last dimension on, each size is the destination's, or 1, or missing.

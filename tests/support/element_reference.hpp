@@ -89,9 +89,10 @@ inline std::uint64_t float_word(long double number, dtype type) {
   const std::uint64_t sign = std::signbit(number) ? std::uint64_t{1} << (bits(type) - 1) : 0;
   const long double size = std::fabs(number);
   if (std::isnan(size)) return sign | as.nan;
+  // f8_e4m3 has none, but one NaN after its largest number.
   const bool no_infinity = type == dtype::f8_e4m3;
   const std::uint64_t infinity =
-      no_infinity ? as.nan : static_cast<std::uint64_t>(2 * as.bias + 1) << as.fraction_bits;
+      no_infinity ? as.nan - 1 : static_cast<std::uint64_t>(2 * as.bias + 1) << as.fraction_bits;
   if (std::isinf(size)) return sign | infinity;
   if (size == 0) return sign;
   // In units of the last place. A carry out of the fraction adds to the exponent by itself.
