@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <new>
 
 #include "core/mapping.hpp"
 #include "core/retry_allocation.hpp"
@@ -76,7 +77,11 @@ void pool_reader::tell() {
   }
   while (one) {
     operation* const next = one->next;
-    one->done(*one, one->result);  // It is gone after this.
+    try {
+      one->done(*one, one->result);  // It is gone after this.
+    } catch (const std::bad_alloc&) {
+      // Lost with its handlers, as any command of the engine is; the others are told all the same.
+    }
     one = next;
   }
 }
