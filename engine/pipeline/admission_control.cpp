@@ -5,7 +5,7 @@
 
 namespace ringload::inline v0::detail {
 
-admission_control::admission_control(boost::asio::io_context& loop, const limits& within) noexcept
+admission_control::admission_control(boost::asio::io_context& loop, const limits& within)
     : awaited_(loop), others_(loop), fixed_bytes_max_(within.bytes_in_flight) {
   if (fixed_bytes_max_ > 0) return;
   const std::uint64_t most = within.slots * within.slot_bytes;

@@ -16,7 +16,7 @@ namespace ringload::inline v0::detail {
 
 class admission_control {
  public:
-  admission_control(boost::asio::io_context& loop, const limits& within) noexcept;
+  admission_control(boost::asio::io_context& loop, const limits& within);
 
   boost::asio::awaitable<void> acquire(std::uint64_t bytes, bool awaited);
   void release(std::uint64_t bytes);

@@ -26,7 +26,7 @@ class schedule {
   // Takes a load's next read or tensor; empty where it has none now.
   using take_function = std::optional<std::uint32_t> (job::*)();
 
-  schedule(boost::asio::io_context& loop, take_function awaited, take_function in_turn) noexcept
+  schedule(boost::asio::io_context& loop, take_function awaited, take_function in_turn)
       : take_awaited_(awaited), take_in_turn_(in_turn), waiting_(loop) {}
 
   // The load has something to take; something that is awaited.

@@ -40,7 +40,7 @@ struct enqueue_waiter {
 
 class wait_queue {
  public:
-  explicit wait_queue(boost::asio::io_context& loop) noexcept : loop_(loop) {}
+  explicit wait_queue(boost::asio::io_context& loop) : loop_(loop) {}
 
   // `weight` is for the code that wakes: the bytes that this waiter wants to read, say.
   boost::asio::awaitable<void> wait(std::uint64_t weight = 0) {

@@ -18,6 +18,7 @@
 #include "support/counted_device.hpp"
 #include "support/guarded_memory.hpp"
 #include "support/made_checkpoint.hpp"
+#include "support/places.hpp"
 #include "support/scripted_loader.hpp"
 #include "support/small_limits.hpp"
 #include "support/waiting.hpp"
@@ -61,11 +62,6 @@ std::string text_of(const std::vector<shaped>& tensors, std::size_t spaces) {
   return safetensors_text(header + '}' + std::string(spaces, ' '), noise(at, spaces));
 }
 
-std::string original(const checkpoint& from, const std::string& name) {
-  const tensor_info& info = from.at(name);
-  return file_bytes(from.catalog().files[info.file].path, info.offset, info.bytes);
-}
-
 // Dense memory of its own for one tensor.
 struct one_place {
   guarded_memory memory;
@@ -74,40 +70,6 @@ struct one_place {
   one_place(const std::string& name, dtype type, const shape& size, std::size_t misalignment = 0)
       : memory(product(size) * bits(type) / 8, misalignment),
         into(name, memory.data(), type, size) {}
-};
-
-// Places for all tensors of the checkpoint, which are to hold what its file has.
-class places {
- public:
-  explicit places(const checkpoint& from, std::size_t misalignment = 0) {
-    for (const tensor_info& t : from) {
-      one_place& made = all_.emplace_back(t.name, t.dtype, t.shape, misalignment);
-      bytes_.push_back(original(from, t.name));
-      into_.push_back(made.into);
-    }
-  }
-
-  const std::vector<destination>& into() const { return into_; }
-  bool untouched() const {
-    return std::all_of(all_.begin(), all_.end(),
-                       [](const one_place& p) { return p.memory.as_expected(); });
-  }
-  // Of a tensor: whether it is as in the file, and nothing around it was written.
-  bool whole(std::size_t i) {
-    all_[i].memory.expect(0, bytes_[i]);
-    return all_[i].memory.as_expected();
-  }
-  bool all_whole() {
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      if (!whole(i)) return false;
-    }
-    return true;
-  }
-
- private:
-  std::deque<one_place> all_;
-  std::vector<destination> into_;
-  std::vector<std::string> bytes_;
 };
 
 checkpoint open_file(const made_file& file) {
@@ -138,7 +100,7 @@ class random_fill {
 
   // Keeps its memory. The strides are of any order of the dimensions, with gaps and either sign.
   void add(const shaped& t, const checkpoint& from) {
-    std::string bytes = original(from, t.name);
+    std::string bytes = stored_bytes(from, t.name);
     dtype type = t.type;
     constexpr dtype targets[] = {dtype::f32, dtype::f16, dtype::bf16};
     const dtype to = targets[below(3)];
@@ -251,7 +213,7 @@ TEST_CASE("fill: reads land straight in memory that is aligned, and buffered one
   for (const tensor_info& t : opened) {
     memory.emplace_back(t.bytes, t.offset % 512);
     into.push_back({t.name, memory.back().data(), t.dtype, t.shape});
-    memory.back().expect(0, original(opened, t.name));
+    memory.back().expect(0, stored_bytes(opened, t.name));
   }
   make_cold(file.path());
   const filled done = get(with.fill_async(opened, into, use_future));
@@ -283,16 +245,16 @@ TEST_CASE("fill: columns of one matrix are filled from several tensors, a select
   destination q("q", matrix.data(), dtype::f32, {40, 30});
   destination k("k", matrix.data() + 30 * 4, dtype::f32, {40, 20});
   q.strides = k.strides = {50, 1};
-  expect_elements(matrix, q, original(opened, "q"), {40, 30});
-  expect_elements(matrix, k, original(opened, "k"), {40, 20});
+  expect_elements(matrix, q, stored_bytes(opened, "q"), {40, 30});
+  expect_elements(matrix, k, stored_bytes(opened, "k"), {40, 20});
   get(with.fill_async(opened, {k, q}, use_future));
   CHECK(matrix.as_expected());
 
   // Rows 10 to 19 of v, and then of k, each repeated three times.
   guarded_memory repeated(3 * 20 * 20 * 4, 8);
   const destination kv("kv", repeated.data(), dtype::f32, {3, 20, 20});
-  const std::string rows =
-      original(opened, "v").substr(10 * 80, 800) + original(opened, "k").substr(10 * 80, 800);
+  const std::string rows = stored_bytes(opened, "v").substr(10 * 80, 800) +
+                           stored_bytes(opened, "k").substr(10 * 80, 800);
   expect_elements(repeated, kv, rows, {20, 20});
   selection wanted;
   wanted.fused("kv", {"v", "k"}, 0).slice("k", 0, 10, 10).slice("v", 0, 10, 10);
@@ -308,8 +270,8 @@ TEST_CASE("fill: destinations are renamed, and two may have the same tensor") {
   loader with(host(), small_limits());
   one_place a("model.t1", dtype::u8, {5'000});
   one_place b("other.t1", dtype::u8, {5'000});
-  a.memory.expect(0, original(opened, "t1"));
-  b.memory.expect(0, original(opened, "t1"));
+  a.memory.expect(0, stored_bytes(opened, "t1"));
+  b.memory.expect(0, stored_bytes(opened, "t1"));
   fill_policies how;
   how.rename = [](std::string_view name) { return std::string(name.substr(6)); };
   get(with.fill_async(opened, {a.into, b.into}, how, use_future));
@@ -336,7 +298,7 @@ TEST_CASE("fill: what is missing or unexpected is told, or refused") {
   CHECK(done.missing == names{"t7"});
   CHECK(done.unexpected == names{"t0", "t2"});
   CHECK(not_there.memory.as_expected());
-  there.memory.expect(0, original(opened, "t1"));
+  there.memory.expect(0, stored_bytes(opened, "t1"));
   CHECK(there.memory.as_expected());
   CHECK(get(with.fill_async(opened, {not_there.into}, how, use_future)).missing == names{"t7"});
 }

@@ -13,6 +13,8 @@
 #include "support/counted_device.hpp"
 #include "support/failing_new.hpp"
 #include "support/made_checkpoint.hpp"
+#include "support/npz_text.hpp"
+#include "support/places.hpp"
 #include "support/settled.hpp"
 #include "support/small_limits.hpp"
 #include "support/waiting.hpp"
@@ -116,6 +118,35 @@ TEST_CASE("no memory: at each allocation of a copy in turn, it ends and keeps no
   }
   with.reset();
   CHECK(arenas_taken == 0);
+}
+
+TEST_CASE("no memory: at each allocation of a fill in turn, it ends and writes to nothing else") {
+  const made_file plain({{"a", 999}, f32("b", 20'000), {"none", 0}, {"c", 150'000}}, 3);
+  const npz_file deflated(
+      {member("long", npy_text("|u1", false, "200000,", compressible(200'000, 3)), true),
+       member("raw", npy_text("|u1", false, "5,", "12345"), false)});
+  for (const std::string& name : {plain.name(), deflated.name()}) {
+    for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
+      loader with(host(), small_limits(2, engine));
+      const checkpoint opened = get(with.open_async(name, asio::use_future));
+      const model whole = get(with.load_async(opened, asio::use_future));
+      const std::int64_t points = for_every_allocation([&] {
+        places memory(whole, 7);
+        make_cold(name);
+        const bool succeeds = succeeds_or_lacks_memory([&] {
+          auto done = with.fill_async(opened, memory.into(), asio::use_future);
+          get(std::move(done));
+          until_failure = -1;
+        });
+        CHECK(memory.guards_are_whole());
+        if (succeeds) CHECK(memory.all_whole());
+      });
+      CHECK(points > 10);
+      places again(whole, 7);
+      get(with.fill_async(opened, again.into(), asio::use_future));
+      CHECK(again.all_whole());
+    }
+  }
 }
 
 TEST_CASE("no memory: at each allocation of a loader's start in turn, it starts or says why not") {

@@ -21,7 +21,8 @@ class guarded_memory {
 
   // `misalignment` bytes past a block's beginning.
   explicit guarded_memory(std::size_t bytes, std::size_t misalignment = 0)
-      : bytes_(bytes + misalignment + 2 * guard_bytes),
+      : inside_bytes_(bytes),
+        bytes_(bytes + misalignment + 2 * guard_bytes),
         held_(static_cast<char*>(::operator new(bytes_, std::align_val_t(4096)))),
         begin_(held_.get() + guard_bytes + misalignment),
         expected_(bytes_, '\0') {
@@ -39,11 +40,20 @@ class guarded_memory {
   // All of it, the guards too.
   bool as_expected() const { return std::memcmp(held_.get(), expected_.data(), bytes_) == 0; }
 
+  // Only what is before data() and after the bytes there.
+  bool guards_are_whole() const {
+    const auto before = static_cast<std::size_t>(begin_ - held_.get());
+    const std::size_t after = before + inside_bytes_;
+    return std::memcmp(held_.get(), expected_.data(), before) == 0 &&
+           std::memcmp(held_.get() + after, expected_.data() + after, bytes_ - after) == 0;
+  }
+
  private:
   struct freed {
     void operator()(char* p) const noexcept { ::operator delete(p, std::align_val_t(4096)); }
   };
 
+  std::size_t inside_bytes_;
   std::size_t bytes_;
   std::unique_ptr<char, freed> held_;
   char* begin_;
