@@ -23,6 +23,7 @@ set(decoding_may core)
 set(encoding_may core)
 set(formats_may core decoding)
 set(plan_may core)
+set(archive_may core encoding formats readers)
 set(selection_may core formats)
 set(source_may core formats decoding)
 set(ring_may core)
@@ -35,13 +36,14 @@ set(device/cuda_may core plan device)
 set(c_may "")
 set(hdf5_may core formats)
 set(pipeline_may
-  core formats plan source ring staging readers device selection decoding encoding layout writers)
+  core formats plan source ring staging readers device selection decoding encoding layout writers
+  archive)
 
 # --- What of the outside world belongs to whom: a pattern of <...> headers, and the folders of
 # engine/ that may name them. The other top folders but include/ may name them too.
 set(outside asio liburing cuda hdf5)
 set(asio_headers "^boost/asio")
-set(asio_folders ring readers writers device device/cuda pipeline c)
+set(asio_folders archive ring readers writers device device/cuda pipeline c)
 set(liburing_headers "^liburing")
 set(liburing_folders ring)
 set(cuda_headers "^(cuda|driver_types|nvtx)")

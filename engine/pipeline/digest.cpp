@@ -6,30 +6,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "core/crc32c_hasher.hpp"
 #include "formats/manifest.hpp"
 
 namespace ringload::inline v0::detail {
-
-namespace {
-
-hasher begin_crc32c() {
-  const auto crc = std::make_shared<std::uint32_t>(0);
-  hasher one;
-  one.update = [crc](std::span<const std::byte> bytes) { *crc = crc32c(bytes, *crc); };
-  one.finish = [crc] {
-    std::vector<std::byte> digest;
-    for (unsigned shift = 32; shift > 0; shift -= 8) {
-      digest.push_back(static_cast<std::byte>(*crc >> (shift - 8)));
-    }
-    return digest;
-  };
-  return one;
-}
-
-}  // namespace
 
 hasher begin_digest(digest_algorithm algorithm, const verification& how) {
   if (algorithm == digest_algorithm::crc32c) return begin_crc32c();

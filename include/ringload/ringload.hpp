@@ -20,3 +20,4 @@
 #include <ringload/stats.hpp>
 #include <ringload/tensor.hpp>
 #include <ringload/verify.hpp>
+#include <ringload/writer.hpp>

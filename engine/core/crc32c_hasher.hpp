@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// CRC-32C as a hasher, whose digest has its highest byte first.
+
+#include <memory>
+#include <ringload/verify.hpp>
+#include <vector>
+
+namespace ringload::inline v0 {
+
+inline hasher begin_crc32c() {
+  const auto crc = std::make_shared<std::uint32_t>(0);
+  hasher one;
+  one.update = [crc](std::span<const std::byte> bytes) { *crc = crc32c(bytes, *crc); };
+  one.finish = [crc] {
+    std::vector<std::byte> digest;
+    for (unsigned shift = 32; shift > 0; shift -= 8) {
+      digest.push_back(static_cast<std::byte>(*crc >> (shift - 8)));
+    }
+    return digest;
+  };
+  return one;
+}
+
+}  // namespace ringload::inline v0

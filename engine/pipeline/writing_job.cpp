@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/writing_job.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/error.hpp>
+#include <cerrno>
+#include <span>
+#include <thread>
+
+#include "core/crc32c_hasher.hpp"
+#include "encoding/zstd_frame.hpp"
+#include "formats/dense.hpp"
+#include "formats/printable.hpp"
+#include "formats/utf8.hpp"
+#include "formats/zt_writing.hpp"
+#include "layout/safetensors_layout.hpp"
+#include "pipeline/dense_form.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+constexpr std::uint32_t alignment_max = 2U << 20;
+
+}  // namespace
+
+// ---- Making ----
+
+result<void> writing_job::check_settings(const writing& how, const std::string& path) {
+  const auto wrong = [&](std::string cause) {
+    return fault{errc::invalid_saving, printable_path(path), std::move(cause)};
+  };
+  const std::uint32_t a = how.alignment;
+  if (a != 0 && (a < zt_alignment || a > alignment_max || (a & (a - 1)) != 0)) {
+    return wrong("alignment must be a power of two, 64 to " + grouped(alignment_max) + ", or 0");
+  }
+  if (how.zstd_threads > frame_queue::encoders_max) {
+    return wrong("zstd_threads must be at most " + grouped(frame_queue::encoders_max));
+  }
+  return {};
+}
+
+result<void> writing_job::open_archive(std::uint64_t begin) {
+  archive_settings settings;
+  if (how_.alignment != 0) settings.alignment = how_.alignment;
+  const std::uint32_t processors = std::max(1U, std::thread::hardware_concurrency());
+  settings.encoders =
+      how_.zstd_threads != 0 ? how_.zstd_threads : std::min(processors, frame_queue::encoders_max);
+  settings.sha256 = how_.sha256;
+  auto made = zt_archive::make(file_.fd(), file_.target(), begin, std::move(settings), stop_);
+  if (!made) return made.error();
+  archive_ = std::move(*made);
+  return {};
+}
+
+result<std::shared_ptr<writing_job>> writing_job::make_zt(std::string path, writing how) {
+  if (auto good = check_settings(how, path); !good) return good.error();
+  if (!how.replace && ::access(path.c_str(), F_OK) == 0) {
+    return fault{system_code(EEXIST), printable_path(path)};
+  }
+  auto file = new_file::make(std::move(path));
+  if (!file) return file.error();
+  auto made = std::make_shared<writing_job>(std::move(*file), std::move(how));
+  if (auto good = made->open_archive(0); !good) return good.error();
+  return made;
+}
+
+result<std::shared_ptr<writing_job>> writing_job::make_zt_in_memory(writing how) {
+  if (auto good = check_settings(how, "memory"); !good) return good.error();
+  auto file = new_file::in_memory();
+  if (!file) return file.error();
+  auto made = std::make_shared<writing_job>(std::move(*file), std::move(how));
+  if (auto good = made->open_archive(0); !good) return good.error();
+  return made;
+}
+
+result<std::shared_ptr<writing_job>> writing_job::make_safetensors(
+    std::string path, std::vector<planned_tensor> planned,
+    std::span<const std::pair<std::string, std::string>> metadata, writing how) {
+  if (auto good = check_settings(how, path); !good) return good.error();
+  if (!how.replace && ::access(path.c_str(), F_OK) == 0) {
+    return fault{system_code(EEXIST), printable_path(path)};
+  }
+  std::vector<layout_tensor> tensors;
+  tensors.reserve(planned.size());
+  for (const planned_tensor& each : planned) tensors.push_back({each.name, each.dtype, each.shape});
+  safetensors_settings settings;
+  settings.metadata = metadata;
+  settings.order = tensor_order::given;
+  if (how.alignment != 0) settings.alignment = how.alignment;
+  auto layout = lay_out_safetensors(tensors, settings);
+  if (!layout) return layout.error().in(printable_path(path));
+  auto file = new_file::make(std::move(path));
+  if (!file) return file.error();
+  auto made = std::make_shared<writing_job>(std::move(*file), std::move(how));
+  auto plain = block_file::make(made->file_.fd(), made->file_.target(), 0);
+  if (!plain) return plain.error();
+  made->plain_ = std::move(*plain);
+  if (auto room = made->plain_->reserve(layout->files.front().bytes); !room) return room.error();
+  made->plan_.tensors = std::move(planned);
+  made->plan_.places = std::move(layout->tensors);
+  const std::string& head = layout->files.front().head;
+  if (auto good = made->plain_->append(std::as_bytes(std::span(head))); !good) return good.error();
+  return made;
+}
+
+// ---- Steps ----
+
+fault writing_job::at(std::string_view tensor, errc code, std::string cause) const {
+  return {code, printable_path(file_.target()) + ": " + tensor_place(tensor), std::move(cause)};
+}
+
+result<void> writing_job::check() const {
+  if (stop_) return fault{boost::asio::error::operation_aborted, printable_path(file_.target())};
+  if (!finished_) return {};
+  return fault{errc::invalid_saving, printable_path(file_.target()), "it is finished already"};
+}
+
+result<zt_archive*> writing_job::archive(std::string_view name) {
+  if (auto good = check(); !good) return good.error();
+  if (archive_) return archive_.get();
+  return at(name, errc::unsupported_feature, "a safetensors file has only dense tensors");
+}
+
+result<hasher> writing_job::begin_content_digest() const {
+  if (!how_.manifest_digest) return hasher();
+  if (*how_.manifest_digest == digest_algorithm::crc32c) return begin_crc32c();
+  if (how_.sha256) return how_.sha256();
+  return fault{errc::digest_unavailable, printable_path(file_.target()),
+               "a sha256 is wanted, and no hasher for it was given"};
+}
+
+void writing_job::end_content_digest(const hasher& content, const std::string& name) {
+  if (!content.finish) return;
+  tensor_digest& out = digests_.emplace_back();
+  out.name = name;
+  out.algorithm = *how_.manifest_digest;
+  out.bytes = content.finish();
+}
+
+result<readable_bytes> writing_job::bytes_of(const tensor_view& view, const std::string& name,
+                                             hasher& content) {
+  auto dense = dense_form(view);
+  if (!dense) {
+    return dense.error().in(printable_path(file_.target()) + ": " + tensor_place(name));
+  }
+  auto pass = begin_content_digest();
+  if (!pass) return pass.error();
+  content = std::move(*pass);
+  return readable_bytes(
+      [this, &content, read = std::move(*dense)](std::uint64_t offset, std::span<std::byte> room) {
+        auto here = read(offset, room);
+        if (here && content.update) content.update(*here);
+        if (here) bytes_taken_ += here->size();
+        return here;
+      });
+}
+
+result<void> writing_job::write_part(std::uint32_t object, std::string part, const tensor_view& of,
+                                     const storing& how, const std::string& name) {
+  const auto element = zt_element_of(of.dtype);
+  if (!element) {
+    return at(name, errc::unsupported_dtype,
+              ".zt has no elements of less than a byte, as those of " +
+                  std::string(ringload::name(of.dtype)) + " are");
+  }
+  if (how.zstd_level < 0 || how.zstd_level > zstd_level_max) {
+    return at(name, errc::invalid_saving,
+              "a level of zstd is 1 to " + grouped(zstd_level_max) + ", and 0 is raw");
+  }
+  hasher content;
+  auto from = bytes_of(of, name, content);
+  if (!from) return from.error();
+  zt_component what;
+  what.name = std::move(part);
+  what.dtype = element->stored;
+  what.type = how.type.empty() ? std::string(element->type) : how.type;
+  auto good = archive_->write(object, std::move(what), *dense_bytes(of), *from,
+                              {how.zstd_level, how.digest});
+  if (!good) return good.error();
+  end_content_digest(content, name);
+  return {};
+}
+
+result<void> writing_job::add(const tensor_view& what, const storing& how) {
+  if (auto good = check(); !good) return good.error();
+  if (plain_) return add_planned(what, how);
+  zt_object object;
+  object.name = what.name;
+  object.format = "dense";
+  object.shape = what.shape;
+  attribute_list attributes;
+  for (const auto& [key, value] : how.attributes) attributes.set(key, value.encoded());
+  object.encoded_attributes = attributes.encoded();
+  auto known = archive_->declare(std::move(object));
+  if (!known) return known.error();
+  return write_part(*known, "data", what, how, what.name);
+}
+
+result<void> writing_job::add_planned(const tensor_view& what, const storing& how) {
+  const bool plain =
+      how.zstd_level == 0 && !how.digest && how.type.empty() && how.attributes.empty();
+  if (!plain) {
+    return at(what.name, errc::unsupported_feature,
+              "safetensors files have neither compression, digests, types nor attributes");
+  }
+  if (plan_.next == plan_.tensors.size()) {
+    return at(what.name, errc::unexpected_tensor, "all planned tensors are there");
+  }
+  const planned_tensor& planned = plan_.tensors[plan_.next];
+  if (what.name != planned.name) {
+    return at(what.name, errc::unexpected_tensor, tensor_place(planned.name) + " comes first");
+  }
+  if (what.dtype != planned.dtype) {
+    return at(what.name, errc::wrong_dtype,
+              "its elements are " + std::string(name(what.dtype)) + ", and were to be " +
+                  std::string(name(planned.dtype)));
+  }
+  if (what.shape != planned.shape) {
+    return at(
+        what.name, errc::wrong_shape,
+        "its shape is " + shape_text(what.shape) + ", and was to be " + shape_text(planned.shape));
+  }
+  hasher content;
+  auto from = bytes_of(what, what.name, content);
+  if (!from) return from.error();
+  const std::uint64_t bytes = plan_.places[plan_.next].bytes;
+  std::vector<std::byte> room(
+      static_cast<std::size_t>(std::min<std::uint64_t>(bytes, frame_queue::chunk_bytes)));
+  for (std::uint64_t done = 0; done < bytes;) {
+    if (auto good = check(); !good) return good.error();
+    const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(bytes - done, room.size()));
+    auto here = (*from)(done, std::span(room).first(step));
+    if (!here) return here.error();
+    if (auto good = plain_->append(*here); !good) return good.error();
+    done += step;
+  }
+  end_content_digest(content, what.name);
+  ++plan_.next;
+  return {};
+}
+
+result<void> writing_job::declare(const object_info& what) {
+  auto to = archive(what.name);
+  if (!to) return to.error();
+  if (what.layout.empty() || what.layout == "dense") {
+    return at(what.name, errc::invalid_saving, "the layout of an object of parts is not 'dense'");
+  }
+  zt_object object;
+  object.name = what.name;
+  object.format = what.layout;
+  object.shape = what.shape;
+  attribute_list attributes;
+  for (const auto& [key, value] : what.attributes) attributes.set(key, value.encoded());
+  object.encoded_attributes = attributes.encoded();
+  auto known = (*to)->declare(std::move(object));
+  return known ? result<void>() : known.error();
+}
+
+result<void> writing_job::add_part(const std::string& object, const tensor_view& part,
+                                   const storing& how) {
+  auto to = archive(object);
+  if (!to) return to.error();
+  const auto known = (*to)->index_of(object);
+  if (!known) return at(object, errc::no_such_tensor, "it was not declared");
+  if (!how.attributes.empty()) {
+    return at(object, errc::invalid_saving, "a part has no attributes of its own");
+  }
+  if ((*to)->has_part(*known, part.name)) {
+    return at(object, errc::duplicate_tensor, "its part '" + printable(part.name) + "' is there");
+  }
+  return write_part(*known, part.name, part, how, object + "/" + part.name);
+}
+
+result<void> writing_job::add_alias(const std::string& name, const std::string& of) {
+  auto to = archive(name);
+  if (!to) return to.error();
+  return (*to)->alias(name, of);
+}
+
+result<void> writing_job::set_attribute(std::string key, const attribute& value) {
+  auto to = archive("");
+  if (!to) return to.error();
+  if (utf8_valid_bytes(key) != key.size()) {
+    return fault{errc::header_not_utf8, printable_path(file_.target()),
+                 "the attribute '" + printable(key) + "' is not UTF-8"};
+  }
+  attributes_.set(std::move(key), value.encoded());
+  return {};
+}
+
+result<void> writing_job::replace(const tensor_view& by) {
+  auto to = archive(by.name);
+  if (!to) return to.error();
+  const zt_object* const known = (*to)->find(by.name);
+  if (known == nullptr) return at(by.name, errc::no_such_tensor, "");
+  file_entries found;
+  const zt_blobs anywhere = {zt_magic.size(), INT64_MAX, 1};
+  if (auto bad = add_zt_object(*known, anywhere, found)) return *bad;
+  if (found.composites.empty() && found.tensors.front().dtype != by.dtype) {
+    return at(by.name, errc::wrong_dtype,
+              "its elements are " + std::string(name(found.tensors.front().dtype)) + ", not " +
+                  std::string(name(by.dtype)));
+  }
+  if (*known->shape != by.shape) {
+    return at(by.name, errc::wrong_shape,
+              "its shape is " + shape_text(*known->shape) + ", not " + shape_text(by.shape));
+  }
+  hasher content;
+  auto from = bytes_of(by, by.name, content);
+  if (!from) return from.error();
+  if (auto good = (*to)->overwrite(by.name, *from); !good) return good.error();
+  end_content_digest(content, by.name);
+  return {};
+}
+
+result<written> writing_job::finish() {
+  if (auto good = check(); !good) return good.error();
+  written out;
+  if (archive_) {
+    archive_->set_attributes(attributes_.encoded());
+    if (auto good = archive_->finish(); !good) return good.error();
+    out.bytes_direct = archive_->bytes_direct();
+  } else {
+    if (plan_.next < plan_.tensors.size()) {
+      return at(plan_.tensors[plan_.next].name, errc::missing_tensor, "it was not added");
+    }
+    if (auto good = plain_->finish(); !good) return good.error();
+    out.bytes_direct = plain_->bytes_direct();
+  }
+  out.bytes = end();
+  if (file_.is_in_memory()) {
+    out.file.resize(static_cast<std::size_t>(out.bytes));
+    auto read = file_bytes(file_.fd(), 0)(0, out.file);
+    if (!read) return read.error();
+  } else {
+    if (auto good = check(); !good) return good.error();
+    if (auto good = file_.publish(how_.replace, how_.sync); !good) return good.error();
+  }
+  finished_ = true;
+  out.digests = std::move(digests_);
+  return out;
+}
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What a writer works on in its own thread, one step after the other: the file, what is in it so
+// far, and what is owed to the catalog of digests.
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ringload/writer.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "archive/new_file.hpp"
+#include "archive/zt_archive.hpp"
+#include "core/fault.hpp"
+#include "layout/file_layout.hpp"
+#include "readers/threads.hpp"
+
+namespace ringload::inline v0::detail {
+
+// Those of an open file from `begin` on. The file stays open as long.
+readable_bytes file_bytes(int fd, std::uint64_t begin);
+
+// Attributes in the order in which they are set; a map of CBOR when they are written.
+class attribute_list {
+ public:
+  void set(std::string key, std::string encoded);
+  bool has(std::string_view key) const noexcept;
+  // Empty: there are none. Sorted by key.
+  std::string encoded() const;
+  // Takes those of an encoded map whose keys are not there yet.
+  result<void> read(std::string_view encoded_map);
+
+ private:
+  std::vector<std::pair<std::string, std::string>> all_;
+};
+
+class writing_job {
+ public:
+  // All of these block on the file system.
+  static result<std::shared_ptr<writing_job>> make_zt(std::string path, writing how);
+  static result<std::shared_ptr<writing_job>> make_zt_in_memory(writing how);
+  static result<std::shared_ptr<writing_job>> append_zt(std::string path, writing how);
+  static result<std::shared_ptr<writing_job>> make_safetensors(
+      std::string path, std::vector<planned_tensor> planned,
+      std::span<const std::pair<std::string, std::string>> metadata, writing how);
+
+  // ---- From any thread ----
+
+  // Everything from here on fails.
+  void stop() noexcept { stop_ = true; }
+  std::uint64_t bytes_taken() const noexcept { return bytes_taken_.load(); }
+  threads& thread() noexcept { return thread_; }
+
+  // ---- In its thread ----
+
+  // Nothing goes on after the first fault.
+  template <class Work>
+  void attempt_step(Work&& work);
+  const std::optional<fault>& failure() const noexcept { return failure_; }
+
+  result<void> add(const tensor_view& what, const storing& how);
+  result<void> declare(const object_info& what);
+  result<void> add_part(const std::string& object, const tensor_view& part, const storing& how);
+  result<void> add_alias(const std::string& name, const std::string& of);
+  result<void> copy(const std::string& file, const std::function<bool(std::string_view)>& chosen,
+                    const copying& how);
+  result<void> replace(const tensor_view& by);
+  result<void> set_attribute(std::string key, const attribute& value);
+  result<written> finish();
+
+  std::uint64_t end() const noexcept { return archive_ ? archive_->end() : plain_->end(); }
+
+  writing_job(new_file file, writing how) : file_(std::move(file)), how_(std::move(how)) {}
+
+ private:
+  // Objects of a safetensors file, in the order of its bytes.
+  struct plan {
+    std::vector<planned_tensor> tensors;
+    std::vector<tensor_extent> places;
+    std::size_t next = 0;
+  };
+
+  static result<void> check_settings(const writing& how, const std::string& path);
+  result<void> check() const;
+  result<void> open_archive(std::uint64_t begin);
+  result<void> add_planned(const tensor_view& what, const storing& how);
+  result<void> take_over(const std::string& path);
+  result<void> copy_part(std::uint32_t object, zt_component part, int from, const copying& how);
+  result<zt_archive*> archive(std::string_view name);
+  result<void> write_part(std::uint32_t object, std::string part, const tensor_view& of,
+                          const storing& how, const std::string& name);
+  // Of the view, hashed as they are read, and counted.
+  result<readable_bytes> bytes_of(const tensor_view& view, const std::string& name,
+                                  hasher& content);
+  result<hasher> begin_content_digest() const;
+  void end_content_digest(const hasher& content, const std::string& name);
+  fault at(std::string_view tensor, errc code, std::string cause) const;
+
+  new_file file_;
+  const writing how_;
+  std::atomic<bool> stop_ = false;
+  std::atomic<std::uint64_t> bytes_taken_ = 0;
+
+  // Touched by its thread only.
+  std::unique_ptr<zt_archive> archive_;  // Of .zt; else
+  std::unique_ptr<block_file> plain_;    // of safetensors.
+  plan plan_;
+  attribute_list attributes_;
+  std::optional<fault> failure_;
+  std::vector<tensor_digest> digests_;
+  bool finished_ = false;
+
+  threads thread_{1};  // Last: it uses the above until it is joined.
+};
+
+template <class Work>
+void writing_job::attempt_step(Work&& work) {
+  if (failure_) return;
+  auto outcome = work();
+  if (!outcome) failure_ = outcome.error();
+}
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What a writer takes from .zt files that are there: all of one, to append to it; objects of
+// others, as they are stored.
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <map>
+#include <memory>
+
+#include "core/attempt.hpp"
+#include "decoding/decoder.hpp"
+#include "encoding/zstd_frame.hpp"
+#include "formats/printable.hpp"
+#include "pipeline/writing_job.hpp"
+#include "source/file_input.hpp"
+#include "source/regular_file.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+// Copied by the kernel between two looks at whether to stop.
+constexpr std::uint64_t copied_at_once = std::uint64_t{64} << 20;
+
+struct zt_source {
+  regular_file file;
+  zt_manifest manifest;
+};
+
+result<zt_source> open_zt(const std::string& path) {
+  zt_source out;
+  unique_fd fd(::open(path.c_str(), open_unknown_flags));
+  if (!fd) return fault{system_code(errno), printable_path(path)};
+  auto file = as_regular_file(std::move(fd));
+  if (!file) return file.error().in(printable_path(path));
+  out.file = std::move(*file);
+  file_input in(out.file);
+  auto manifest = read_zt_manifest(in);
+  if (!manifest) return manifest.error().in(printable_path(path));
+  out.manifest = std::move(*manifest);
+  return out;
+}
+
+// Before 1.2 nothing says how long what is compressed becomes, but the shape.
+result<void> complete_lengths(zt_object& object) {
+  for (zt_component& part : *object.components) {
+    if (!part.zstd || part.uncompressed_length) continue;
+    file_entries found;
+    const zt_blobs anywhere = {zt_magic.size(), INT64_MAX, 1, true};
+    if (auto bad = add_zt_object(object, anywhere, found)) return *bad;
+    part.uncompressed_length = found.tensors.at(0).bytes;
+  }
+  return {};
+}
+
+// 0, or errno.
+int copy_all(int from, int to, std::uint64_t bytes, const std::atomic<bool>& stop) {
+  ::off64_t at = 0;
+  while (static_cast<std::uint64_t>(at) < bytes) {
+    if (stop) return ECANCELED;
+    const std::uint64_t step = std::min(bytes - static_cast<std::uint64_t>(at), copied_at_once);
+    ::off64_t there = at;
+    const ::ssize_t n = ::copy_file_range(from, &at, to, &there, step, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    if (n == 0) return EIO;
+  }
+  return 0;
+}
+
+// Bytes as they were meant, from the first on: they are asked for in order.
+class decoded_component {
+ public:
+  decoded_component(int fd, const zt_component& part, std::unique_ptr<decoder> with)
+      : stored_(file_bytes(fd, *part.offset)), part_(part), decoder_(std::move(with)) {}
+
+  result<std::span<const std::byte>> next(std::uint64_t offset, std::span<std::byte> room) {
+    auto filled = decoder_ == nullptr ? raw(offset, room) : decoded(room);
+    if (!filled) return filled.error();
+    for (std::size_t at = 0; part_.swap_bytes > 1 && at < room.size(); at += part_.swap_bytes) {
+      std::ranges::reverse(room.subspan(at, part_.swap_bytes));
+    }
+    return room;
+  }
+
+ private:
+  result<void> raw(std::uint64_t offset, std::span<std::byte> room) {
+    auto read = stored_(offset, room);
+    return read ? result<void>() : read.error();
+  }
+
+  result<void> decoded(std::span<std::byte> room) {
+    while (!room.empty()) {
+      auto done = decoder_->decode(waiting_, room);
+      if (!done) return done.error();
+      waiting_ = waiting_.subspan(done->taken);
+      room = room.subspan(done->given);
+      if (done->taken > 0 || done->given > 0) continue;
+      if (taken_ == *part_.length) {
+        return fault{errc::malformed_stream, "", "it ends before all bytes are there"};
+      }
+      const std::uint64_t left = *part_.length - taken_;
+      buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(left, stored_at_once)));
+      auto read = stored_(taken_, buffer_);
+      if (!read) return read.error();
+      taken_ += buffer_.size();
+      waiting_ = buffer_;
+    }
+    return {};
+  }
+
+  static constexpr std::uint64_t stored_at_once = std::uint64_t{256} << 10;
+
+  const readable_bytes stored_;
+  const zt_component part_;
+  const std::unique_ptr<decoder> decoder_;
+  std::vector<std::byte> buffer_;
+  std::span<const std::byte> waiting_;  // Of the buffer.
+  std::uint64_t taken_ = 0;             // Of the stored bytes.
+};
+
+result<readable_bytes> decoded_bytes(int fd, const zt_component& part) {
+  std::unique_ptr<decoder> with;
+  if (part.zstd) {
+    auto made = make_decoder(codec::zstd, 1);
+    if (!made) return made.error();
+    with = std::move(*made);
+  }
+  const auto state = std::make_shared<decoded_component>(fd, part, std::move(with));
+  return readable_bytes([state](std::uint64_t offset, std::span<std::byte> room) {
+    return state->next(offset, room);
+  });
+}
+
+// A component of an object of this file.
+struct shared_part {
+  std::uint32_t object;
+  std::string name;
+};
+
+}  // namespace
+
+readable_bytes file_bytes(int fd, std::uint64_t begin) {
+  return [fd, begin](std::uint64_t offset,
+                     std::span<std::byte> room) -> result<std::span<const std::byte>> {
+    std::size_t filled = 0;
+    while (filled < room.size()) {
+      const ::ssize_t n = ::pread(fd, room.data() + filled, room.size() - filled,
+                                  static_cast<::off_t>(begin + offset + filled));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return fault{system_code(errno), ""};
+      if (n == 0) return fault{errc::truncated_file, ""};
+      filled += static_cast<std::size_t>(n);
+    }
+    return room;
+  };
+}
+
+// What may take long is done as the first step, which can be cancelled.
+result<std::shared_ptr<writing_job>> writing_job::append_zt(std::string path, writing how) {
+  if (auto good = check_settings(how, path); !good) return good.error();
+  how.replace = true;
+  auto file = new_file::make(path);
+  if (!file) return file.error();
+  auto made = std::make_shared<writing_job>(std::move(*file), std::move(how));
+  boost::asio::post(made->thread_.get_executor(), [job = made.get(), path = std::move(path)] {
+    job->attempt_step([&] { return attempt([&] { return job->take_over(path); }); });
+  });
+  return made;
+}
+
+result<void> writing_job::take_over(const std::string& path) {
+  auto from = open_zt(path);
+  if (!from) return from.error();
+  const auto failed = [&](int code) { return fault{system_code(code), printable_path(path)}; };
+  if (from->manifest.is_0_1) {
+    return fault{errc::unsupported_feature, printable_path(path),
+                 "a file of version 0.1 must be migrated first"};
+  }
+  const int to = file_.fd();
+  if (::ioctl(to, FICLONE, from->file.fd.get()) != 0) {
+    const int code = copy_all(from->file.fd.get(), to, from->manifest.begin, stop_);
+    if (code != 0) return failed(code);
+  }
+  struct ::stat status = {};
+  if (::fstat(from->file.fd.get(), &status) != 0 || ::fchmod(to, status.st_mode & 07777) != 0 ||
+      ::ftruncate(to, static_cast<::off_t>(from->manifest.begin)) != 0) {
+    return failed(errno);
+  }
+  if (auto opened = open_archive(from->manifest.begin); !opened) return opened.error();
+  if (!from->manifest.version.starts_with("1.1")) archive_->set_version(from->manifest.version);
+  if (auto read = attributes_.read(from->manifest.encoded_attributes); !read) return read.error();
+  for (zt_object& each : from->manifest.objects) {
+    if (auto good = complete_lengths(each); !good) return good.error().in(printable_path(path));
+    if (auto known = archive_->declare(std::move(each)); !known) return known.error();
+  }
+  return {};
+}
+
+result<void> writing_job::copy_part(std::uint32_t object, zt_component part, int from,
+                                    const copying& how) {
+  const bool other_encoding = how.zstd_level && (*how.zstd_level != 0 || part.zstd);
+  const auto counted = [this](readable_bytes read) {
+    return readable_bytes(
+        [this, read = std::move(read)](std::uint64_t offset, std::span<std::byte> room) {
+          auto here = read(offset, room);
+          if (here) bytes_taken_ += here->size();
+          return here;
+        });
+  };
+  if (part.swap_bytes == 0 && !other_encoding) {
+    const auto stored = counted(file_bytes(from, *part.offset));
+    return archive_->copy(object, std::move(part), stored, how.digest);
+  }
+  auto decoded = decoded_bytes(from, part);
+  if (!decoded) return decoded.error();
+  component_encoding as;
+  as.zstd_level = how.zstd_level ? *how.zstd_level : part.zstd ? zstd_level_default : 0;
+  as.digest = how.digest ? how.digest : digest_kind(part);
+  const std::uint64_t bytes = part.zstd ? *part.uncompressed_length : *part.length;
+  part.swap_bytes = 0;
+  return archive_->write(object, std::move(part), bytes, counted(std::move(*decoded)), as);
+}
+
+result<void> writing_job::copy(const std::string& file,
+                               const std::function<bool(std::string_view)>& chosen,
+                               const copying& how) {
+  if (auto to = archive(""); !to) return to.error();
+  if (how.zstd_level && (*how.zstd_level < 0 || *how.zstd_level > zstd_level_max)) {
+    return fault{errc::invalid_saving, printable_path(file_.target()),
+                 "a level of zstd is 1 to " + grouped(zstd_level_max) + ", and 0 is raw"};
+  }
+  auto from = open_zt(file);
+  if (!from) return from.error();
+  auto read = attributes_.read(from->manifest.encoded_attributes);
+  if (!read) return read.error().in(printable_path(file));
+  // Bytes that components share are copied once; from which component, by where they stand.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, shared_part> places;
+  for (zt_object& each : from->manifest.objects) {
+    if (chosen && !chosen(each.name)) continue;
+    const std::string place = printable_path(file) + ": " + tensor_place(each.name);
+    if (auto good = complete_lengths(each); !good) return good.error().in(printable_path(file));
+    zt_object empty = each;
+    empty.components.emplace();
+    auto known = archive_->declare(std::move(empty));
+    if (!known) return known.error();
+    for (zt_component& part : *each.components) {
+      const shared_part mine{*known, part.name};
+      const auto [first, is_new] = places.emplace(std::pair(*part.offset, *part.length), mine);
+      // Without bytes there is nothing to share.
+      auto good =
+          is_new || *part.length == 0
+              ? copy_part(*known, part, from->file.fd.get(), how)
+              : archive_->add_shared(*known, part, first->second.object, first->second.name);
+      if (!good) return good.error().where.empty() ? good.error().in(place) : good.error();
+    }
+  }
+  return {};
+}
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Writes one file tensor by tensor, in bounded memory: .zt 1.2 with all that the format has, or one
+// safetensors file. For all tensors at once there is `loader::save_async`.
+//
+//   ringload::writer out("model.zt");
+//   co_await out.add_async(tensor, how);
+//   ringload::written done = co_await out.finish_async();
+//
+// The file appears under its name when finish_async completes. Until then, whatever happens, what
+// was there before is there still.
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ringload/catalog.hpp>
+#include <ringload/detail/operation.hpp>
+#include <ringload/dtype.hpp>
+#include <ringload/export.hpp>
+#include <ringload/limits.hpp>
+#include <ringload/loading.hpp>
+#include <ringload/save.hpp>
+#include <ringload/verify.hpp>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace ringload::inline v0 {
+
+/// The value of an attribute of a .zt file or object: any value that CBOR has.
+class RINGLOAD_EXPORT attribute {
+ public:
+  attribute();  // Null.
+  attribute(std::string_view text);
+  attribute(const char* text) : attribute(std::string_view(text)) {}
+  attribute(const std::string& text) : attribute(std::string_view(text)) {}
+  attribute(bool value);
+  attribute(double value);
+  template <class T>
+    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+  attribute(T value)
+      : attribute(value < 0, value < 0 ? ~static_cast<std::uint64_t>(value)
+                                       : static_cast<std::uint64_t>(value)) {}
+
+  /// What JSON text says: objects become maps in the order they have, numbers integers where they
+  /// are written as such. Throws `errc::malformed_header`.
+  static attribute json(std::string_view text);
+  /// CBOR as it is, which must be one whole value. Throws `errc::malformed_header`.
+  static attribute cbor(std::string encoded);
+
+  const std::string& encoded() const noexcept { return encoded_; }
+
+ private:
+  attribute(bool negative, std::uint64_t argument);
+
+  std::string encoded_;
+};
+
+/// How an object is stored. Of these, safetensors files know none.
+struct RINGLOAD_EXPORT storing {
+  storing();
+  storing(const storing& other);
+  storing(storing&& other) noexcept;
+  storing& operator=(const storing& other);
+  storing& operator=(storing&& other) noexcept;
+  ~storing();
+
+  int zstd_level = 0;  // 1 to 22; 0: raw.
+  /// Of the stored bytes, for the manifest of the file.
+  std::optional<digest_algorithm> digest;
+  /// A logical type of the elements beside their dtype; empty: by the dtype. Types that .zt lacks
+  /// get theirs in any case: f8_e4m3 is u8 with the type "f8_e4m3fn".
+  std::string type;
+  std::vector<std::pair<std::string, attribute>> attributes;  // No key twice.
+};
+
+/// An object that has several components: a sparse matrix, a quantised group.
+struct RINGLOAD_EXPORT object_info {
+  object_info();
+  object_info(const object_info& other);
+  object_info(object_info&& other) noexcept;
+  object_info& operator=(const object_info& other);
+  object_info& operator=(object_info&& other) noexcept;
+  ~object_info();
+
+  std::string name;
+  std::string layout;  // "sparse_csr", "sparse_coo", "quantized_group", or any other.
+  std::vector<std::uint64_t> shape;
+  std::vector<std::pair<std::string, attribute>> attributes;
+};
+
+/// What becomes of objects that are copied from another .zt file.
+struct copying {
+  std::optional<int> zstd_level = std::nullopt;  // 0: raw. Empty: as they are stored there.
+  /// Another digest; empty: of the kind they have, if they have one.
+  std::optional<digest_algorithm> digest = std::nullopt;
+};
+
+/// A tensor that a safetensors file is to have.
+struct planned_tensor {
+  std::string name;
+  ringload::dtype dtype = dtype::u8;
+  std::vector<std::uint64_t> shape;
+};
+
+/// What a load with these options makes of a tensor.
+RINGLOAD_EXPORT planned_tensor planned(const tensor_info& in_file, const load_options& how);
+
+/// How a file is written.
+struct RINGLOAD_EXPORT writing {
+  writing();
+  writing(const writing& other);
+  writing(writing&& other) noexcept;
+  writing& operator=(const writing& other);
+  writing& operator=(writing&& other) noexcept;
+  ~writing();
+
+  /// Where tensors begin: multiples of this power of two, up to 2 MiB. 0: 64, and in safetensors,
+  /// where only the first can be placed, 8. With 4,096 loads read them straight to where they go.
+  std::uint32_t alignment = 0;
+  std::uint32_t zstd_threads = 0;  // At most 16; 0: as many as there are processors.
+  /// Makes a SHA-256 hasher, as in `manifest::sha256`.
+  std::function<hasher()> sha256;
+  /// The digests of all tensors' own bytes, in `written::digests`: for a manifest.
+  std::optional<digest_algorithm> manifest_digest;
+
+  bool replace = true;  // Whether a file that is there is replaced; else `EEXIST`.
+  bool sync = true;     // Flushes file and folder to the drive before it completes.
+};
+
+/// The result of a writer.
+struct written {
+  std::uint64_t bytes = 0;             // Of the file.
+  std::uint64_t bytes_direct = 0;      // Written past the page cache.
+  std::vector<tensor_digest> digests;  // In the order of adding; parts are named "object/part".
+  std::vector<std::byte> file;         // Of `writer::in_memory`: the file itself.
+};
+
+namespace detail {
+
+class writing_job;
+
+using added_signature = void(std::exception_ptr, std::uint64_t);
+using written_signature = void(std::exception_ptr, written);
+
+// One step of a writer, in its thread; the result is where the file ends so far.
+using writing_step = std::function<void(writing_job&)>;
+
+RINGLOAD_EXPORT void begin_step(const std::shared_ptr<writing_job>& of, writing_step step,
+                                std::unique_ptr<operation<std::uint64_t>> waiting);
+RINGLOAD_EXPORT void begin_finish(const std::shared_ptr<writing_job>& of,
+                                  std::unique_ptr<operation<written>> waiting);
+
+struct initiate_step : initiation {
+  std::shared_ptr<writing_job> of;
+  explicit initiate_step(std::shared_ptr<writing_job> j) : of(std::move(j)) {}
+  template <class Handler>
+  void operator()(Handler&& handler, writing_step step) const {
+    begin_step(of, std::move(step), make_operation<std::uint64_t>(std::forward<Handler>(handler)));
+  }
+};
+
+struct initiate_written : initiation {
+  std::shared_ptr<writing_job> of;
+  explicit initiate_written(std::shared_ptr<writing_job> j) : of(std::move(j)) {}
+  template <class Handler>
+  void operator()(Handler&& handler) const {
+    begin_finish(of, make_operation<written>(std::forward<Handler>(handler)));
+  }
+};
+
+}  // namespace detail
+
+/// One file that is being written. Destroying it before finish_async has completed leaves nothing.
+///
+/// The `_async` functions take any completion token, as those of `loader` do, and are carried out
+/// in the order in which they are called, in a thread of the writer's. Each completes with where
+/// the file ends so far, when what it was given is no longer used. A failure, which names file and
+/// tensor, and a cancellation are for good: everything after it fails too.
+///
+/// Its functions may be called from any thread, but not while it is moved or destroyed.
+class RINGLOAD_EXPORT writer {
+ public:
+  /// Not a writer; only assignment and destruction are allowed.
+  writer() noexcept = default;
+  /// A new .zt file. Blocks on the file system. Throws `ringload::error`.
+  explicit writer(std::string path, writing how = {});
+  /// A new safetensors file: its header comes first, so its tensors must be known. They must be
+  /// added in this order.
+  writer(std::string path, std::vector<planned_tensor> tensors,
+         std::vector<std::pair<std::string, std::string>> metadata, writing how = {});
+  /// A .zt file that has all that `path` has, and what is added. It is written beside `path`, as a
+  /// clone where the file system makes clones and as a copy elsewhere, and takes its place when it
+  /// is whole. `path` must be of version 1.1 or 1.2; if it is not, or is not there, the first
+  /// operation says so.
+  static writer append(std::string path, writing how = {});
+  /// A .zt file in memory, which the result has.
+  static writer in_memory(writing how = {});
+
+  writer(writer&& other) noexcept = default;
+  writer& operator=(writer&& other) noexcept;
+  ~writer();
+
+  /// Adds a dense tensor: of the host, or of a device of ours that it was loaded to.
+  /// `errc::duplicate_tensor` for a name that is there; `errc::unsupported_dtype` for elements of
+  /// less than a byte in .zt, and c128 in safetensors.
+  template <boost::asio::completion_token_for<detail::added_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto add_async(tensor_view what, CompletionToken&& token = {}) {
+    return add_async(std::move(what), storing(), std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::added_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto add_async(tensor_view what, storing how, CompletionToken&& token = {}) {
+    return step(add_step(std::move(what), std::move(how)), std::forward<CompletionToken>(token));
+  }
+
+  /// Announces an object of several components, which are then added in any order.
+  template <boost::asio::completion_token_for<detail::added_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto declare_async(object_info what, CompletionToken&& token = {}) {
+    return step(declare_step(std::move(what)), std::forward<CompletionToken>(token));
+  }
+  /// Adds a component: its name is the view's. `storing::attributes` must be empty. Whether the
+  /// object's components fit each other is checked at the end.
+  template <boost::asio::completion_token_for<detail::added_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto add_part_async(std::string object, tensor_view part, storing how,
+                      CompletionToken&& token = {}) {
+    return step(part_step(std::move(object), std::move(part), std::move(how)),
+                std::forward<CompletionToken>(token));
+  }
+
+  /// A second name for an object that is there: its bytes are not written again.
+  template <boost::asio::completion_token_for<detail::added_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto add_alias_async(std::string name, std::string of, CompletionToken&& token = {}) {
+    return step(alias_step(std::move(name), std::move(of)), std::forward<CompletionToken>(token));
+  }
+
+  /// Adds objects of another .zt file, of any version that is read, with their types and
+  /// attributes: their stored bytes as they are, or encoded as `how` says. `chosen` says which;
+  /// empty: all. Attributes of that file are added too, but for keys that are there.
+  template <boost::asio::completion_token_for<detail::added_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto copy_async(std::string file, std::function<bool(std::string_view)> chosen, copying how,
+                  CompletionToken&& token = {}) {
+    return step(copy_step(std::move(file), std::move(chosen), how),
+                std::forward<CompletionToken>(token));
+  }
+
+  /// Replaces the elements of a dense tensor that is stored raw. `errc::wrong_dtype` or
+  /// `errc::wrong_shape` unless dtype and shape are the same.
+  template <boost::asio::completion_token_for<detail::added_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto replace_async(tensor_view by, CompletionToken&& token = {}) {
+    return step(replace_step(std::move(by)), std::forward<CompletionToken>(token));
+  }
+
+  /// Sets an attribute of the file.
+  template <boost::asio::completion_token_for<detail::added_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto set_attribute_async(std::string key, attribute value, CompletionToken&& token = {}) {
+    return step(attribute_step(std::move(key), std::move(value)),
+                std::forward<CompletionToken>(token));
+  }
+
+  /// Writes what is pending and the end of the file, and publishes it.
+  template <boost::asio::completion_token_for<detail::written_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto finish_async(CompletionToken&& token = {}) {
+    return boost::asio::async_initiate<CompletionToken, detail::written_signature>(
+        detail::initiate_written(job_), token);
+  }
+
+  /// Of tensors that were taken so far. Cheap.
+  std::uint64_t bytes_taken() const noexcept;
+
+ private:
+  template <class CompletionToken>
+  auto step(detail::writing_step what, CompletionToken&& token) {
+    return boost::asio::async_initiate<CompletionToken, detail::added_signature>(
+        detail::initiate_step(job_), token, std::move(what));
+  }
+  static detail::writing_step add_step(tensor_view what, storing how);
+  static detail::writing_step declare_step(object_info what);
+  static detail::writing_step part_step(std::string object, tensor_view part, storing how);
+  static detail::writing_step alias_step(std::string name, std::string of);
+  static detail::writing_step copy_step(std::string file,
+                                        std::function<bool(std::string_view)> chosen, copying how);
+  static detail::writing_step replace_step(tensor_view by);
+  static detail::writing_step attribute_step(std::string key, attribute value);
+
+  std::shared_ptr<detail::writing_job> job_;
+};
+
+}  // namespace ringload::inline v0

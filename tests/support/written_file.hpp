@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Tensors to be written, and what a file then has.
+
+#include <boost/asio/use_future.hpp>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <ringload/ringload.hpp>
+#include <string>
+#include <vector>
+
+#include "support/made_checkpoint.hpp"
+#include "support/small_limits.hpp"
+#include "support/waiting.hpp"
+
+namespace ringload::testing {
+
+// Noise as the elements of a tensor, which the view keeps.
+inline tensor_view noise_view(std::string name, dtype type, std::vector<std::uint64_t> shape,
+                              std::uint64_t seed = 1) {
+  std::uint64_t bytes = bits(type) / 8;
+  for (const std::uint64_t size : shape) bytes *= size;
+  const auto memory = std::make_shared<std::string>(noise(bytes, seed));
+  tensor_view out(std::move(name), memory->data(), type, std::move(shape));
+  out.owner = memory;
+  return out;
+}
+
+inline std::string text_of(const tensor_view& of) {
+  std::uint64_t bytes = bits(of.dtype) / 8;
+  for (const std::uint64_t size : of.shape) bytes *= size;
+  return {static_cast<const char*>(of.data), bytes};
+}
+
+inline std::string file_text(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The bytes of all tensors, by name.
+inline std::map<std::string, std::string> loaded_bytes(const std::string& path) {
+  loader with(host(), small_limits());
+  const model all = get(with.load_async(path, boost::asio::use_future));
+  std::map<std::string, std::string> out;
+  for (const tensor t : all) {
+    out.emplace(t.name(), std::string(static_cast<const char*>(t.data()), t.bytes()));
+  }
+  return out;
+}
+
+inline std::uint64_t add(writer& to, tensor_view what, storing how = {}) {
+  return get(to.add_async(std::move(what), std::move(how), boost::asio::use_future));
+}
+inline written finish(writer& to) { return get(to.finish_async(boost::asio::use_future)); }
+
+inline storing packed(int level, std::optional<digest_algorithm> digest = {}) {
+  storing how;
+  how.zstd_level = level;
+  how.digest = digest;
+  return how;
+}
+
+// What a call failed with; 0 where it did not.
+template <class Call>
+boost::system::error_code code_of_call(Call&& call) {
+  try {
+    call();
+  } catch (const error& e) {
+    return e.code();
+  }
+  return {};
+}
+
+}  // namespace ringload::testing
