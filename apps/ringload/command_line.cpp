@@ -9,6 +9,7 @@
 #include "options.hpp"
 #include "run_program.hpp"
 #include "selection_options.hpp"
+#include "writing_options.hpp"
 
 namespace ringload::tool {
 
@@ -222,6 +223,28 @@ CLI::App& add_make(CLI::App& root, make_request& request) {
   return make;
 }
 
+CLI::App& add_convert(CLI::App& root, convert_request& request) {
+  CLI::App& convert = *root.add_subcommand(
+      "convert", "Write a checkpoint of any format as safetensors or .zt, in bounded memory");
+  add_source(convert, request.load.from);
+  convert.get_option("SOURCE")->description(
+      "The checkpoint, or several files; and last what to write");
+  add_globs(convert, request.load.from.wanted);
+  add_ranges(convert, request.load.from.wanted);
+  add_engine(convert, request.load.within.engine);
+  add_limits(convert, request.load.within);
+  add_dtype(convert, request.load.how.dtype);
+  add_convert_options(convert, request);
+  add_progress(convert, request.load.progress);
+  convert.footer(std::string(about_destination) + "\n" + about_sources + "\n" + about_globs + "\n" +
+                 about_sizes);
+  convert.callback([&request] {
+    take_destination(request);
+    check_source(request.load.from);
+  });
+  return convert;
+}
+
 }  // namespace
 
 any_request parse_command_line(int argc, const char* const* argv) {
@@ -237,11 +260,15 @@ any_request parse_command_line(int argc, const char* const* argv) {
   sum_request sum;
   verify_request verify;
   make_request make;
+  convert_request convert;
+  rewrite_request rewrite;
   const CLI::App& ls_command = add_ls(root, ls);
   const CLI::App& load_command = add_load(root, load);
   const CLI::App& sum_command = add_sum(root, sum);
   const CLI::App& verify_command = add_verify(root, verify);
   add_make(root, make);
+  const CLI::App& convert_command = add_convert(root, convert);
+  add_rewriting(root, rewrite);
 
   try {
     root.parse(argc, argv);
@@ -259,7 +286,9 @@ any_request parse_command_line(int argc, const char* const* argv) {
   if (load_command.parsed()) return load;
   if (sum_command.parsed()) return sum;
   if (verify_command.parsed()) return verify;
-  return make;
+  if (convert_command.parsed()) return convert;
+  if (root.got_subcommand("make")) return make;
+  return rewrite;
 }
 
 }  // namespace ringload::tool

@@ -13,5 +13,7 @@ void load_checkpoint(const load_request& request, output& out);
 void sum_tensors(const sum_request& request, output& out);
 void verify_checkpoint(const verify_request& request, output& out);
 void make_checkpoint(const make_request& request, output& out);
+void convert_checkpoint(const convert_request& request, output& out);
+void rewrite_archive(const rewrite_request& request, output& out);
 
 }  // namespace ringload::tool

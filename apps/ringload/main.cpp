@@ -25,6 +25,8 @@ struct run_command {
   void operator()(const sum_request& request) const { sum_tensors(request, out); }
   void operator()(const verify_request& request) const { verify_checkpoint(request, out); }
   void operator()(const make_request& request) const { make_checkpoint(request, out); }
+  void operator()(const convert_request& request) const { convert_checkpoint(request, out); }
+  void operator()(const rewrite_request& request) const { rewrite_archive(request, out); }
 };
 
 }  // namespace

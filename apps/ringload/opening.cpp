@@ -23,19 +23,25 @@ std::string shown(const source_request& from) {
   return more == 0 ? from.sources.front() : fmt::format("{} and {} more", from.sources[0], more);
 }
 
-asio::awaitable<started_load> start_load(loader& with, const load_request& request) {
-  started_load out;
-  const auto before = std::chrono::steady_clock::now();
-  const source_request& from = request.from;
+asio::awaitable<checkpoint> open_source(loader& with, const source_request& from) {
+  checkpoint out;
   if (from.sources.size() > 1) {
     std::vector<std::string> files = from.sources;
     auto opened = co_await with.open_async(std::move(files), from.how);
-    out.file = std::move(opened);
+    out = std::move(opened);
   } else {
     auto opened = co_await with.open_async(from.sources.front(), from.how);
-    out.file = std::move(opened);
+    out = std::move(opened);
   }
-  selection wanted = selection_of(from.wanted, out.file.catalog());
+  co_return out;
+}
+
+asio::awaitable<started_load> start_load(loader& with, const load_request& request) {
+  started_load out;
+  const auto before = std::chrono::steady_clock::now();
+  auto opened = co_await open_source(with, request.from);
+  out.file = std::move(opened);
+  selection wanted = selection_of(request.from.wanted, out.file.catalog());
   const std::chrono::duration<double> opening = std::chrono::steady_clock::now() - before;
   out.seconds_opening = opening.count();
   auto started = co_await with.start_async(out.file, std::move(wanted), request.how);

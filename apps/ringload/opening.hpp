@@ -28,6 +28,9 @@ struct started_load {
   double seconds_opening = 0;  // Before the load's own clock.
 };
 
+/// Opens the checkpoint. `with` and `from` outlive the coroutine.
+boost::asio::awaitable<checkpoint> open_source(loader& with, const source_request& from);
+
 /// Opens the checkpoint and starts to load what is wanted of it. `with` and `request` outlive the
 /// coroutine.
 boost::asio::awaitable<started_load> start_load(loader& with, const load_request& request);

@@ -69,12 +69,36 @@ struct make_request {
   bool progress = true;
 };
 
+// From any format to safetensors or .zt.
+struct convert_request {
+  load_request load;
+  std::string to;
+  int zstd_level = 0;  // 0: raw.
+  std::optional<digest_algorithm> digest;
+  std::uint64_t shard_bytes = 0;  // 0: one file.
+  std::uint32_t alignment = 0;
+  std::string manifest;  // Where to write one, or empty.
+};
+
+// .zt files from .zt files, as they are stored or encoded anew.
+struct rewrite_request {
+  enum class verb : std::uint8_t { append, remove, replace, migrate, compress, decompress, merge };
+
+  verb what = verb::migrate;
+  std::vector<std::string> from;   // Of replace: one checkpoint of any format.
+  std::string to;                  // Of append and replace a file that is there; else a new one.
+  std::vector<std::string> names;  // To be removed, or replaced.
+  std::optional<int> zstd_level;   // Empty: as it is stored.
+  std::optional<digest_algorithm> digest;
+  bool progress = true;
+};
+
 // What --help and --version ask for.
 struct text_request {
   std::string text;
 };
 
-using any_request =
-    std::variant<text_request, ls_request, load_request, sum_request, verify_request, make_request>;
+using any_request = std::variant<text_request, ls_request, load_request, sum_request,
+                                 verify_request, make_request, convert_request, rewrite_request>;
 
 }  // namespace ringload::tool

@@ -322,3 +322,54 @@ TEST_CASE("command line: tensors can be converted to three types, and to no othe
         ringload::dtype::f32);
   CHECK_THROWS_AS(parsed({"load", "m", "--dtype", "f64"}), tool::usage_error);
 }
+
+TEST_CASE("command line: parses every option of convert") {
+  const auto convert = parsed_as<tool::convert_request>(
+      {"convert", "a.gguf", "b.gguf", "out.zt", "--zstd", "19", "--digest", "sha256", "--align",
+       "4K", "--dtype", "bf16", "--select", "x*", "--manifest", "list", "--no-progress"});
+  CHECK(convert.load.from.sources == words_of{"a.gguf", "b.gguf"});
+  CHECK(convert.to == "out.zt");
+  CHECK(convert.zstd_level == 19);
+  CHECK(convert.digest == ringload::digest_algorithm::sha256);
+  CHECK(convert.alignment == 4096);
+  CHECK(convert.load.how.dtype == ringload::dtype::bf16);
+  CHECK(convert.load.from.wanted.select == words_of{"x*"});
+  CHECK(convert.manifest == "list");
+  CHECK_FALSE(convert.load.progress);
+  CHECK(parsed_as<tool::convert_request>({"convert", "a", "out", "--shard-bytes", "2M"})
+            .shard_bytes == 2U << 20);
+  CHECK(complaint({"convert", "a"}).find("what is to be written") != std::string::npos);
+  CHECK(complaint({"convert", "a", "b", "--digest", "crc32c"}).find(".zt") != std::string::npos);
+  CHECK_THROWS_AS(parsed({"convert", "a", "b.zt", "--zstd", "0"}), tool::usage_error);
+}
+
+TEST_CASE("command line: the verbs that write .zt from .zt") {
+  using verb = tool::rewrite_request::verb;
+  const auto remove =
+      parsed_as<tool::rewrite_request>({"remove", "in.zt", "a", "b", "--output", "out.zt"});
+  CHECK(remove.what == verb::remove);
+  CHECK(remove.from == words_of{"in.zt"});
+  CHECK(remove.names == words_of{"a", "b"});
+  CHECK(remove.to == "out.zt");
+  const auto append =
+      parsed_as<tool::rewrite_request>({"append", "t.zt", "--from", "a.zt", "b.zt"});
+  CHECK(append.what == verb::append);
+  CHECK(append.to == "t.zt");
+  CHECK(append.from == words_of{"a.zt", "b.zt"});
+  const auto compress =
+      parsed_as<tool::rewrite_request>({"compress", "in.zt", "out.zt", "--level", "7"});
+  CHECK(compress.what == verb::compress);
+  CHECK(compress.from == words_of{"in.zt"});
+  CHECK(compress.to == "out.zt");
+  CHECK(compress.zstd_level == 7);
+  CHECK(parsed_as<tool::rewrite_request>({"decompress", "a", "b"}).what == verb::decompress);
+  CHECK(parsed_as<tool::rewrite_request>({"migrate", "a", "b"}).what == verb::migrate);
+  CHECK(parsed_as<tool::rewrite_request>({"merge", "a", "b", "-o", "c"}).from ==
+        words_of{"a", "b"});
+  const auto replace =
+      parsed_as<tool::rewrite_request>({"replace", "t.zt", "a", "--from", "m.safetensors"});
+  CHECK(replace.what == verb::replace);
+  CHECK(replace.names == words_of{"a"});
+  CHECK_THROWS_AS(parsed({"merge", "a", "b"}), tool::usage_error);
+  CHECK_THROWS_AS(parsed({"remove", "a", "-o", "b"}), tool::usage_error);
+}

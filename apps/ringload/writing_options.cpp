@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writing_options.hpp"
+
+#include <string>
+
+#include "options.hpp"
+
+namespace ringload::tool {
+
+namespace {
+
+using verb = rewrite_request::verb;
+
+constexpr std::uint64_t level_max = 22;
+constexpr std::uint64_t alignment_max = std::uint64_t{2} << 20;
+
+void add_digest(CLI::App& to, std::optional<digest_algorithm>& digest, const std::string& kept) {
+  add_choice<digest_algorithm>(
+      to, "--digest", digest,
+      {{"crc32c", digest_algorithm::crc32c}, {"sha256", digest_algorithm::sha256}},
+      "Digests of the stored bytes, in the .zt file. Default: " + kept);
+}
+
+template <class Level>
+CLI::Option* add_level(CLI::App& to, const std::string& option, Level& level,
+                       const std::string& help) {
+  const auto take = [&level, option](const std::string& text) {
+    const auto number = parse_number(text);
+    if (!number || *number < 1 || *number > level_max) refuse(option, text, "is not 1 to 22");
+    level = static_cast<int>(*number);
+  };
+  return to.add_option_function<std::string>(option, take, help)->type_name("LEVEL");
+}
+
+CLI::App& add_verb(CLI::App& root, const char* name, const char* help, verb what,
+                   rewrite_request& request) {
+  CLI::App& one = *root.add_subcommand(name, help);
+  add_progress(one, request.progress);
+  one.callback([&request, what] { request.what = what; });
+  return one;
+}
+
+void add_input(CLI::App& to, rewrite_request& request) {
+  const auto take = [&request](const std::string& text) { request.from = {text}; };
+  to.add_option_function<std::string>("IN", take, "The .zt file")->required()->type_name("");
+}
+
+void add_output(CLI::App& to, rewrite_request& request) {
+  to.add_option("OUT", request.to, "The .zt file to write, which must not exist")
+      ->required()
+      ->type_name("");
+}
+
+}  // namespace
+
+void add_progress(CLI::App& to, bool& progress) {
+  to.add_flag_callback(
+      "--no-progress", [&progress] { progress = false; },
+      "Draw no progress bar. There is none anyway if standard error is not a\n"
+      "terminal");
+}
+
+void add_convert_options(CLI::App& to, convert_request& request) {
+  add_level(to, "--zstd", request.zstd_level,
+            "Compress each tensor, at level 1 to 22; only in .zt");
+  add_digest(to, request.digest, "none");
+  add_size(to, "--shard-bytes", request.shard_bytes,
+           "Begin a new file of the folder where one would have more bytes of\ntensors");
+  const auto take = [&request](const std::string& text) {
+    const auto bytes = parse_size(text);
+    const bool good = bytes && *bytes >= 64 && *bytes <= alignment_max && !(*bytes & (*bytes - 1));
+    if (!good) refuse("--align", text, "is no power of two from 64 to 2M");
+    request.alignment = static_cast<std::uint32_t>(*bytes);
+  };
+  to.add_option_function<std::string>(
+        "--align", take,
+        "Where tensors begin: in .zt all of them, in safetensors the first. With 4K\n"
+        "they are loaded without a copy. Default: 64, and 8")
+      ->type_name("SIZE");
+  to.add_option("--manifest", request.manifest,
+                "Write the SHA-256 of each tensor to this file, for 'load --verify'")
+      ->type_name("FILE");
+}
+
+void take_destination(convert_request& request) {
+  std::vector<std::string>& sources = request.load.from.sources;
+  if (sources.size() < 2) {
+    throw CLI::ValidationError("SOURCE", "and what is to be written are both needed");
+  }
+  request.to = sources.back();
+  sources.pop_back();
+  const bool is_zt = request.to.ends_with(".zt");
+  if (!is_zt && (request.zstd_level != 0 || request.digest)) {
+    throw CLI::ValidationError(request.zstd_level != 0 ? "--zstd" : "--digest",
+                               "only for a .zt file");
+  }
+  const bool is_file = is_zt || request.to.ends_with(".safetensors");
+  if (is_file && request.shard_bytes > 0) {
+    throw CLI::ValidationError("--shard-bytes", "only for a folder of safetensors");
+  }
+}
+
+void add_rewriting(CLI::App& root, rewrite_request& request) {
+  CLI::App& append = add_verb(root, "append", "Add tensors to a .zt file", verb::append, request);
+  append.add_option("TARGET", request.to, "The .zt file")->required()->type_name("");
+  append.add_option("--from", request.from, "Where they come from: .zt files")
+      ->required()
+      ->type_name("FILE");
+
+  CLI::App& remove = add_verb(root, "remove", "Write a .zt file without some of its tensors",
+                              verb::remove, request);
+  add_input(remove, request);
+  remove.add_option("NAME", request.names, "The tensors to leave out")->required()->type_name("");
+  remove.add_option("--output,-o", request.to, "The .zt file to write, which must not exist")
+      ->required()
+      ->type_name("FILE");
+
+  CLI::App& replace = add_verb(root, "replace", "Replace the elements of tensors of a .zt file",
+                               verb::replace, request);
+  replace.add_option("TARGET", request.to, "The .zt file")->required()->type_name("");
+  replace.add_option("NAME", request.names, "The tensors")->required()->type_name("");
+  replace
+      .add_option("--from", request.from,
+                  "A checkpoint of any format with tensors of these names, dtypes and shapes")
+      ->required()
+      ->expected(1)
+      ->type_name("SOURCE");
+
+  CLI::App& migrate =
+      add_verb(root, "migrate", "Write an older .zt file as version 1.2", verb::migrate, request);
+  add_input(migrate, request);
+  add_output(migrate, request);
+
+  CLI::App& compress = add_verb(root, "compress", "Write a .zt file with all tensors compressed",
+                                verb::compress, request);
+  add_input(compress, request);
+  add_output(compress, request);
+  request.zstd_level.reset();
+  add_level(compress, "--level,-l", request.zstd_level, "Of zstd, 1 to 22. Default: 3");
+  add_digest(compress, request.digest, "of the kind there was");
+
+  CLI::App& decompress = add_verb(root, "decompress", "Write a .zt file with no tensor compressed",
+                                  verb::decompress, request);
+  add_input(decompress, request);
+  add_output(decompress, request);
+  add_digest(decompress, request.digest, "of the kind there was");
+
+  CLI::App& merge = add_verb(root, "merge", "Write several .zt files as one", verb::merge, request);
+  merge.add_option("IN", request.from, "The .zt files; no name may be in two of them")
+      ->required()
+      ->type_name("");
+  merge.add_option("--output,-o", request.to, "The .zt file to write, which must not exist")
+      ->required()
+      ->type_name("FILE");
+}
+
+}  // namespace ringload::tool

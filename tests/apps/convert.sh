@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# convert.sh RINGLOAD JSON_TOOL DATA: every file of DATA becomes .zt and safetensors with the same
+# tensors, byte for byte; options are obeyed; what there is already is never touched.
+
+. "$(dirname "$0")/support.sh"
+data=$3
+types="--nameless BF16 --nameless F8_E4M3"
+
+# sums FILE: of all tensors.
+sums() {
+  "$ringload" sum "$@" >"$work/sums" 2>"$work/err" || fail "sum $*: $(cat "$work/err")"
+  cat "$work/sums"
+}
+
+converted=0
+refused=0
+for manifest in "$data"/*/*.manifest; do
+  file=${manifest%.manifest}
+  [ -f "$file" ] || continue  # A checkpoint of several files.
+  sums "$file" $types >"$work/expected"
+  rm -rf "$work"/out.*
+  expect 0 "$ringload" convert "$file" "$work/out.zt" --zstd 1 --digest crc32c $types
+  silent
+  sums "$work/out.zt" >"$work/found"
+  cmp "$work/expected" "$work/found" || fail "$file as .zt"
+  code=0
+  "$ringload" convert "$file" "$work/out.safetensors" $types 2>"$work/err" || code=$?
+  if [ "$code" -ne 0 ]; then
+    complains 'blocks of\|C128\|complex'
+    [ ! -e "$work/out.safetensors" ] || fail "$file was refused, and is there"
+    refused=$((refused + 1))
+    continue
+  fi
+  sums "$work/out.safetensors" >"$work/found"
+  cmp "$work/expected" "$work/found" || fail "$file as safetensors"
+  converted=$((converted + 1))
+done
+[ "$converted" -ge 12 ] || fail "only $converted files were converted, $refused refused"
+
+expect 0 "$ringload" make "$work/m" --bytes 40M --shards 3 --no-progress
+sums "$work/m" >"$work/expected"
+
+# A folder of shards, and back into one file; names sort as in the source.
+expect 0 "$ringload" convert "$work/m" "$work/folder" --shard-bytes 10M --manifest "$work/list"
+[ "$(ls "$work/folder" | grep -c '^model-0000.-of-0000..safetensors$')" -ge 4 ] ||
+  fail "shards: $(ls "$work/folder")"
+expect 0 "$ringload" load "$work/folder" --verify "$work/list"
+expect 0 "$ringload" convert "$work/folder" "$work/one.safetensors" --align 4K
+sums "$work/one.safetensors" >"$work/found"
+cmp "$work/expected" "$work/found" || fail "shards and back"
+head -c 8 "$work/one.safetensors" | od -A n -t u8 | awk '{exit ($1 + 8) % 4096}' ||
+  fail "--align 4K of safetensors"
+expect 0 "$ringload" convert "$work/m" "$work/aligned.zt" --align 4K --manifest "$work/list"
+expect 0 "$ringload" load "$work/aligned.zt" --verify "$work/list"
+"$ringload" ls "$work/aligned.zt" --json | sed -n 's/.*"offset": \([0-9]*\).*/\1/p' |
+  awk '$1 % 4096 {bad = 1} END {exit bad || !NR}' || fail "--align 4K of .zt"
+
+# Parts, and other types.
+expect 0 "$ringload" convert "$work/m" "$work/part.zt" --select '*1*' --except '*2*'
+"$ringload" sum "$work/m" --select '*1*' --except '*2*' >"$work/expected"
+sums "$work/part.zt" >"$work/found"
+cmp "$work/expected" "$work/found" || fail "--select"
+expect 0 "$ringload" convert "$work/m" "$work/bf16.safetensors" --dtype bf16
+"$ringload" sum "$work/m" --dtype bf16 >"$work/expected"
+sums "$work/bf16.safetensors" >"$work/found"
+cmp "$work/expected" "$work/found" || fail "--dtype"
+
+# What is there stays.
+echo before >"$work/there.zt"
+expect 1 "$ringload" convert "$work/m" "$work/there.zt"
+complains 'there.zt: File exists'
+expect 1 "$ringload" convert "$work/m" "$work/folder"
+complains 'folder: File exists'
+[ "$(cat "$work/there.zt")" = before ] || fail "there.zt was touched"
+expect 2 "$ringload" convert "$work/m"
+expect 2 "$ringload" convert "$work/m" "$work/x.safetensors" --zstd 3
+expect 2 "$ringload" convert "$work/m" "$work/x.zt" --shard-bytes 1M
+expect 2 "$ringload" convert "$work/m" "$work/x.zt" --zstd 23
+expect 2 "$ringload" convert "$work/m" "$work/x.zt" --align 48
+[ -z "$(ls -A "$work" | grep '^\.ringload')" ] || fail "left over: $(ls -A "$work")"
+
+# ---- The verbs of .zt ----
+
+"$ringload" convert "$data/zt/all.zt" "$work/a.zt" || fail "all.zt"
+sums "$data/zt/all.zt" >"$work/all"
+sums "$work/a.zt" >"$work/found"
+cmp "$work/all" "$work/found" || fail "a copy of all.zt"
+
+expect 0 "$ringload" compress "$work/a.zt" "$work/packed.zt" --level 5
+expect 0 "$ringload" decompress "$work/packed.zt" "$work/plain.zt"
+expect 0 "$ringload" migrate "$work/plain.zt" "$work/b.zt"
+for file in packed plain b; do
+  sums "$work/$file.zt" >"$work/found"
+  cmp "$work/all" "$work/found" || fail "$file"
+done
+"$ringload" ls "$work/plain.zt" --json | grep -q '"encoding"' && fail "decompress leaves zstd"
+
+expect 0 "$ringload" remove "$work/a.zt" group bool -o "$work/less.zt"
+grep -v '  group/\|  bool$' "$work/all" >"$work/expected"
+sums "$work/less.zt" >"$work/found"
+cmp "$work/expected" "$work/found" || fail "remove"
+expect 1 "$ringload" remove "$work/a.zt" nobody -o "$work/none.zt"
+complains "a.zt: tensor 'nobody'"
+[ ! -e "$work/none.zt" ] || fail "remove of nobody"
+
+sed 's/.*  //; s!/.*!!' "$work/all" | sort -u | grep -v '^group$\|^bool$' >"$work/names"
+expect 0 "$ringload" remove "$work/a.zt" $(cat "$work/names") -o "$work/rest.zt"
+expect 0 "$ringload" merge "$work/less.zt" "$work/rest.zt" -o "$work/merged.zt"
+sums "$work/merged.zt" >"$work/found"
+cmp "$work/all" "$work/found" || fail "merge"
+expect 1 "$ringload" merge "$work/a.zt" "$work/rest.zt" -o "$work/twice.zt"
+complains "twice.zt: tensor '.*': the file has one of that name already"
+[ ! -e "$work/twice.zt" ] || fail "merge of what is there twice"
+
+cp "$work/less.zt" "$work/target.zt"
+expect 0 "$ringload" append "$work/target.zt" --from "$work/rest.zt"
+sums "$work/target.zt" >"$work/found"
+cmp "$work/all" "$work/found" || fail "append"
+cp "$work/target.zt" "$work/before.zt"
+expect 1 "$ringload" append "$work/target.zt" --from "$work/rest.zt"
+cmp "$work/target.zt" "$work/before.zt" || fail "append of what is there"
+
+expect 0 "$ringload" make "$work/x.safetensors" --bytes 1M --shape llama
+expect 0 "$ringload" make "$work/y.safetensors" --bytes 1M --shape llama --seed 1
+expect 0 "$ringload" convert "$work/x.safetensors" "$work/x.zt" --digest sha256
+name=$("$ringload" sum "$work/x.zt" | sed -n '1s/.*  //p')
+expect 0 "$ringload" replace "$work/x.zt" "$name" --from "$work/y.safetensors"
+{ "$ringload" sum "$work/y.safetensors" | sed -n 1p
+  "$ringload" sum "$work/x.safetensors" | sed 1d; } >"$work/expected"
+sums "$work/x.zt" >"$work/found"
+cmp "$work/expected" "$work/found" || fail "replace"
+expect 1 "$ringload" replace "$work/x.zt" nobody --from "$work/y.safetensors"
+[ -z "$(ls -A "$work" | grep '^\.ringload')" ] || fail "left over: $(ls -A "$work")"
