@@ -17,6 +17,7 @@
 
 #include "commands.hpp"
 #include "conversion.hpp"
+#include "extensions.hpp"
 #include "interrupts.hpp"
 #include "opening.hpp"
 #include "openssl_hasher.hpp"
@@ -124,7 +125,7 @@ void rewrite_archive(const rewrite_request& request, output& out) {
   s.out = in_place ? writer::append(request.to, writing_of(true))
                    : writer(request.to, writing_of(false));
   if (request.what == verb::replace) {
-    loader with;
+    loader with(host(), {}, extensions());
     run_to_end(context, replace_all(s, with), bar, so_far);
   } else {
     run_to_end(context, copy_all(s), bar, so_far);

@@ -13,11 +13,16 @@ sums() {
   cat "$work/sums"
 }
 
+# A build may be without the component hdf5.
+hdf5=yes
+"$ringload" ls "$data/hdf5/keras.h5" >/dev/null 2>&1 || hdf5=no
+
 converted=0
 refused=0
 for manifest in "$data"/*/*.manifest; do
   file=${manifest%.manifest}
   [ -f "$file" ] || continue  # A checkpoint of several files.
+  case $file in *.h5) [ $hdf5 = yes ] || continue ;; esac
   sums "$file" $types >"$work/expected"
   rm -rf "$work"/out.*
   expect 0 "$ringload" convert "$file" "$work/out.zt" --zstd 1 --digest crc32c $types
