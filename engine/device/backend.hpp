@@ -9,6 +9,7 @@
 #include <boost/system/error_code.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <ringload/limits.hpp>
 #include <span>
@@ -116,6 +117,13 @@ class backend {
                                                        std::uint64_t arena_offset,
                                                        std::span<std::byte> room) {
     return std::span<const std::byte>(from.data() + arena_offset, room.size());
+  }
+
+  // Copies memory of the device, of an arena or of the caller's, to the host. All work on it must
+  // be complete. Any thread, between attach and detach.
+  virtual result<void> copy_to_host(const std::byte* from, std::span<std::byte> into) {
+    std::memcpy(into.data(), from, into.size());
+    return {};
   }
 
   // Makes a slot, whose pages are present, memory that this device can copy from. Where it refuses,

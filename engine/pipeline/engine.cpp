@@ -14,6 +14,8 @@
 #include "pipeline/job.hpp"
 #include "readers/pool_reader.hpp"
 #include "readers/ring_reader.hpp"
+#include "writers/pool_writer.hpp"
+#include "writers/ring_writer.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -21,6 +23,8 @@ namespace {
 
 // Loads that may open their files at the same time; opening mostly waits for I/O.
 constexpr std::uint32_t open_threads_count = 2;
+// Saves that may flush their files at the same time.
+constexpr std::uint32_t saving_threads_count = 2;
 
 result<void> check(const limits& l) {
   const auto wrong = [](const char* what) { return fault{errc::invalid_limits, "limits", what}; };
@@ -66,7 +70,7 @@ engine::engine(device d, const limits& l, std::vector<extension> w)
 
 engine::~engine() = default;
 
-std::shared_ptr<engine> engine::make(device on, const limits& within, reader_wrapper wrap,
+std::shared_ptr<engine> engine::make(device on, const limits& within, wrappers wrap,
                                      std::vector<extension> with) {
   const limits chosen = chosen_limits(within, on.kind());
   if (auto good = check(chosen); !good) throw to_error(good.error());
@@ -102,7 +106,7 @@ std::shared_ptr<engine> engine::make(device on, const limits& within, reader_wra
   return made;
 }
 
-void engine::run(const reader_wrapper& wrap, std::promise<result<void>> ready) {
+void engine::run(const wrappers& wrap, std::promise<result<void>> ready) {
   ::pthread_setname_np(::pthread_self(), "ringload");
   result<void> good = attempt([&] { return set_up(wrap); });
   if (good) {
@@ -126,7 +130,7 @@ void engine::run(const reader_wrapper& wrap, std::promise<result<void>> ready) {
   tear_down();
 }
 
-result<void> engine::set_up(const reader_wrapper& wrap) {
+result<void> engine::set_up(const wrappers& wrap) {
   target = on.maker()(on.index());
   if (within.kept_bytes > 0) target->keep(within.kept_bytes);
   target->use_pages(within.huge_pages);
@@ -142,7 +146,7 @@ result<void> engine::set_up(const reader_wrapper& wrap) {
   return choose_reader(wrap);
 }
 
-result<void> engine::choose_reader(const reader_wrapper& wrap) {
+result<void> engine::choose_reader(const wrappers& wrap) {
   std::string why = "threads were ordered";
   if (within.engine != read_engine::threads) {
     auto made = ring::make(loop, within.slots);
@@ -156,23 +160,8 @@ result<void> engine::choose_reader(const reader_wrapper& wrap) {
     }
   }
   copy_threads.emplace(the_ring ? within.copy_threads : within.reader_threads);
-  if (the_ring) {
-    direct_reader = std::make_unique<ring_reader>(*the_ring);
-    the_ring->limit_workers(within.copy_threads);
-  } else {
-    direct_reader = std::make_unique<pool_reader>(loop, *copy_threads);
-  }
-  if (the_ring && within.engine == read_engine::ring) {
-    buffered_reader = std::make_unique<ring_reader>(*the_ring);
-  } else {
-    buffered_reader = std::make_unique<pool_reader>(loop, *copy_threads);
-  }
-  supply_reader = std::make_unique<pool_reader>(loop, *copy_threads);
-  if (wrap) {
-    supply_reader = wrap(std::move(supply_reader));
-    direct_reader = wrap(std::move(direct_reader));
-    buffered_reader = wrap(std::move(buffered_reader));
-  }
+  if (the_ring) the_ring->limit_workers(within.copy_threads);
+  make_readers_and_writers(wrap);
   {
     const std::lock_guard lock(mutex_);
     facts_.engine = the_ring ? read_engine::ring : read_engine::threads;
@@ -180,6 +169,32 @@ result<void> engine::choose_reader(const reader_wrapper& wrap) {
   }
   staging.open_registration(the_ring.get());
   return {};
+}
+
+void engine::make_readers_and_writers(const wrappers& wrap) {
+  if (the_ring) {
+    direct_reader = std::make_unique<ring_reader>(*the_ring);
+    direct_writer = std::make_unique<ring_writer>(*the_ring);
+  } else {
+    direct_reader = std::make_unique<pool_reader>(loop, *copy_threads);
+    direct_writer = std::make_unique<pool_writer>(loop, *copy_threads);
+  }
+  if (the_ring && within.engine == read_engine::ring) {
+    buffered_reader = std::make_unique<ring_reader>(*the_ring);
+  } else {
+    buffered_reader = std::make_unique<pool_reader>(loop, *copy_threads);
+  }
+  supply_reader = std::make_unique<pool_reader>(loop, *copy_threads);
+  buffered_writer = std::make_unique<pool_writer>(loop, *copy_threads);
+  if (wrap.of_reader) {
+    direct_reader = wrap.of_reader(std::move(direct_reader));
+    buffered_reader = wrap.of_reader(std::move(buffered_reader));
+    supply_reader = wrap.of_reader(std::move(supply_reader));
+  }
+  if (wrap.of_writer) {
+    direct_writer = wrap.of_writer(std::move(direct_writer));
+    buffered_writer = wrap.of_writer(std::move(buffered_writer));
+  }
 }
 
 void engine::prepare_slots() {
@@ -204,15 +219,26 @@ result<void> engine::start_checking() {
   });
 }
 
+result<void> engine::start_saving() {
+  if (saving_threads) return {};
+  return attempt([this]() -> result<void> {
+    saving_threads.emplace(saving_threads_count);
+    return {};
+  });
+}
+
 void engine::tear_down() {
   // Nothing is in flight: all jobs are removed, which happens after their reads and copies.
   if (open_threads) open_threads->join();
   if (closing_thread) closing_thread->join();
   if (copy_threads) copy_threads->join();
   if (check_threads) check_threads->join();
+  if (saving_threads) saving_threads->join();
   direct_reader.reset();
   buffered_reader.reset();
   supply_reader.reset();
+  direct_writer.reset();
+  buffered_writer.reset();
   if (attached_) target->detach();
   {
     const std::lock_guard lock(mutex_);
@@ -248,6 +274,10 @@ void engine::begin_close() {
   for (const auto& one : std::vector(jobs_)) {
     one->stop({boost::asio::error::operation_aborted, one->source, "the loader was destroyed"});
   }
+  for (const auto& one : std::vector(saves_)) {
+    one->stop_from_outside(
+        {boost::asio::error::operation_aborted, one->request().path, "the loader was destroyed"});
+  }
   close_when_idle();
 }
 
@@ -258,8 +288,13 @@ void engine::remove_job(const std::shared_ptr<job>& one) {
   if (closing_) close_when_idle();
 }
 
+void engine::remove_save(const std::shared_ptr<save_job>& one) {
+  saves_.erase(std::remove(saves_.begin(), saves_.end(), one), saves_.end());
+  if (closing_) close_when_idle();
+}
+
 void engine::close_when_idle() {
-  if (!jobs_.empty()) return;
+  if (!jobs_.empty() || !saves_.empty()) return;
   read_schedule.close();
   check_schedule.close();
   if (the_ring) the_ring->stop();

@@ -26,21 +26,26 @@
 #include "pipeline/job.hpp"
 #include "pipeline/memory_account.hpp"
 #include "pipeline/ready_slots.hpp"
+#include "pipeline/save_job.hpp"
 #include "pipeline/schedule.hpp"
 #include "readers/direct_file.hpp"
 #include "readers/reader.hpp"
 #include "readers/threads.hpp"
 #include "ring/ring.hpp"
+#include "writers/block_writer.hpp"
 
 namespace ringload::inline v0::detail {
 
 class engine : public std::enable_shared_from_this<engine> {
  public:
-  // Lets tests wrap the real reader in one of their own.
-  using reader_wrapper = std::function<std::unique_ptr<reader>(std::unique_ptr<reader>)>;
+  // Lets tests wrap the real readers and writers in some of their own.
+  struct wrappers {
+    std::function<std::unique_ptr<reader>(std::unique_ptr<reader>)> of_reader;
+    std::function<std::unique_ptr<block_writer>(std::unique_ptr<block_writer>)> of_writer;
+  };
 
   // Throws ringload::error.
-  static std::shared_ptr<engine> make(device on, const limits& within, reader_wrapper wrap = {},
+  static std::shared_ptr<engine> make(device on, const limits& within, wrappers wrap = {},
                                       std::vector<extension> with = {});
 
   // Use make(), which also starts the engine thread.
@@ -84,20 +89,26 @@ class engine : public std::enable_shared_from_this<engine> {
   // Keeps a job alive from its beginning until its waiters are completed.
   void add_job(const std::shared_ptr<job>& one);
   void remove_job(const std::shared_ptr<job>& one);
+  void add_save(const std::shared_ptr<save_job>& one) { saves_.push_back(one); }
+  void remove_save(const std::shared_ptr<save_job>& one);
 
   // Makes the threads and coroutines that check tensors, on the first call.
   result<void> start_checking();
+  // Makes the threads that saves need, on the first call.
+  result<void> start_saving();
 
   schedule read_schedule{loop, &job::take_awaited, &job::take_next};
   // Tensors that have all their bytes, to be hashed.
   schedule check_schedule{loop, &job::take_awaited_check, &job::take_next_check};
   admission_control admission{loop, within};
+  admission_control write_admission{loop, within};
   direct_files direct;
   std::optional<threads> open_threads;
   // Separate: a load that ends must not queue behind loads that open, which may take long.
   std::optional<threads> closing_thread;
   std::optional<threads> copy_threads;
-  std::optional<threads> check_threads;  // From start_checking() on.
+  std::optional<threads> check_threads;   // From start_checking() on.
+  std::optional<threads> saving_threads;  // From start_saving() on; they flush files to the drive.
   std::unique_ptr<backend> target;
   std::unique_ptr<backend> beside_target;  // The host's memory; null where that is the target.
   backend& host_memory() const noexcept { return beside_target ? *beside_target : *target; }
@@ -106,13 +117,16 @@ class engine : public std::enable_shared_from_this<engine> {
   std::unique_ptr<reader> direct_reader;
   std::unique_ptr<reader> buffered_reader;
   std::unique_ptr<reader> supply_reader;  // For what is not read from a file.
+  std::unique_ptr<block_writer> direct_writer;
+  std::unique_ptr<block_writer> buffered_writer;
 
  private:
   using work_guard = boost::asio::executor_work_guard<boost::asio::io_context::executor_type>;
 
-  void run(const reader_wrapper& wrap, std::promise<result<void>> ready);
-  result<void> set_up(const reader_wrapper& wrap);
-  result<void> choose_reader(const reader_wrapper& wrap);
+  void run(const wrappers& wrap, std::promise<result<void>> ready);
+  result<void> set_up(const wrappers& wrap);
+  result<void> choose_reader(const wrappers& wrap);
+  void make_readers_and_writers(const wrappers& wrap);
   void tear_down();
   void begin_close();
   void close_when_idle();
@@ -128,6 +142,7 @@ class engine : public std::enable_shared_from_this<engine> {
   // Touched by the engine thread only.
   std::optional<work_guard> stay_;
   std::vector<std::shared_ptr<job>> jobs_;
+  std::vector<std::shared_ptr<save_job>> saves_;
   bool closing_ = false;
   bool attached_ = false;
   bool slots_begun_ = false;
@@ -138,5 +153,8 @@ boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot);
 
 // A load from beginning to end: see load.cpp.
 boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> one);
+
+// A save from beginning to end: see save.cpp.
+boost::asio::awaitable<void> save(engine& e, std::shared_ptr<save_job> one);
 
 }  // namespace ringload::inline v0::detail

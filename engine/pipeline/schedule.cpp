@@ -5,12 +5,14 @@
 
 #include "core/retry_allocation.hpp"
 #include "pipeline/job.hpp"
+#include "pipeline/save_job.hpp"
 
 namespace ringload::inline v0::detail {
 
 namespace {
 
-void add_once(std::deque<std::shared_ptr<job>>& queue, const std::shared_ptr<job>& one) {
+template <class Job>
+void add_once(std::deque<std::shared_ptr<Job>>& queue, const std::shared_ptr<Job>& one) {
   if (std::find(queue.begin(), queue.end(), one) == queue.end()) queue.push_back(one);
 }
 
@@ -26,6 +28,11 @@ void schedule::prioritize(const std::shared_ptr<job>& one) {
   waiting_.wake_all();
 }
 
+void schedule::add(const std::shared_ptr<save_job>& one) {
+  add_once(saves_, one);
+  waiting_.wake_all();
+}
+
 void schedule::close() {
   closed_ = true;
   waiting_.wake_all();
@@ -38,14 +45,27 @@ bool schedule::next(job_queue& of, take_function how, turn& out) {
     const auto what = (*one.*how)();
     if (!what) continue;
     retry_allocation([&] { of.push_back(one); });
-    out = {std::move(one), *what, &of == &urgent_};
+    out = {std::move(one), nullptr, *what, &of == &urgent_, nullptr};
+    return true;
+  }
+  return false;
+}
+
+bool schedule::next_write(turn& out) {
+  while (!saves_.empty()) {
+    std::shared_ptr<save_job> one = std::move(saves_.front());
+    saves_.pop_front();
+    auto what = one->take_next();
+    if (!what) continue;
+    retry_allocation([&] { saves_.push_back(one); });
+    out = {nullptr, std::move(one), what->write, false, std::move(what->of)};
     return true;
   }
   return false;
 }
 
 bool schedule::next(turn& out) {
-  return next(urgent_, take_awaited_, out) || next(jobs_, take_in_turn_, out);
+  return next(urgent_, take_awaited_, out) || next(jobs_, take_in_turn_, out) || next_write(out);
 }
 
 boost::asio::awaitable<schedule::turn> schedule::take() {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decides what is done next, of all loads: what is awaited first, then round-robin over the loads.
-// One schedule hands reads to the workers, another tensors to the checkers. Engine thread only.
+// Decides what is done next, of all loads and saves: what is awaited first, then round-robin over
+// the loads, and writes of saves where no load has a read. One schedule hands reads and writes to
+// the workers, another tensors to the checkers. Engine thread only.
 
 #include <cstdint>
 #include <deque>
@@ -14,13 +15,17 @@
 namespace ringload::inline v0::detail {
 
 class job;
+class save_job;
+struct write_group;
 
 class schedule {
  public:
   struct turn {
-    std::shared_ptr<job> of;  // Null: the schedule is closed.
-    std::uint32_t what = 0;   // Index of the read or tensor.
+    std::shared_ptr<job> of;         // Of a load; or
+    std::shared_ptr<save_job> save;  // of a save. Both null: the schedule is closed.
+    std::uint32_t what = 0;          // Index of the read or tensor; of the write in its group.
     bool awaited = false;
+    std::shared_ptr<write_group> group;  // Of a write.
   };
 
   // Takes a load's next read or tensor; empty where it has none now.
@@ -32,6 +37,8 @@ class schedule {
   // The load has something to take; something that is awaited.
   void add(const std::shared_ptr<job>& one);
   void prioritize(const std::shared_ptr<job>& one);
+  // The save has something to write.
+  void add(const std::shared_ptr<save_job>& one);
   // take() returns null turns from now on.
   void close();
 
@@ -42,12 +49,14 @@ class schedule {
   using job_queue = std::deque<std::shared_ptr<job>>;  // Each load once, until it has nothing left.
 
   bool next(job_queue& of, take_function how, turn& out);
+  bool next_write(turn& out);
   bool next(turn& out);
 
   const take_function take_awaited_;
   const take_function take_in_turn_;
   job_queue urgent_;
   job_queue jobs_;
+  std::deque<std::shared_ptr<save_job>> saves_;  // As in a job_queue.
   wait_queue waiting_;
   bool closed_ = false;
 };

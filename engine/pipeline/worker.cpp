@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A worker owns one slot and loops: takes the next read, reads into the slot or straight to where
-// it goes, copies the slot out.
+// it goes, copies the slot out; or takes the next write of a save, see write_block.cpp.
 //
 // Each co_await below returns only when neither the kernel nor the device uses the slot any more,
 // cancelled or not. So a slot needs no reference count and no lock, and the number of workers
@@ -21,6 +21,9 @@
 #include "pipeline/job.hpp"
 #include "pipeline/on_thread.hpp"
 #include "pipeline/prefault.hpp"
+#include "pipeline/save_job.hpp"
+#include "pipeline/slot_use.hpp"
+#include "pipeline/write_block.hpp"
 #include "plan/read_cursor.hpp"
 #include "readers/residency.hpp"
 
@@ -80,28 +83,13 @@ boost::asio::awaitable<void> populate_target(engine& e, task& t) {
   if (work.failed) t.outcome = fault{work.failed, t.of.place(t.read, t.read.file_offset)};
 }
 
-struct prepare_slot_task {
-  engine& e;
-  std::uint32_t slot;
-  result<void> outcome;
-  void operator()() noexcept {
-    outcome = attempt([this] { return e.staging.make_ready(slot, *e.target); });
-  }
-};
-
-// Populates and pins the slot, before its first use.
-boost::asio::awaitable<void> prepare_slot(engine& e, task& t) {
-  prepare_slot_task work = {e, t.slot, {}};
-  if (!e.staging.ready(t.slot)) {
-    const clock::time_point begin = clock::now();
-    co_await on_thread(*e.copy_threads, e.loop, work);
-    t.of.counters.memory_wait_nanoseconds += nanoseconds_since(begin);
-  }
-  if (work.outcome) {
-    e.staging.register_with_ring(t.slot);
-  } else {
-    t.outcome = work.outcome.error().in(t.of.place(t.read, t.read.file_offset));
-  }
+// Before the slot's first use.
+boost::asio::awaitable<void> prepare_own_slot(engine& e, task& t) {
+  result<void> ready;
+  const clock::time_point begin = clock::now();
+  co_await prepare_slot(e, t.slot, ready);
+  t.of.counters.memory_wait_nanoseconds += nanoseconds_since(begin);
+  if (!ready) t.outcome = ready.error().in(t.of.place(t.read, t.read.file_offset));
 }
 
 // Reads until all needed bytes have arrived, resuming short reads.
@@ -204,7 +192,7 @@ boost::asio::awaitable<void> process_read(engine& e, task& t) {
   if (t.straight) {
     t.into = {t.of.into()[t.read.destination] + t.read.destination_offset, t.read.bytes};
   } else {
-    co_await prepare_slot(e, t);
+    co_await prepare_own_slot(e, t);
   }
   if (!t.outcome) co_return;
   co_await read_into(e, t);
@@ -234,6 +222,16 @@ boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot) {
       auto next = co_await e.read_schedule.take();
       turn = std::move(next);
     } catch (const std::bad_alloc&) {
+      continue;
+    }
+    if (turn.save) {
+      result<void> outcome;
+      try {
+        co_await write_block(e, mine, turn, outcome);
+      } catch (const std::bad_alloc&) {
+        outcome = fault{errc::memory_exceeded, {}};
+      }
+      turn.save->wrote(turn.group->plan.writes[turn.what], outcome);
       continue;
     }
     if (!turn.of) break;

@@ -20,6 +20,7 @@
 #include <ringload/limits.hpp>
 #include <ringload/loading.hpp>
 #include <ringload/model.hpp>
+#include <ringload/save.hpp>
 #include <ringload/selection.hpp>
 #include <ringload/stats.hpp>
 #include <string>
@@ -39,6 +40,8 @@ using open_signature = void(std::exception_ptr, checkpoint);
 
 using fill_signature = void(std::exception_ptr, filled);
 
+using save_signature = void(std::exception_ptr, saved);
+
 RINGLOAD_EXPORT void begin_load(const std::shared_ptr<engine>& with, load_request what,
                                 std::unique_ptr<operation<model>> waiting);
 RINGLOAD_EXPORT void begin_start(const std::shared_ptr<engine>& with, load_request what,
@@ -47,6 +50,8 @@ RINGLOAD_EXPORT void begin_open(const std::shared_ptr<engine>& with, source_name
                                 open_options how, std::unique_ptr<operation<checkpoint>> waiting);
 RINGLOAD_EXPORT void begin_fill(const std::shared_ptr<engine>& with, load_request what,
                                 std::unique_ptr<operation<filled>> waiting);
+RINGLOAD_EXPORT void begin_save(const std::shared_ptr<engine>& with, save_request what,
+                                std::unique_ptr<operation<saved>> waiting);
 
 RINGLOAD_EXPORT void begin_copy(const std::shared_ptr<engine>& with, copy_request what,
                                 std::unique_ptr<operation<tensor>> waiting);
@@ -94,6 +99,15 @@ struct initiate_copy : initiation {
   template <class Handler>
   void operator()(Handler&& handler, copy_request what) const {
     begin_copy(with, std::move(what), make_operation<tensor>(std::forward<Handler>(handler)));
+  }
+};
+
+struct initiate_save : initiation {
+  std::shared_ptr<engine> with;
+  explicit initiate_save(std::shared_ptr<engine> e) : with(std::move(e)) {}
+  template <class Handler>
+  void operator()(Handler&& handler, save_request what) const {
+    begin_save(with, std::move(what), make_operation<saved>(std::forward<Handler>(handler)));
   }
 };
 
@@ -313,6 +327,33 @@ class RINGLOAD_EXPORT loader {
                   CompletionToken&& token = {}) {
     return boost::asio::async_initiate<CompletionToken, detail::tensor_signature>(
         detail::initiate_copy(engine_), token, detail::copy_request(from, to, as));
+  }
+
+  /// Saves tensors as a checkpoint: as one file, or in a folder of its own. All or nothing: the
+  /// file, or the folder, appears under its name when it is whole, in the place of what was there
+  /// before; until then, and on failure, or when cancelled, that stays as it was. A process that is
+  /// killed meanwhile may leave a file or folder named `.ringload-save-*` beside it.
+  ///
+  /// Tensors are on the host or on the loader's device. What is dense is written from where it
+  /// lies, if its address has the offset within 512 bytes that it has in the file; all else is
+  /// copied into a slot. Writes are direct where the file system has that, and come after the reads
+  /// of loads. So many bytes of them as `limits::bytes_in_flight` allows for reads are in flight.
+  ///
+  /// Fails with `errc::invalid_tensor`, `invalid_saving`, `duplicate_tensor`, `unsupported_dtype`
+  /// or `device_unavailable` before anything is written, with `ENOSPC` mostly too.
+  template <boost::asio::completion_token_for<detail::save_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto save_async(std::string_view path, std::vector<tensor_view> tensors,
+                  CompletionToken&& token = {}) {
+    return save_async(path, std::move(tensors), saving(), std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::save_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto save_async(std::string_view path, std::vector<tensor_view> tensors, saving how,
+                  CompletionToken&& token = {}) {
+    return boost::asio::async_initiate<CompletionToken, detail::save_signature>(
+        detail::initiate_save(engine_), token,
+        detail::save_request(std::string(path), std::move(tensors), std::move(how)));
   }
 
   ringload::device device() const noexcept;

@@ -251,3 +251,40 @@ TEST_CASE("cuda: digests that a file holds are compared, of what is decoded and 
   CHECK(code_of(with.load_async(path, select().matching("hashed"), how, use_future)) ==
         errc::wrong_digest);
 }
+
+TEST_CASE("cuda: what was loaded is saved as it was, turned and converted too") {
+  if (!has_device()) return;
+  const made_file file(odd_tensors(), 3);
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "saved.safetensors").string();
+  loader with(last_cuda_device(), small_limits(4));
+  loader on_host(host(), small_limits(4));
+  const model loaded = get(with.load_async(file.name(), use_future));
+  const model same = get(on_host.load_async(file.name(), use_future));
+  const auto save_and_load = [&](loader& by, std::vector<tensor_view> tensors, saving how) {
+    get(by.save_async(path, std::move(tensors), std::move(how), use_future));
+    return get(on_host.load_async(path, use_future));
+  };
+  saving how;
+  how.read_back = true;
+  how.digest = digest_algorithm::crc32c;
+  const model again = save_and_load(with, views_of(loaded), how);
+  REQUIRE(again.size() == same.size());
+  for (const tensor& one : same) {
+    const bool equal = bytes_of(again.at(one.name())) == bytes_of(one);
+    CHECK(equal);
+  }
+  // All of its 70,001 elements but the last, as a matrix.
+  const auto turned = [](const tensor& of) {
+    tensor_view view(of);
+    view.shape = {700, 100};
+    view.strides = {1, 700};
+    return view;
+  };
+  how.dtype = dtype::f16;
+  const model from_device = save_and_load(with, {turned(loaded.at("weights"))}, how);
+  const std::string wanted(bytes_of(from_device.at("weights")));
+  const model from_host = save_and_load(on_host, {turned(same.at("weights"))}, how);
+  const bool equal = bytes_of(from_host.at("weights")) == wanted;
+  CHECK(equal);
+}

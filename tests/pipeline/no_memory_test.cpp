@@ -146,6 +146,44 @@ TEST_CASE("no memory: at each allocation of a fill in turn, it ends and writes t
       get(with.fill_async(opened, again.into(), asio::use_future));
       CHECK(again.all_whole());
     }
+TEST_CASE("no memory: at each allocation of a save in turn, the old file is there or the new one") {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "model.safetensors").string();
+  const std::string memory = noise(200'000, 8);
+  std::vector<tensor_view> tensors = {
+      tensor_view("a", memory.data(), dtype::u8, {99'999}),
+      tensor_view("b", memory.data() + 1, dtype::f32, {100, 200}),
+  };
+  tensors[1].strides = {1, 100};
+  for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
+    auto with = std::make_unique<loader>(host(), small_limits(2, engine));
+    saving how;
+    how.digest = digest_algorithm::crc32c;
+    how.read_back = true;
+    how.sync = false;
+    get(with->save_async(path, tensors, how, asio::use_future));
+    const std::size_t descriptors = open_descriptors();
+    std::int64_t complete = 0;
+    const std::int64_t points = for_every_allocation([&] {
+      const std::string before = read_catalog(path).tensors.back().name;
+      tensors[0].name = before == "a" ? "z" : "a";  // So that old and new differ.
+      const bool succeeds = succeeds_or_lacks_memory([&] {
+        get(with->save_async(path, tensors, how, asio::use_future));
+        until_failure = -1;
+      });
+      until_failure = -1;
+      const std::string after = read_catalog(path).tensors.back().name;
+      // Without memory for the answer the save may be complete as well.
+      const bool right = after == tensors[0].name || (!succeeds && after == before);
+      CHECK(right);
+      if (succeeds) ++complete;
+      const auto entries = std::filesystem::directory_iterator(folder.path());
+      CHECK(std::distance(begin(entries), end(entries)) == 1);
+    });
+    MESSAGE(points << " points, " << complete << " of them without consequence");
+    CHECK(points > 10);
+    get(with->save_async(path, tensors, how, asio::use_future));
+    CHECK(open_descriptors() == descriptors);
   }
 }
 

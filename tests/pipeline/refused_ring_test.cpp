@@ -85,6 +85,24 @@ TEST_CASE("io_uring refused: next_async and cancel still work") {
   CHECK((!code || code == asio::error::operation_aborted));
 }
 
+TEST_CASE("io_uring refused: saves are written by threads") {
+  refuse_once();
+  const made_file file(some_tensors(), 3);
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "saved.safetensors").string();
+  loader with(host(), small_limits());
+  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  saving how;
+  how.read_back = true;
+  const saved done = get(with.save_async(path, views_of(loaded), how, asio::use_future));
+  CHECK(done.bytes == std::filesystem::file_size(path));
+  const model again = get(with.load_async(path, asio::use_future));
+  for (const tensor& one : loaded) {
+    const bool same = bytes_of(again.at(one.name())) == bytes_of(one);
+    CHECK(same);
+  }
+}
+
 TEST_CASE("io_uring refused: asking for the ring is engine_unavailable") {
   refuse_once();
   try {

@@ -44,7 +44,7 @@ class read_script {
 
   explicit read_script(rule how = {}) : rule_(std::move(how)) {}
 
-  detail::engine::reader_wrapper wrapper();
+  detail::engine::wrappers wrapper();
   // Before the first read.
   void runs_in(boost::asio::io_context& loop) { loop_ = &loop; }
 
@@ -184,10 +184,12 @@ class scripted_reader final : public reader {
   std::unique_ptr<reader> real_;
 };
 
-inline detail::engine::reader_wrapper read_script::wrapper() {
-  return [this](std::unique_ptr<reader> real) -> std::unique_ptr<reader> {
+inline detail::engine::wrappers read_script::wrapper() {
+  detail::engine::wrappers wrap;
+  wrap.of_reader = [this](std::unique_ptr<reader> real) -> std::unique_ptr<reader> {
     return std::make_unique<scripted_reader>(*this, std::move(real));
   };
+  return wrap;
 }
 
 }  // namespace ringload::testing

@@ -129,11 +129,18 @@ class cuda_backend final : public backend {
 
   result<std::span<const std::byte>> read_back(const arena& from, std::uint64_t arena_offset,
                                                std::span<std::byte> room) override {
+    if (auto copied = copy_to_host(from.data() + arena_offset, room); !copied) {
+      return copied.error();
+    }
+    return std::span<const std::byte>(room);
+  }
+
+  result<void> copy_to_host(const std::byte* from, std::span<std::byte> into) override {
     // One of the library's own threads, which has no device of its own.
     auto failed = cuda::use_device(index_);
-    if (!failed) failed = readers_->copy(from.data() + arena_offset, room);
+    if (!failed) failed = readers_->copy(from, into);
     if (failed) return fault{failed, name_of(index_) + ": copying to the host"};
-    return std::span<const std::byte>(room);
+    return {};
   }
 
   result<void> attach(boost::asio::io_context& loop, slot_region slots) override {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a load is asked for, on its way to the engine.
+// What a load or a save is asked for, on its way to the engine.
 
 #include <cstdint>
 #include <optional>
 #include <ringload/checkpoint.hpp>
 #include <ringload/fill.hpp>
 #include <ringload/limits.hpp>
+#include <ringload/save.hpp>
 #include <ringload/selection.hpp>
 #include <ringload/tensor.hpp>
 #include <string>
@@ -65,5 +66,14 @@ inline load_request with_listed(load_request what, const manifest* own) {
   what.options.verify.listed = own;
   return what;
 }
+
+struct save_request {
+  save_request(std::string p, std::vector<tensor_view> t, saving h)
+      : path(std::move(p)), tensors(std::move(t)), how(std::move(h)) {}
+
+  std::string path;
+  std::vector<tensor_view> tensors;
+  saving how;
+};
 
 }  // namespace ringload::inline v0::detail

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/slot_use.hpp"
+
+#include "core/attempt.hpp"
+#include "pipeline/on_thread.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+struct make_ready_task {
+  engine& e;
+  std::uint32_t slot;
+  result<void> outcome;
+  void operator()() noexcept {
+    outcome = attempt([this] { return e.staging.make_ready(slot, *e.target); });
+  }
+};
+
+}  // namespace
+
+boost::asio::awaitable<void> prepare_slot(engine& e, std::uint32_t slot, result<void>& outcome) {
+  make_ready_task work = {e, slot, {}};
+  if (!e.staging.ready(slot)) co_await on_thread(*work.e.copy_threads, work.e.loop, work);
+  if (work.outcome) work.e.staging.register_with_ring(slot);
+  outcome = work.outcome;
+}
+
+}  // namespace ringload::inline v0::detail
