@@ -146,6 +146,9 @@ TEST_CASE("no memory: at each allocation of a fill in turn, it ends and writes t
       get(with.fill_async(opened, again.into(), asio::use_future));
       CHECK(again.all_whole());
     }
+  }
+}
+
 TEST_CASE("no memory: at each allocation of a save in turn, the old file is there or the new one") {
   const temporary_folder folder;
   const std::string path = (folder.path() / "model.safetensors").string();
