@@ -130,6 +130,10 @@ CLI::App& add_load(CLI::App& root, load_request& request) {
        {"require", stored_digests::require}},
       "Check tensors against the digests that the file itself holds, as .zt may.\n"
       "if-present: those that have one. require: all must have one. Default: none");
+  load.add_option("--trace", request.trace,
+                  "Write the steps of the load to this file, in Chrome's trace event format,\n"
+                  "which Perfetto shows. If the load succeeds it replaces an existing file")
+      ->type_name("FILE");
   add_reporting(load, request);
   load.callback([&request] { check_source(request.from); });
   return load;

@@ -5,6 +5,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
+#include <optional>
 #include <ringload/loader.hpp>
 #include <string>
 #include <utility>
@@ -18,6 +19,8 @@
 #include "progress_bar.hpp"
 #include "report.hpp"
 #include "session.hpp"
+#include "trace_file.hpp"
+#include "unpublished.hpp"
 
 namespace ringload::tool {
 
@@ -71,6 +74,13 @@ void load_checkpoint(const load_request& request, output& out) {
     checked.how.verify.listed = &listed;
   }
   const device target = device_named(request.device);
+  trace_collector steps;
+  std::optional<unpublished> trace;
+  if (!request.trace.empty()) {
+    trace.emplace(request.trace, entry_kind::file, true);
+    checked.how.trace = &trace_collector::add;
+    checked.how.trace_with = &steps;
+  }
   watch_for_interrupts();
   const auto before = std::chrono::steady_clock::now();
   loader with(target, request.within, extensions());
@@ -82,6 +92,10 @@ void load_checkpoint(const load_request& request, output& out) {
   const bool windowed = request.how.window_bytes > 0;
   run_to_end(context, windowed ? pass_all(s) : load_all(s), bar, [&s] { return so_far(s); });
 
+  if (trace) {
+    trace->write(steps.text());
+    trace->publish();
+  }
   const std::string device_name = target.name();
   const load_stats stats = with_opening(windowed ? s.started.load.progress() : s.loaded.stats(),
                                         s.started.seconds_opening);

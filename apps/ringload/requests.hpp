@@ -36,6 +36,7 @@ struct load_request {
   bool json = false;
   bool progress = true;
   std::string verify;  // A manifest's path, or empty.
+  std::string trace;   // Where to write one, or empty.
 };
 
 struct sum_request {

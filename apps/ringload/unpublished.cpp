@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 #include <ringload/error.hpp>
 #include <string>
 #include <string_view>
@@ -152,6 +153,14 @@ void unpublished::rename_to_target() {
   }
   if (problem == EEXIST) fail(problem, target_, "it appeared meanwhile");
   fail(problem, target_);
+}
+
+void unpublished::write(std::string_view text) {
+  errno = 0;
+  std::ofstream to(temporary_, std::ios::binary);
+  to.write(text.data(), static_cast<std::streamsize>(text.size()));
+  to.close();
+  if (!to) fail(errno == 0 ? EIO : errno, target_);
 }
 
 void unpublished::publish() {

@@ -6,6 +6,7 @@
 // one.
 
 #include <filesystem>
+#include <string_view>
 
 namespace ringload::tool {
 
@@ -24,6 +25,9 @@ class unpublished {
 
   /// The temporary path, to write to.
   const std::filesystem::path& path() const noexcept { return temporary_; }
+
+  /// Writes all the bytes of a file.
+  void write(std::string_view text);
 
   /// Renames it to the target and syncs that to disk.
   void publish();

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/block.hpp"
+#include "core/busy_time.hpp"
 #include "core/fault.hpp"
 #include "plan/make_plan.hpp"
 #include "plan/plan.hpp"
@@ -54,6 +55,7 @@ struct copy_operation {
   std::span<const strided_map> maps = {};         // Of the copies' plan.
   std::span<std::byte* const> destinations = {};  // By destination of that plan.
   boost::asio::any_io_executor threads;           // For work that would block the engine thread.
+  busy_time* times = nullptr;  // Told when one of them copies; null: nobody asks.
   // In the engine thread, once, and never from inside backend::start.
   void (*done)(copy_operation& self, boost::system::error_code failed) = nullptr;
 

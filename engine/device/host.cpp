@@ -130,7 +130,9 @@ class host_backend final : public backend {
     if (op.converts() || op.bytes() > copied_at_once_max) {
       retry_allocation([&] {
         boost::asio::post(op.threads, [&op, loop = loop_] {
+          if (op.times) op.times->begins();
           run_copies(op);
+          if (op.times) op.times->ends();
           retry_allocation([&] { boost::asio::post(*loop, [&op] { op.done(op, {}); }); });
         });
       });

@@ -12,6 +12,7 @@
 #include "pipeline/engine.hpp"
 #include "pipeline/job.hpp"
 #include "pipeline/on_thread.hpp"
+#include "pipeline/traced_step.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -68,8 +69,9 @@ struct decode_task {
   }
 };
 
-boost::asio::awaitable<void> feed_stream(engine& e, job& of, feed_op what, const std::byte* slot,
+boost::asio::awaitable<void> feed_stream(engine& e, job& of, feed_op what, std::uint32_t slot,
                                          result<void>& outcome) {
+  traced_step step(of, load_step::decoded, slot);
   const stream_state::copier copy = [&e, &of](const std::byte* from,
                                               std::span<const copy_op> copies) {
     copy_operation op = copies_into(e, of.into(), of.maps());
@@ -83,8 +85,11 @@ boost::asio::awaitable<void> feed_stream(engine& e, job& of, feed_op what, const
   of.begin_writing();
 
   const std::uint64_t end = what.stream_offset + what.bytes;
-  decode_task work = {one, {slot + what.slot_offset, what.bytes}, end == one.stored_bytes, {}};
-  co_await on_thread(*e.copy_threads, e.loop, work);
+  const std::span<const std::byte> piece = e.staging.at(slot).subspan(what.slot_offset, what.bytes);
+  decode_task work = {one, piece, end == one.stored_bytes, {}};
+  co_await on_thread(*e.copy_threads, e.loop, work, step.times());
+  step.of_stream(what.stream);
+  step.end(of.first_tensor_of_stream(what.stream), what.bytes);
   if (!work.outcome) {
     outcome = work.outcome.error().in(of.stream_place(what.stream));
     co_return;
@@ -97,7 +102,7 @@ boost::asio::awaitable<void> feed_stream(engine& e, job& of, feed_op what, const
 }  // namespace
 
 boost::asio::awaitable<void> feed_streams(engine& e, job& of, const read_op& read,
-                                          const std::byte* slot, result<void>& outcome) {
+                                          std::uint32_t slot, result<void>& outcome) {
   const std::span<const feed_op> feeds = of.feeds(read);
   for (std::size_t i = 0; i < feeds.size() && outcome && !of.stopped(); ++i) {
     co_await feed_stream(e, of, feeds[i], slot, outcome);

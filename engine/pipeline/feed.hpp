@@ -5,7 +5,7 @@
 // repeated.
 
 #include <boost/asio/awaitable.hpp>
-#include <cstddef>
+#include <cstdint>
 
 #include "core/fault.hpp"
 #include "plan/plan.hpp"
@@ -17,9 +17,9 @@ class job;
 struct opened_load;
 
 // Decodes those bytes of a read that belong to streams, each after what comes before it in its
-// stream. `slot` holds the read's bytes and is not used any more when this returns.
+// stream. The slot holds the read's bytes and is not used any more when this returns.
 boost::asio::awaitable<void> feed_streams(engine& e, job& of, const read_op& read,
-                                          const std::byte* slot, result<void>& outcome);
+                                          std::uint32_t slot, result<void>& outcome);
 
 // Puts in place what needs no read: elements that are stored nowhere, and bytes that the header
 // held. Blocks; in any thread but the engine's.

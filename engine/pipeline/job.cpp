@@ -7,6 +7,7 @@
 #include "core/retry_allocation.hpp"
 #include "formats/printable.hpp"
 #include "pipeline/engine.hpp"
+#include "pipeline/traced_step.hpp"
 #include "readers/page_supply.hpp"
 
 namespace ringload::inline v0::detail {
@@ -117,6 +118,14 @@ std::string job::place(const read_op& read, std::uint64_t file_offset) const {
   return where + ": byte " + grouped(file_offset);
 }
 
+std::string_view job::first_tensor(const read_op& read) const noexcept {
+  const auto index = static_cast<std::uint32_t>(&read - plan_.reads.data());
+  for (std::uint32_t p = read.parts_begin; p < read.parts_end; ++p) {
+    if (plan_.parts[p].fed_by(index)) return named_->catalog().tensors[plan_.parts[p].tensor].name;
+  }
+  return {};
+}
+
 running_stream& job::stream(std::uint32_t s, const stream_state::copier& copy) {
   std::unique_ptr<running_stream>& one = streams_[s];
   if (!one) {
@@ -221,20 +230,28 @@ void job::checked(std::uint32_t t, const result<void>& how) {
 void job::tensor_loaded(std::uint32_t t) {
   const std::uint64_t bytes = storage_->of().info(t).bytes;
   progress_->set_loaded(t);
+  trace_moment(options(), load_step::landed, storage_->of().info(t).name, storage_->of().bytes(t));
   counters.bytes += bytes;
   if (!fill_ && storage_->mapped(place_of(t).destination)) counters.bytes_mapped += bytes;
   ++counters.tensors;
   if (bytes > 0) counters.set_first_tensor();
   const auto waiting = waiters_.tensors.find(t);
   if (waiting == waiters_.tensors.end()) return;
+  trace_hand_out(t);
   waiting->second.complete_all(storage_->at(t));
   waiters_.tensors.erase(waiting);
+}
+
+void job::trace_hand_out(std::uint32_t t) const {
+  trace_moment(options(), load_step::handed_out, storage_->of().info(t).name,
+               storage_->of().bytes(t));
 }
 
 void job::complete_next_waiters() {
   while (!waiters_.next.empty()) {
     const auto t = progress_->take_loaded();
     if (!t) return;
+    trace_hand_out(*t);
     waiters_.next.pop()->complete(nullptr, storage_->at(*t));
   }
 }
@@ -289,6 +306,7 @@ void job::await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiti
     return;
   }
   if (!stopped() && progress_ && progress_->is_loaded(t)) {
+    trace_hand_out(t);
     waiting->complete(nullptr, storage_->at(t));
     return;
   }
@@ -397,6 +415,9 @@ void job::finish() noexcept {
     if (storage_) storage_->stats = progress();
   } catch (const std::bad_alloc&) {
     // A model without statistics is better than none.
+  }
+  if (!stopped() && (waiters_.fill || !waiters_.finish.empty())) {
+    trace_moment(options(), load_step::handed_out, {}, counters.bytes);
   }
   complete_fill();
   waiters_.end_all(outcome_, stopped() ? model() : model(storage_), checkpoint(from_));

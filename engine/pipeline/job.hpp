@@ -98,6 +98,11 @@ class job : public std::enable_shared_from_this<job> {
   void begin_writing() noexcept {
     if (fill_) fill_->writing = true;
   }
+  // The first tensor that has bytes in the read, by its name.
+  std::string_view first_tensor(const read_op& read) const noexcept;
+  std::string_view first_tensor_of_stream(std::uint32_t s) const noexcept {
+    return storage_->of().info(plan_.outputs[plan_.streams[s].outputs_begin].tensor).name;
+  }
   // "model.safetensors: tensor 'wte.weight': byte 4,096", for errors.
   std::string place(const read_op& read, std::uint64_t file_offset) const;
 
@@ -181,6 +186,7 @@ class job : public std::enable_shared_from_this<job> {
   void prioritize_check(std::uint32_t t);
   void tensor_loaded(std::uint32_t t);
   void complete_next_waiters();
+  void trace_hand_out(std::uint32_t t) const;
   void complete_fill() noexcept;
   template <class T>
   void refuse_in_window(std::unique_ptr<operation<T>> waiting) const;

@@ -11,6 +11,7 @@
 #include "pipeline/job.hpp"
 #include "pipeline/on_thread.hpp"
 #include "pipeline/open_copy.hpp"
+#include "pipeline/traced_step.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -61,10 +62,26 @@ struct release_memory_task {
 
 namespace {
 
+// Opening and planning go on in one thread, one after the other.
+void trace_opening(const job& of, const opened_load& found, const busy_time& whole) noexcept {
+  trace_event event;
+  event.bytes = found.from->named->catalog().bytes();
+  event.asked = event.begin = whole.begin;
+  event.end = found.opened_at;
+  of.options().trace(event, of.options().trace_with);
+  event.step = load_step::planned;
+  event.bytes = found.plan.bytes_wanted;
+  event.asked = event.begin = found.opened_at;
+  event.end = whole.end;
+  of.options().trace(event, of.options().trace_with);
+}
+
 boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, open_task& open) {
   engine& with = e;
   if (!one->request().copy) with.prepare_slots();
-  co_await on_thread(*with.open_threads, with.loop, open);
+  busy_time times;
+  co_await on_thread(*with.open_threads, with.loop, open, &times);
+  if (open.found && one->options().trace) trace_opening(*one, *open.found, times);
   if (!open.found) one->stop(open.found.error());
   if (open.found && open.found->fill) one->set_fill(std::move(*open.found->fill));
   if (!open.placed) one->stop(open.placed.error());

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/busy_time.hpp"
 #include "core/retry_allocation.hpp"
 #include "readers/threads.hpp"
 
@@ -21,12 +22,15 @@ namespace detail {
 
 struct start_on_thread {
   template <class Handler, class Work>
-  void operator()(Handler&& handler, threads* on, boost::asio::io_context* loop, Work* work) const {
+  void operator()(Handler&& handler, threads* on, boost::asio::io_context* loop, Work* work,
+                  busy_time* times) const {
     // The coroutine that owns `work` waits, so both stay where they are.
     const auto resume = retry_allocation(
         [&] { return std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler)); });
-    const auto run = [resume, loop, work] {
+    const auto run = [resume, loop, work, times] {
+      if (times) times->begins();
       (*work)();
+      if (times) times->ends();
       const auto return_to_loop = [resume] {
         auto resumed = std::move(*resume);
         std::move(resumed)();
@@ -40,11 +44,12 @@ struct start_on_thread {
 }  // namespace detail
 
 // Runs `work()` in one of the threads and resumes in the loop's thread. `work` outlives the wait,
-// stores its own result, and does not throw.
+// stores its own result, and does not throw. `times` is told when it ran, if it is not null.
 template <class Work>
-boost::asio::awaitable<void> on_thread(threads& on, boost::asio::io_context& loop, Work& work) {
+boost::asio::awaitable<void> on_thread(threads& on, boost::asio::io_context& loop, Work& work,
+                                       busy_time* times = nullptr) {
   return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void()>(
-      detail::start_on_thread(), boost::asio::use_awaitable, &on, &loop, &work);
+      detail::start_on_thread(), boost::asio::use_awaitable, &on, &loop, &work, times);
 }
 
 }  // namespace ringload::inline v0

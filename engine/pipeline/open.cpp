@@ -165,6 +165,7 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
   auto from = checkpoint_of(what, by);
   if (!from) return from.error();
   load.from = std::move(*from);
+  load.opened_at = std::chrono::steady_clock::now();
   if (auto good = check_route(*load.from, options.route, load.route_reason); !good) {
     return good.error();
   }

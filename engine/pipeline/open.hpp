@@ -5,6 +5,7 @@
 // catalog, makes the plan, allocates the memory. Blocks on the file system, so it runs in a thread
 // pool.
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <ringload/detail/request.hpp>
@@ -28,6 +29,7 @@ namespace ringload::inline v0::detail {
 
 struct opened_load {
   std::shared_ptr<const opened_checkpoint> from;
+  std::chrono::steady_clock::time_point opened_at;  // When it was.
   // Of the tensors that are loaded, with the shapes that they are to have.
   std::shared_ptr<const named_catalog> named;
   ringload::plan plan;

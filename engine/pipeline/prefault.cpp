@@ -11,6 +11,7 @@
 #include "pipeline/engine.hpp"
 #include "pipeline/job.hpp"
 #include "pipeline/on_thread.hpp"
+#include "pipeline/traced_step.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -29,7 +30,9 @@ boost::asio::awaitable<void> prefault_arenas(engine& e, std::shared_ptr<job> of)
     for (std::uint64_t at = 0; at < bytes && of->needs_prefault(); at += step_bytes) {
       // Errors are ignored: the read that needs the memory reports them.
       populate_task work = {{memory + at, std::min(step_bytes, bytes - at)}, {}};
-      co_await on_thread(*e.copy_threads, e.loop, work);
+      traced_step step(*of, load_step::populated);
+      co_await on_thread(*e.copy_threads, e.loop, work, step.times());
+      step.end({}, work.memory.size());
     }
   }
 }

@@ -19,9 +19,10 @@ struct make_ready_task {
 
 }  // namespace
 
-boost::asio::awaitable<void> prepare_slot(engine& e, std::uint32_t slot, result<void>& outcome) {
+boost::asio::awaitable<void> prepare_slot(engine& e, std::uint32_t slot, result<void>& outcome,
+                                          busy_time* times) {
   make_ready_task work = {e, slot, {}};
-  if (!e.staging.ready(slot)) co_await on_thread(*work.e.copy_threads, work.e.loop, work);
+  if (!e.staging.ready(slot)) co_await on_thread(*work.e.copy_threads, work.e.loop, work, times);
   if (work.outcome) work.e.staging.register_with_ring(slot);
   outcome = work.outcome;
 }

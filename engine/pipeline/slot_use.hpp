@@ -4,12 +4,16 @@
 // A worker's slot gets its memory at its first use.
 
 #include <boost/asio/awaitable.hpp>
+#include <cstdint>
 
+#include "core/busy_time.hpp"
 #include "pipeline/engine.hpp"
 
 namespace ringload::inline v0::detail {
 
-// Populates and pins the slot, unless that was done. `outcome` says why it failed.
-boost::asio::awaitable<void> prepare_slot(engine& e, std::uint32_t slot, result<void>& outcome);
+// Populates and pins the slot, unless that was done. `outcome` says why it failed; `times`, if not
+// null, when it was done.
+boost::asio::awaitable<void> prepare_slot(engine& e, std::uint32_t slot, result<void>& outcome,
+                                          busy_time* times = nullptr);
 
 }  // namespace ringload::inline v0::detail

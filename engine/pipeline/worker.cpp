@@ -23,6 +23,7 @@
 #include "pipeline/prefault.hpp"
 #include "pipeline/save_job.hpp"
 #include "pipeline/slot_use.hpp"
+#include "pipeline/traced_step.hpp"
 #include "pipeline/write_block.hpp"
 #include "plan/read_cursor.hpp"
 #include "readers/residency.hpp"
@@ -76,8 +77,10 @@ bool lands_straight(const task& t) {
 // Of the caller's memory what cannot be populated is left to the read, which says what is wrong.
 boost::asio::awaitable<void> populate_target(engine& e, task& t) {
   populate_task work = {t.into, {}};
+  traced_step step(t.of, load_step::populated, t.slot);
   const clock::time_point begin = clock::now();
-  co_await on_thread(*e.copy_threads, e.loop, work);
+  co_await on_thread(*e.copy_threads, e.loop, work, step.times());
+  step.end(t.of.first_tensor(t.read), t.into.size());
   t.of.counters.memory_wait_nanoseconds += nanoseconds_since(begin);
   if (t.of.fill()) work.failed = {};
   if (work.failed) t.outcome = fault{work.failed, t.of.place(t.read, t.read.file_offset)};
@@ -86,8 +89,12 @@ boost::asio::awaitable<void> populate_target(engine& e, task& t) {
 // Before the slot's first use.
 boost::asio::awaitable<void> prepare_own_slot(engine& e, task& t) {
   result<void> ready;
+  std::optional<traced_step> step;
+  if (!e.staging.ready(t.slot)) step.emplace(t.of, load_step::populated, t.slot);
+  busy_time* const times = step ? step->times() : nullptr;
   const clock::time_point begin = clock::now();
-  co_await prepare_slot(e, t.slot, ready);
+  co_await prepare_slot(e, t.slot, ready, times);
+  if (step) step->end({}, t.into.size());
   t.of.counters.memory_wait_nanoseconds += nanoseconds_since(begin);
   if (!ready) t.outcome = ready.error().in(t.of.place(t.read, t.read.file_offset));
 }
@@ -105,26 +112,29 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     co_await populate_target(e, t);
     if (!t.outcome) co_return;
   }
+  traced_step step(t.of, load_step::read, t.slot);
   admission_guard admitted(e.admission, t.read.bytes, t.awaited);
   if (t.direct && e.the_ring) co_await admitted.acquire();
   if (t.straight) t.of.begin_writing();
+  if (!with.populates()) step.starts();
 
   read_cursor cursor(t.read, t.direct ? block_bytes : 1);
-  std::optional<read_cursor::step> step = cursor.first();
+  std::optional<read_cursor::step> left = cursor.first();
   bool first = true;
   boost::system::error_code supply_failed;
-  while (step && !t.of.stopped()) {
+  while (left && !t.of.stopped()) {
     read_request what;
     what.fd = t.direct ? t.of.file(t.read).direct.get() : t.of.file(t.read).buffered.get();
     what.direct = t.direct;
-    what.bytes = step->bytes;
-    what.file_offset = step->file_offset;
-    what.into = t.into.data() + step->into_offset;
+    what.bytes = left->bytes;
+    what.file_offset = left->file_offset;
+    what.into = t.into.data() + left->into_offset;
     what.registered_buffer = t.straight ? -1 : e.staging.registered_buffer(t.slot);
     what.fresh = needs_populating && first;
     what.awaited = t.awaited;
     what.supply = supply;
     what.supply_failed = &supply_failed;
+    what.times = step.times();
     const int res = co_await read(with, what);
 
     if (res > 0 && supply == nullptr) t.of.counters.add_read(t.direct, t.straight, res);
@@ -135,9 +145,11 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
       t.outcome = why.in(t.of.place(t.read, cursor.reached_offset()));
       break;
     }
-    step = *next;
+    left = *next;
     first = first && res < 0;  // A retry is still the first.
   }
+  const std::uint64_t come = cursor.reached_offset() - t.read.file_offset;
+  step.end(t.of.first_tensor(t.read), t.outcome ? t.read.bytes_needed : come);
   t.of.counters.reads += 1;
   t.of.counters.short_reads += cursor.short_reads();
   t.of.counters.retries += cursor.retries();
@@ -169,19 +181,22 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   what.destinations = t.of.into().memory();
   what.threads = e.copy_threads->get_executor();
   t.of.begin_writing();
+  traced_step step(t.of, load_step::copied, t.slot);
+  what.times = step.times();
   const clock::time_point begin = clock::now();
   copied how = {};
   if (t.of.into().any_on_host() && e.on.kind() != device_kind::host) {
     const std::size_t to_host = t.of.into().host_first(what.copies, apart);
     what.copies = std::span(apart).first(to_host);
     host_copies_task work = {what};
-    if (to_host > 0) co_await on_thread(*e.copy_threads, e.loop, work);
+    if (to_host > 0) co_await on_thread(*e.copy_threads, e.loop, work, step.times());
     what.copies = std::span(apart).subspan(to_host);
   }
   if (!what.copies.empty()) {
     const copied done = co_await copy(*e.target, what);
     how = done;
   }
+  step.end(t.of.first_tensor(t.read), what.bytes());
   t.of.counters.device_wait_nanoseconds += nanoseconds_since(begin);
   if (how.failed) t.outcome = fault{how.failed, t.of.place(t.read, t.read.file_offset)};
 }
@@ -208,7 +223,7 @@ boost::asio::awaitable<void> process_read(engine& e, task& t) {
   if (!t.outcome || t.straight || t.of.stopped()) co_return;
   if (t.read.straight() || t.read.copies_begin != t.read.copies_end) co_await copy_out(e, t);
   if (t.outcome && !t.of.stopped()) {
-    co_await feed_streams(e, t.of, t.read, t.into.data(), t.outcome);
+    co_await feed_streams(e, t.of, t.read, t.slot, t.outcome);
   }
 }
 

@@ -48,7 +48,10 @@ void pool_reader::start(operation& op) {
   ++waiting_;
   const auto work = [this, &op] {
     --waiting_;
-    end(op, read_all(op.what));
+    if (op.what.times) op.what.times->begins();
+    const int result = read_all(op.what);
+    if (op.what.times) op.what.times->ends();
+    end(op, result);
   };
   retry_allocation([&] { boost::asio::post(threads_.get_executor(), work); });
 }

@@ -14,6 +14,7 @@
 #include <span>
 #include <utility>
 
+#include "core/busy_time.hpp"
 #include "core/retry_allocation.hpp"
 
 namespace ringload::inline v0 {
@@ -34,6 +35,7 @@ struct read_request {
   bool awaited = false;        // Somebody waits for it: its end is told at once.
   const byte_supply* supply = nullptr;  // Used in place of pread(); for a pool_reader.
   boost::system::error_code* supply_failed = nullptr;  // Its `why`.
+  busy_time* times = nullptr;  // Told when a thread reads, if one does; null: nobody asks.
 };
 
 class reader {

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/busy_time.hpp"
 #include "core/fault.hpp"
 
 namespace ringload::inline v0 {
@@ -25,7 +26,7 @@ class threads {
   explicit threads(std::uint32_t count) : stay_(context_.get_executor()) {
     all_.reserve(count);
     try {
-      for (std::uint32_t i = 0; i < count; ++i) all_.emplace_back([this] { run(); });
+      for (std::uint32_t i = 0; i < count; ++i) all_.emplace_back([this, i] { run(i); });
     } catch (const std::system_error& refused) {
       join();
       throw to_error(thread_refused(refused.code().value()));
@@ -48,7 +49,8 @@ class threads {
   }
 
  private:
-  void run() noexcept {
+  void run(std::uint32_t number) noexcept {
+    busy_time::this_thread = number;
     for (;;) {
       try {
         context_.run();

@@ -11,6 +11,7 @@
 #include <ringload/device.hpp>
 #include <ringload/dtype.hpp>
 #include <ringload/export.hpp>
+#include <ringload/trace.hpp>
 #include <ringload/verify.hpp>
 
 namespace ringload::inline v0 {
@@ -172,6 +173,10 @@ struct load_options {
   /// converted tensors cannot be checked against it: `errc::digest_unavailable`. Those of the files
   /// are of the stored bytes, whatever becomes of them.
   verification verify = {};
+
+  /// Is told of each step of the load: see `trace_event`. Null: nobody, and it costs nothing.
+  trace_function trace = nullptr;
+  void* trace_with = nullptr;  // Must live as long as the load: at most as long as the loader.
 };
 
 }  // namespace ringload::inline v0

@@ -19,5 +19,6 @@
 #include <ringload/selection.hpp>
 #include <ringload/stats.hpp>
 #include <ringload/tensor.hpp>
+#include <ringload/trace.hpp>
 #include <ringload/verify.hpp>
 #include <ringload/writer.hpp>

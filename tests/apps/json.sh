@@ -68,3 +68,13 @@ sum=$(printf xyz | sha256sum)
 [ "$(cat "$work/out")" = "\\${sum%% *}  a\"b\\\\c\\nd\\x01e${euro}f" ] || fail "$(cat "$work/out")"
 expect 1 "$ringload" ls "$work/name.safetensors"
 complains '^ringload: error: '
+
+# The trace of a load: JSON too, with a lane for each slot that was used; and no file if it fails.
+expect 0 "$ringload" load "$work/x" --no-progress --trace "$work/trace.json"
+"$json" get displayTimeUnit traceEvents <"$work/trace.json" >"$work/values" || fail "trace"
+for lane in opening landed 'handed out' 'slot 0'; do
+  grep -q "\"thread_name\",\"args\":{\"name\":\"$lane\"}" "$work/values" || fail "no lane $lane"
+done
+expect 1 "$ringload" load "$work/nothing" --no-progress --trace "$work/none.json"
+[ ! -e "$work/none.json" ] || fail "a trace of a load that failed"
+[ -z "$(find "$work" -name '.ringload-make-*')" ] || fail "a temporary file is left"
