@@ -134,6 +134,10 @@ CLI::App& add_load(CLI::App& root, load_request& request) {
                   "Write the steps of the load to this file, in Chrome's trace event format,\n"
                   "which Perfetto shows. If the load succeeds it replaces an existing file")
       ->type_name("FILE");
+  load.add_option("--allocation-log", request.allocation_log,
+                  "Write each allocation and release of memory for tensors and slots to this\n"
+                  "file, as CSV, while they happen. It replaces an existing file")
+      ->type_name("FILE");
   add_reporting(load, request);
   load.callback([&request] { check_source(request.from); });
   return load;

@@ -4,7 +4,9 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <optional>
 #include <ringload/loader.hpp>
 #include <string>
@@ -19,6 +21,7 @@
 #include "progress_bar.hpp"
 #include "report.hpp"
 #include "session.hpp"
+#include "text.hpp"
 #include "trace_file.hpp"
 #include "unpublished.hpp"
 
@@ -56,6 +59,10 @@ asio::awaitable<void> load_all(state& s) {
   s.loaded = std::move(loaded);
 }
 
+allocation_log log_to(const std::string& path) {
+  return path.empty() ? allocation_log() : allocation_log(std::filesystem::path(path));
+}
+
 progress so_far(const state& s) {
   if (!s.loads) return {};
   const load_stats stats = s.started.load.progress();
@@ -83,7 +90,8 @@ void load_checkpoint(const load_request& request, output& out) {
   }
   watch_for_interrupts();
   const auto before = std::chrono::steady_clock::now();
-  loader with(target, request.within, extensions());
+  const allocation_log log = log_to(request.allocation_log);
+  loader with(target, request.within, extensions(), log);
   const std::chrono::duration<double> starting = std::chrono::steady_clock::now() - before;
 
   asio::io_context context;
@@ -92,6 +100,10 @@ void load_checkpoint(const load_request& request, output& out) {
   const bool windowed = request.how.window_bytes > 0;
   run_to_end(context, windowed ? pass_all(s) : load_all(s), bar, [&s] { return so_far(s); });
 
+  if (log.failed()) {
+    throw error({EIO, boost::system::system_category()}, printable(request.allocation_log),
+                "not all of the allocation log could be written");
+  }
   if (trace) {
     trace->write(steps.text());
     trace->publish();

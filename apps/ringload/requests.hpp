@@ -35,8 +35,9 @@ struct load_request {
   load_options how;
   bool json = false;
   bool progress = true;
-  std::string verify;  // A manifest's path, or empty.
-  std::string trace;   // Where to write one, or empty.
+  std::string verify;          // A manifest's path, or empty.
+  std::string trace;           // Where to write one, or empty.
+  std::string allocation_log;  // The same.
 };
 
 struct sum_request {

@@ -66,10 +66,12 @@ std::string_view name(page_kind kind) noexcept {
 
 mapping& mapping::operator=(mapping&& other) noexcept {
   std::swap(memory_, other.memory_);
+  logged_ = std::move(other.logged_);
   return *this;
 }
 
 mapping::~mapping() {
+  logged_.release();
   if (!memory_.empty()) ::munmap(memory_.data(), memory_.size());
 }
 

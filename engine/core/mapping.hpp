@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/fault.hpp"
+#include "core/logged_allocation.hpp"
 
 namespace ringload::inline v0 {
 
@@ -27,7 +28,8 @@ std::string_view name(page_kind kind) noexcept;
 class RINGLOAD_EXPORT mapping {
  public:
   mapping() = default;
-  mapping(mapping&& other) noexcept : memory_(std::exchange(other.memory_, {})) {}
+  mapping(mapping&& other) noexcept
+      : memory_(std::exchange(other.memory_, {})), logged_(std::move(other.logged_)) {}
   mapping& operator=(mapping&& other) noexcept;
   ~mapping();
 
@@ -35,6 +37,11 @@ class RINGLOAD_EXPORT mapping {
   // `kind` is `hugetlb`; 2 MiB aligned unless it is smaller than that. `kind` is what to ask for:
   // `hugetlb` fails where too few such pages are reserved and free, `transparent` is a wish.
   static result<mapping> make(std::uint64_t bytes, page_kind kind);
+
+  // Writes it into the log, and its end when that comes.
+  void note_in(const allocation_log& log) noexcept {
+    logged_ = logged_allocation(log, {"mmap", "munmap"}, data(), bytes());
+  }
 
   std::byte* data() const noexcept { return memory_.data(); }
   std::uint64_t bytes() const noexcept { return memory_.size(); }
@@ -44,6 +51,7 @@ class RINGLOAD_EXPORT mapping {
   explicit mapping(std::span<std::byte> memory) noexcept : memory_(memory) {}
 
   std::span<std::byte> memory_;
+  logged_allocation logged_;
 };
 
 // What the pages of a mapping really are: `transparent` if most of those present are. The kernel

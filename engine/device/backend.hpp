@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <ringload/allocation_log.hpp>
 #include <ringload/limits.hpp>
 #include <span>
 #include <string>
@@ -139,6 +140,9 @@ class backend {
 
   // How memory of the host is to be mapped, if any is. Called once, before the first allocate.
   virtual void use_pages(huge_pages pages) { (void)pages; }
+
+  // Where its allocations are written, if anywhere. Called once, before the first allocate.
+  virtual void log_to(const allocation_log& log) { (void)log; }
 
   // Called in the engine thread, in this order: attach, any number of starts, detach once no copy
   // is in flight.

@@ -34,14 +34,16 @@ constexpr std::uint64_t heap_alignment_min = 64;  // A cache line.
 class heap_arena final : public arena {
  public:
   // Null where there is no memory.
-  static std::shared_ptr<arena> make(const arena_size& size) {
+  static std::shared_ptr<arena> make(const arena_size& size, const allocation_log& log) {
     const auto alignment =
         std::align_val_t(std::max<std::uint64_t>(size.alignment, heap_alignment_min));
     void* const memory = ::operator new(size.bytes, alignment, std::nothrow);
     if (memory == nullptr) return nullptr;
     const deleter owner{alignment};
     std::unique_ptr<std::byte, deleter> taken(static_cast<std::byte*>(memory), owner);
-    return std::make_shared<heap_arena>(std::move(taken));
+    const auto made = std::make_shared<heap_arena>(std::move(taken));
+    made->logged_ = logged_allocation(log, {"new", "delete"}, memory, size.bytes);
+    return made;
   }
 
   struct deleter {
@@ -58,6 +60,7 @@ class heap_arena final : public arena {
 
  private:
   const std::unique_ptr<std::byte, deleter> memory_;
+  logged_allocation logged_;  // Ends first.
 };
 
 class host_backend final : public backend {
@@ -110,6 +113,8 @@ class host_backend final : public backend {
     return made;
   }
 
+  void log_to(const allocation_log& log) override { log_ = log; }
+
   // Reserved pages are for slots alone: a pool seldom has enough for tensors.
   void use_pages(huge_pages pages) override {
     pages_ = pages == huge_pages::none ? page_kind::small : page_kind::transparent;
@@ -159,12 +164,13 @@ class host_backend final : public backend {
 
   result<std::shared_ptr<arena>> make(const arena_size& size) {
     if (is_small(size)) {
-      auto made = heap_arena::make(size);
+      auto made = heap_arena::make(size, log_);
       if (!made) return fault{errc::memory_exceeded, {}};
       return made;
     }
     auto memory = mapping::make(kept_ ? kept_bytes_of(size.bytes) : size.bytes, pages_);
     if (!memory) return memory.error();
+    memory->note_in(log_);
     return own(std::move(*memory), false);
   }
 
@@ -204,6 +210,7 @@ class host_backend final : public backend {
   std::vector<std::weak_ptr<host_arena>> allocated_;  // Guarded by the mutex.
   std::shared_ptr<free_list<mapping>> kept_;          // Null: nothing is kept.
   page_kind pages_ = page_kind::transparent;
+  allocation_log log_;
   boost::asio::io_context* loop_ = nullptr;
 };
 

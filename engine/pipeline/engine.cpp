@@ -65,17 +65,17 @@ void spawn_until_done(boost::asio::io_context& loop, const Life& life) {
 
 }  // namespace
 
-engine::engine(device d, const limits& l, std::vector<extension> w)
-    : within(chosen_limits(l, d.kind())), on(d), with(std::move(w)) {}
+engine::engine(device d, const limits& l, std::vector<extension> w, const allocation_log& a)
+    : within(chosen_limits(l, d.kind())), log(a), on(d), with(std::move(w)) {}
 
 engine::~engine() = default;
 
 std::shared_ptr<engine> engine::make(device on, const limits& within, wrappers wrap,
-                                     std::vector<extension> with) {
+                                     std::vector<extension> with, const allocation_log& log) {
   const limits chosen = chosen_limits(within, on.kind());
   if (auto good = check(chosen); !good) throw to_error(good.error());
   const auto make_it = [&]() -> result<std::shared_ptr<engine>> {
-    return std::make_shared<engine>(on, within, with);
+    return std::make_shared<engine>(on, within, with, log);
   };
   auto found = attempt(make_it);  // io_context needs descriptors.
   if (!found) throw to_error(found.error());
@@ -134,11 +134,13 @@ result<void> engine::set_up(const wrappers& wrap) {
   target = on.maker()(on.index());
   if (within.kept_bytes > 0) target->keep(within.kept_bytes);
   target->use_pages(within.huge_pages);
+  target->log_to(log);
   if (on.kind() != device_kind::host) {
     beside_target = host().maker()(0);
     beside_target->use_pages(within.huge_pages);
+    beside_target->log_to(log);
   }
-  if (auto opened = staging.open(within); !opened) return opened.error();
+  if (auto opened = staging.open(within, log); !opened) return opened.error();
   if (auto there = target->attach(loop, staging.region()); !there) return there.error();
   attached_ = true;
   open_threads.emplace(open_threads_count);

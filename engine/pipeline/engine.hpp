@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <ringload/allocation_log.hpp>
 #include <ringload/device.hpp>
 #include <ringload/extension.hpp>
 #include <ringload/limits.hpp>
@@ -46,10 +47,11 @@ class engine : public std::enable_shared_from_this<engine> {
 
   // Throws ringload::error.
   static std::shared_ptr<engine> make(device on, const limits& within, wrappers wrap = {},
-                                      std::vector<extension> with = {});
+                                      std::vector<extension> with = {},
+                                      const allocation_log& log = {});
 
   // Use make(), which also starts the engine thread.
-  engine(device on, const limits& within, std::vector<extension> with);
+  engine(device on, const limits& within, std::vector<extension> with, const allocation_log& log);
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
   ~engine();
@@ -75,6 +77,7 @@ class engine : public std::enable_shared_from_this<engine> {
   // ---- Set before make() returns and never changed ----
 
   const limits within;
+  const allocation_log log;
   const memory_accounts memory;
   const device on;
   const std::vector<extension> with;

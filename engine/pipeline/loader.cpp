@@ -164,8 +164,9 @@ void loading::cancel() noexcept {
 
 const ringload::catalog& loading::catalog() const noexcept { return job_->named().catalog(); }
 
-loader::loader(ringload::device target, const limits& within, std::vector<extension> with)
-    : engine_(detail::engine::make(target, within, {}, std::move(with))) {}
+loader::loader(ringload::device target, const limits& within, std::vector<extension> with,
+               const allocation_log& log)
+    : engine_(detail::engine::make(target, within, {}, std::move(with), log)) {}
 
 loader::~loader() { engine_->close(); }
 

@@ -10,12 +10,13 @@
 
 namespace ringload::inline v0::detail {
 
-result<void> ready_slots::open(const limits& within) {
+result<void> ready_slots::open(const limits& within, const allocation_log& log) {
   auto made = slots::make(within.slots, within.slot_bytes, within.huge_pages);
   if (!made) return made.error();
   slots_ = std::move(*made);
   count_ = within.slots;
   entries_ = std::make_unique<entry[]>(count_);
+  log_ = log;
   page_kind_reason_ = slots_.not_reserved();
   return {};
 }
@@ -35,6 +36,8 @@ result<void> ready_slots::make_ready(std::uint32_t slot, backend& target) {
     pinned_bytes_ += slots_.slot_bytes();
     if (!not_pinned->empty()) pinning_reason_ = std::move(*not_pinned);
   }
+  one.logged =
+      logged_allocation(log_, {"pin", "unpin"}, slots_.at(slot).data(), slots_.slot_bytes());
   one.ready.store(true);
   return {};
 }
@@ -66,6 +69,7 @@ int ready_slots::registered_buffer(std::uint32_t slot) const noexcept {
 
 void ready_slots::close() noexcept {
   ring_ = nullptr;
+  for (std::uint32_t i = 0; i < count_; ++i) entries_[i].logged.release();
   slots_ = {};
 }
 

@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <ringload/allocation_log.hpp>
 #include <ringload/limits.hpp>
 #include <ringload/stats.hpp>
 #include <span>
 #include <string>
 
+#include "core/logged_allocation.hpp"
 #include "device/backend.hpp"
 #include "ring/ring.hpp"
 #include "staging/slots.hpp"
@@ -22,7 +24,7 @@ namespace ringload::inline v0::detail {
 class ready_slots {
  public:
   // Reserves the addresses. Called once, before all below.
-  result<void> open(const limits& within);
+  result<void> open(const limits& within, const allocation_log& log);
 
   slot_region region() const noexcept { return {slots_.whole(), slots_.slot_bytes()}; }
   std::span<std::byte> at(std::uint32_t slot) const noexcept { return slots_.at(slot); }
@@ -55,6 +57,7 @@ class ready_slots {
   struct entry {
     std::mutex in_the_making;
     std::atomic<bool> ready = false;
+    logged_allocation logged;                        // Set once, before `ready`.
     registration with_ring = registration::untried;  // Touched by the ring's thread only.
   };
 
@@ -65,6 +68,7 @@ class ready_slots {
   slots slots_;
   std::uint32_t count_ = 0;
   std::unique_ptr<entry[]> entries_;
+  allocation_log log_;
 
   ring* ring_ = nullptr;  // Null: slots are not registered. Touched by the ring's thread only.
 

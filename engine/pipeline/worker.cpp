@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include "core/attempt.hpp"

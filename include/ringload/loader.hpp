@@ -10,6 +10,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <memory>
 #include <optional>
+#include <ringload/allocation_log.hpp>
 #include <ringload/checkpoint.hpp>
 #include <ringload/detail/operation.hpp>
 #include <ringload/detail/request.hpp>
@@ -129,9 +130,9 @@ class RINGLOAD_EXPORT loader {
   /// loader reads with threads, and `stats()` says why. Its threads have the scheduling of the one
   /// that calls this, its niceness too: where requests are to go first, call it in a thread that
   /// has lowered its own. `with` is what it may use beyond that: formats that are not always there.
-  /// Throws `ringload::error`.
+  /// Its allocations are written to `log`. Throws `ringload::error`.
   explicit loader(ringload::device target = host(), const limits& within = {},
-                  std::vector<extension> with = {});
+                  std::vector<extension> with = {}, const allocation_log& log = {});
 
   loader(const loader&) = delete;
   loader& operator=(const loader&) = delete;

@@ -78,3 +78,10 @@ done
 expect 1 "$ringload" load "$work/nothing" --no-progress --trace "$work/none.json"
 [ ! -e "$work/none.json" ] || fail "a trace of a load that failed"
 [ -z "$(find "$work" -name '.ringload-make-*')" ] || fail "a temporary file is left"
+
+# Its allocations: as many releases as there were, or fewer, since the process ends with some.
+expect 0 "$ringload" load "$work/x" --no-progress --allocation-log "$work/allocations.csv"
+[ "$(sed -n 1p "$work/allocations.csv")" = timestamp,call,pointer,size,stack ] || fail "columns"
+[ "$(grep -c ',mmap,0x' "$work/allocations.csv")" -ge 1 ] || fail "no allocation"
+expect 1 "$ringload" load "$work/x" --no-progress --allocation-log "$work/no/folder.csv"
+complains "no/folder.csv"

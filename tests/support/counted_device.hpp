@@ -48,6 +48,7 @@ class counted_backend final : public backend {
     return real;
   }
   result<std::string> pin(std::span<std::byte> slot) override { return real_->pin(slot); }
+  void log_to(const allocation_log& log) override { real_->log_to(log); }
   void use_pages(huge_pages pages) override { real_->use_pages(pages); }
   result<void> attach(boost::asio::io_context& loop, slot_region slots) override {
     return real_->attach(loop, slots);

@@ -15,8 +15,11 @@ namespace ringload::inline v0::cuda {
 
 using boost::system::error_code;
 
-copier::copier(boost::asio::io_context& loop, const pinned& slots)
-    : loop_(loop), slots_(slots), waiter_(loop, [this](error_code failed) { came(failed); }) {}
+copier::copier(boost::asio::io_context& loop, const pinned& slots, const allocation_log& log)
+    : loop_(loop),
+      slots_(slots),
+      log_(log),
+      waiter_(loop, [this](error_code failed) { came(failed); }) {}
 
 error_code copier::open(int device) {
   for (std::size_t i = 0; i < lanes_of_a_kind; ++i) {
@@ -51,7 +54,7 @@ void copier::begin(copy_operation& op) {
       return;
     }
   }
-  if (scatters) on.take_staging(how_);
+  if (scatters) on.take_staging(how_, log_);
   event ended;
   if (auto failed = take_event(ended)) {
     answer_later(op, failed);

@@ -34,7 +34,7 @@ class copier {
   static constexpr std::size_t lanes_count = 2 * lanes_of_a_kind;
 
   // The slots live as long as this, and are pinned if they can be.
-  copier(boost::asio::io_context& loop, const pinned& slots);
+  copier(boost::asio::io_context& loop, const pinned& slots, const allocation_log& log);
   copier(const copier&) = delete;
   copier& operator=(const copier&) = delete;
   ~copier() = default;
@@ -54,6 +54,7 @@ class copier {
 
   boost::asio::io_context& loop_;
   const pinned& slots_;
+  const allocation_log log_;
   std::array<lane, lanes_count> lanes_;
   std::size_t next_lane_ = 0;
   std::uint64_t begun_ = 0;

@@ -158,7 +158,7 @@ class cuda_backend final : public backend {
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
     cuda::place_near(slots.memory, index_);
     slots_.emplace(slots);
-    copies_.emplace(loop, *slots_);
+    copies_.emplace(loop, *slots_, log_);
     if (auto failed = copies_->open(index_)) {
       detach();
       return fault{failed, name_of(index_)};
@@ -171,6 +171,11 @@ class cuda_backend final : public backend {
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
     const auto refused = slots_->pin(slot);
     return refused ? refused.message() : std::string();
+  }
+
+  void log_to(const allocation_log& log) override {
+    log_ = log;
+    readers_->log_to(log);
   }
 
   void start(copy_operation& op) noexcept override { copies_->start(op); }
@@ -216,6 +221,7 @@ class cuda_backend final : public backend {
     }
     if (failed) return fault{failed, name_of(index_)};
     taken->address = memory;
+    taken->logged = logged_allocation(log_, {"cudaMalloc", "cudaFree"}, memory, bytes);
     return device_block(std::move(taken));
   }
 
@@ -239,6 +245,7 @@ class cuda_backend final : public backend {
   std::shared_ptr<free_list<device_block>> kept_;  // Null: nothing is kept.
   const std::shared_ptr<cuda::read_back_pool> readers_ = std::make_shared<cuda::read_back_pool>();
   std::optional<cuda::pinned> slots_;
+  allocation_log log_;
   // In the engine thread only.
   std::optional<cuda::copier> copies_;
 };

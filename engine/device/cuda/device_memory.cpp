@@ -92,6 +92,7 @@ boost::system::error_code taken_memory::wait_for_uses() {
 
 taken_memory::~taken_memory() {
   (void)wait_for_uses();
+  logged.release();
   if (address) (void)code_of(cudaFree(address));
 }
 

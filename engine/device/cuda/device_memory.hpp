@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/logged_allocation.hpp"
 #include "device/cuda/handles.hpp"
 #include "device/cuda/read_back.hpp"
 
@@ -25,6 +26,7 @@ struct taken_memory {
   std::uint64_t bytes = 0;
   int device = 0;
   std::shared_ptr<read_back_pool> readers;
+  logged_allocation logged;
   std::vector<event> uses;             // The ends of consumers' work, on whatever streams.
   std::unique_ptr<taken_memory> next;  // On its way back: the one behind it.
 

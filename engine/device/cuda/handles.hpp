@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "core/logged_allocation.hpp"
 #include "device/cuda/runtime.hpp"
 
 namespace ringload::inline v0::cuda {
@@ -79,13 +80,15 @@ class device_buffer {
   device_buffer& operator=(const device_buffer&) = delete;
   ~device_buffer() { give_back(); }
 
-  boost::system::error_code take(std::size_t bytes) {
+  boost::system::error_code take(std::size_t bytes, const allocation_log& log) {
     auto failed = code_of(cudaMalloc(&is_, bytes));
     if (failed) is_ = nullptr;
+    if (is_) logged_ = logged_allocation(log, {"cudaMalloc", "cudaFree"}, is_, bytes);
     return failed;
   }
 
   void give_back() noexcept {
+    logged_.release();
     if (is_) (void)code_of(cudaFree(std::exchange(is_, nullptr)));
   }
 
@@ -93,6 +96,7 @@ class device_buffer {
 
  private:
   void* is_ = nullptr;
+  logged_allocation logged_;
 };
 
 }  // namespace ringload::inline v0::cuda

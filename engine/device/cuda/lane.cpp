@@ -16,7 +16,7 @@ constexpr std::size_t staging_bytes_min = std::size_t{1} << 20;
 
 }  // namespace
 
-void lane::take_staging(const transfer& how) {
+void lane::take_staging(const transfer& how, const allocation_log& log) {
   std::size_t needed = staging_bytes_min;
   for (const slot_range& range : how.staged) needed = std::max<std::size_t>(needed, range.end);
   if (needed <= staging_bytes_) return;
@@ -24,7 +24,7 @@ void lane::take_staging(const transfer& how) {
   staging_bytes_ = std::bit_ceil(needed);
   if (staging_.data()) (void)wait_out();
   staging_.give_back();
-  (void)staging_.take(staging_bytes_);
+  (void)staging_.take(staging_bytes_, log);
 }
 
 error_code lane::launch(const copy_operation& op, const transfer& how,

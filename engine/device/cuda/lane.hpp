@@ -36,7 +36,7 @@ class lane {
 
   // Takes memory of the device for what is staged, unless there is enough. Where the device has
   // none, kernels read the slots themselves.
-  void take_staging(const transfer& how);
+  void take_staging(const transfer& how, const allocation_log& log);
 
   // Puts on the stream what brings a slot to the arena. `slot_on_device`: by the device's address,
   // or null. What was launched before a failure still reads the slot.

@@ -10,10 +10,11 @@ namespace ringload::inline v0::cuda {
 
 using boost::system::error_code;
 
-error_code reader_rooms::open() {
+error_code reader_rooms::open(const allocation_log& log) {
   auto made = mapping::make(rooms_count * room_bytes, page_kind::transparent);
   if (!made) return made.error().code;
   memory_ = std::move(*made);
+  memory_.note_in(log);
   if (auto failed = populate(memory_.span())) return failed;
   pinned_.emplace(slot_region{memory_.span(), memory_.bytes()});
   (void)pinned_->pin(memory_.span());  // Unpinned it is slower.
@@ -71,7 +72,7 @@ error_code read_back_pool::copy(const std::byte* from, std::span<std::byte> into
     auto mine = take_idle();
     if (!mine) {
       mine = std::make_unique<reader_rooms>();
-      if (auto failed = mine->open()) return failed;
+      if (auto failed = mine->open(log_)) return failed;
     }
     auto failed = mine->copy(from, into);
     if (failed) return failed;

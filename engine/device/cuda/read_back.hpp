@@ -24,7 +24,7 @@ class reader_rooms {
  public:
   static constexpr std::size_t room_bytes = std::size_t{1} << 20;
 
-  boost::system::error_code open();
+  boost::system::error_code open(const allocation_log& log);
 
   // Returns when the bytes are there; after a failure nothing is under way any more.
   boost::system::error_code copy(const std::byte* from, std::span<std::byte> into);
@@ -53,11 +53,15 @@ class reader_rooms {
 // current one.
 class read_back_pool {
  public:
+  // Before the first copy.
+  void log_to(const allocation_log& log) { log_ = log; }
+
   boost::system::error_code copy(const std::byte* from, std::span<std::byte> into) noexcept;
 
  private:
   std::unique_ptr<reader_rooms> take_idle();
 
+  allocation_log log_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<reader_rooms>> idle_;  // Guarded by the mutex.
 };
