@@ -158,7 +158,17 @@ void load_window::hand_out(std::optional<tensor> one) {
   first->complete(nullptr, std::move(one));
 }
 
-void load_window::go_on() {
+void load_window::go_on() noexcept {
+  try {
+    take_steps();
+  } catch (const std::bad_alloc&) {
+    awaiting_ = false;
+    set_failure(errc::memory_exceeded);
+    fail_all();
+  }
+}
+
+void load_window::take_steps() {
   while (!waiting_.empty() && !awaiting_) {
     if (failure_) return fail_all();
     if (ready_) {
@@ -255,17 +265,20 @@ void load_window::fail_all() noexcept {
   }
 }
 
+void load_window::set_failure(const boost::system::error_code& code) noexcept {
+  try {
+    failure_ = to_exception(fault(code, printable_path(shown(request_))));
+  } catch (const std::bad_alloc&) {
+    failure_ = std::make_exception_ptr(std::bad_alloc());
+  }
+}
+
 void load_window::cancel() noexcept {
   for (const begun& each : begun_) {
     if (each.load) each.load->cancel();
   }
   if (failure_) return;
-  try {
-    failure_ =
-        to_exception(fault(boost::asio::error::operation_aborted, printable_path(shown(request_))));
-  } catch (const std::bad_alloc&) {
-    failure_ = std::make_exception_ptr(std::bad_alloc());
-  }
+  set_failure(boost::asio::error::operation_aborted);
   // An awaited tensor comes first: it completes when its load is quiet.
   if (!awaiting_) fail_all();
 }

@@ -79,7 +79,8 @@ class load_window : public std::enable_shared_from_this<load_window> {
     void forget_returned();
   };
 
-  void go_on();
+  void go_on() noexcept;
+  void take_steps();
   void begin_groups();
   void await_front();
   void arrived(const std::exception_ptr& failure, tensor one);
@@ -88,6 +89,7 @@ class load_window : public std::enable_shared_from_this<load_window> {
   bool await_end();
   void hand_out(std::optional<tensor> one);
   void fail_all() noexcept;
+  void set_failure(const boost::system::error_code& code) noexcept;
   void forget(std::uint64_t id);
   std::uint64_t live_bytes();
   std::int64_t nanoseconds() const noexcept;
