@@ -10,8 +10,8 @@ namespace ringload::inline v0 {
 
 inline constexpr std::uint32_t block_bytes = 4096;
 
-// Of addresses in the caller's memory. Where a drive wants more, its refusal sends the load to the
-// page cache.
+// Of addresses in the caller's memory, where the kernel does not say what the drive wants. If that
+// is more, its refusal sends the load to the page cache.
 inline constexpr std::uint32_t direct_address_alignment = 512;
 
 }  // namespace ringload::inline v0

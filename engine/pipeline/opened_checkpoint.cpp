@@ -37,6 +37,7 @@ result<open_file> open_for_reading(unique_fd buffered, const file_info& info, re
     auto second = direct.open(buffered.get(), info.path, info.bytes);
     if (!second) return second.error().in(printable_path(info.path));
     file.direct_refusal = second->refusal;
+    file.direct_address_alignment = second->address_alignment;
     file.direct = std::move(second->fd);
   }
   file.buffered = std::move(buffered);

@@ -28,6 +28,7 @@ struct open_file {
   unique_fd buffered;
   unique_fd direct;            // Empty: read through the page cache only.
   std::string direct_refusal;  // Why, if direct reads were tried.
+  std::uint32_t direct_address_alignment = ringload::direct_address_alignment;
   std::string path;
   std::uint64_t bytes = 0;
   ::timespec modified = {};  // When the file was opened.

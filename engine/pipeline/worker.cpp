@@ -72,7 +72,8 @@ bool use_direct_read(const job& of, const read_op& read) {
 bool lands_straight(const task& t) {
   if (!t.read.straight()) return false;
   const std::byte* const to = t.of.into()[t.read.destination] + t.read.destination_offset;
-  return !t.direct || reinterpret_cast<std::uintptr_t>(to) % direct_address_alignment == 0;
+  return !t.direct ||
+         reinterpret_cast<std::uintptr_t>(to) % t.of.file(t.read).direct_address_alignment == 0;
 }
 
 // Of the caller's memory what cannot be populated is left to the read, which says what is wrong.

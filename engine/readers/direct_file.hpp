@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 
+#include "core/block.hpp"
 #include "core/fault.hpp"
 #include "core/unique_fd.hpp"
 
@@ -21,6 +22,7 @@ class direct_files {
   struct opened {
     unique_fd fd;         // Empty: no direct reads.
     std::string refusal;  // "the file system refuses O_DIRECT", if so.
+    std::uint32_t address_alignment = direct_address_alignment;  // Of what is read into.
   };
 
   enum class access : std::uint8_t { read, write };  // What is written is read too.

@@ -264,8 +264,9 @@ class RINGLOAD_EXPORT loader {
   /// owner released.
   ///
   /// Reads of 64 KiB and more land in memory of the host themselves where nothing is to be
-  /// converted or rearranged: direct ones at addresses that have the offset within 512 bytes that
-  /// the tensor has in the file, buffered ones anywhere.
+  /// converted or rearranged: buffered ones anywhere; direct ones at addresses that have the offset
+  /// within 512 bytes that the tensor has in the file, or within what the drive asks for, which is
+  /// 4 bytes for many NVMe drives.
   ///
   /// `load_options::dtype` must be empty: the destinations say their types. A manifest is refused
   /// with `errc::digest_unavailable`.
