@@ -69,7 +69,8 @@ int ready_slots::registered_buffer(std::uint32_t slot) const noexcept {
 
 void ready_slots::close() noexcept {
   ring_ = nullptr;
-  for (std::uint32_t i = 0; i < count_; ++i) entries_[i].logged.release();
+  // Where there was no memory for them, none was made ready.
+  for (std::uint32_t i = 0; entries_ && i < count_; ++i) entries_[i].logged.release();
   slots_ = {};
 }
 
