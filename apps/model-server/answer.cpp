@@ -259,6 +259,64 @@ reply answer_at_once(const services& with, const request& asked, const target& w
   return out;
 }
 
+// Why a save cannot begin; empty: it can, and `path` is where to.
+std::optional<response> refusal_of_save(const services& with, const entry* of,
+                                        const save_wish& wish, std::string& path) {
+  auto target = with.targets.resolve(wish.path);
+  if (!target) {
+    return problem(http::status::forbidden, "no such target beneath the folders for saving");
+  }
+  path = std::move(*target);
+  if (of == nullptr) return problem(http::status::not_found, "no such model");
+  if (!of->served) return problem(http::status::conflict, "the model is not loaded");
+  if (!of->served->loaded.empty() && of->served->loaded[0].device().kind() != device_kind::host) {
+    return problem(http::status::not_implemented, "models of the host can be saved, no others");
+  }
+  if (with.counted.saving) {
+    response busy = problem(http::status::service_unavailable, "another model is being saved");
+    busy.set(http::field::retry_after, "1");
+    return busy;
+  }
+  return std::nullopt;
+}
+
+// Completes when the file is there.
+asio::awaitable<reply> save_answer(const services& with, std::string id, const request& asked) {
+  reply out;
+  save_wish wish;
+  try {
+    if (!accepts(view(asked[http::field::content_type]), "application/json")) {
+      out.head = problem(http::status::unsupported_media_type, "the body must be application/json");
+      co_return out;
+    }
+    wish = parse_save_wish(asked.body());
+  } catch (const std::invalid_argument& wrong) {
+    out.head = problem(http::status::bad_request, wrong.what());
+    co_return out;
+  }
+  const std::shared_ptr<entry> of = with.loads.find(id);
+  std::string path;
+  if (auto refused = refusal_of_save(with, of.get(), wish, path)) {
+    out.head = std::move(*refused);
+    co_return out;
+  }
+  with.counted.saving = true;
+  const model what = of->served->loaded;
+  try {
+    auto done = co_await save_model(what, wish, path);
+    json::object body;
+    body["path"] = path;
+    body["bytes"] = done.bytes;
+    out.head = in_json(http::status::created, body);
+  } catch (const boost::system::system_error& failed) {
+    const bool there = failed.code() == boost::system::errc::file_exists;
+    out.head = problem(there ? http::status::conflict : http::status::internal_server_error,
+                       failed.what());
+  }
+  with.counted.saving = false;
+  co_return out;
+}
+
 }  // namespace
 
 response problem(http::status status, std::string_view words) {
@@ -283,6 +341,17 @@ asio::awaitable<reply> answer(const services& with, const request& asked) {
   }
   const bool one_tensor =
       where->parts.size() == 4 && where->parts[0] == "models" && where->parts[2] == "tensors";
+  const bool saves =
+      where->parts.size() == 3 && where->parts[0] == "models" && where->parts[2] == "save";
+  if (saves && asked.method() == http::verb::post) {
+    auto saved = co_await save_answer(with, where->parts[1], asked);
+    out = std::move(saved);
+    co_return out;
+  }
+  if (saves) {
+    out.head = not_allowed("POST");
+    co_return out;
+  }
   if (!one_tensor) {
     out = answer_at_once(with, asked, *where);
     co_return out;

@@ -15,6 +15,7 @@
 #include "allowed_sources.hpp"
 #include "describe.hpp"
 #include "models.hpp"
+#include "saving.hpp"
 #include "settings.hpp"
 #include "target.hpp"
 
@@ -27,6 +28,7 @@ using response = boost::beast::http::response<boost::beast::http::string_body>;
 struct services {
   const settings& how;
   const allowed_sources& allowed;
+  const allowed_targets& targets;
   models& loads;
   counters& counted;
 };
@@ -43,7 +45,8 @@ struct reply {
 /// An answer in JSON with an "error".
 response problem(boost::beast::http::status status, std::string_view words);
 
-/// The reply to any request. May wait for a tensor to be loaded, at most `how.timeout`. `asked`
+/// The reply to any request. May wait for a tensor to be loaded, at most `how.timeout`, or for a
+/// model to be saved. `asked`
 /// must outlive the wait.
 boost::asio::awaitable<reply> answer(const services& with, const request& asked);
 

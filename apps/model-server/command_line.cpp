@@ -65,6 +65,10 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
       ->check(CLI::ExistingDirectory)
       ->type_name("DIR");
   app.add_flag("--hub-cache", out.hub_cache, "Also allow models of the local Hugging Face cache");
+  app.add_option("--save-root", out.save_roots,
+                 "A folder that clients may save models to; repeatable. Default: none")
+      ->check(CLI::ExistingDirectory)
+      ->type_name("DIR");
   app.add_option("--model", preloads, "Load this model at startup; repeatable")
       ->type_name("[ID=]SOURCE");
   tool::add_device(app, out.device);

@@ -36,6 +36,7 @@ struct counters {
   std::map<unsigned, std::uint64_t> answers;  // By status code.
   std::size_t connections = 0;
   std::uint64_t tensor_bytes_sent = 0;
+  bool saving = false;  // One model at a time.
 };
 
 /// Prometheus' text format, version 0.0.4.

@@ -38,12 +38,13 @@ class server {
   explicit server(const settings& how)
       : how_(how),
         allowed_(how.roots, how.hub_cache),
+        targets_(how.save_roots),
         signals_(context_, SIGINT, SIGTERM),
         grace_(context_),
         retry_(context_),
         acceptor_(context_, tcp::endpoint(asio::ip::make_address(how.address), how.port)),
         models_(context_.get_executor(), how),
-        services_{how_, allowed_, models_, counters_} {}
+        services_{how_, allowed_, targets_, models_, counters_} {}
 
   void run() {
     for (const auto& [id, name] : how_.preload) {
@@ -143,6 +144,7 @@ class server {
 
   const settings how_;
   const allowed_sources allowed_;
+  const allowed_targets targets_;
   counters counters_;
   bool closing_ = false;
   asio::io_context context_{1};

@@ -24,6 +24,9 @@ struct settings {
   std::vector<std::string> roots;
   bool hub_cache = false;  // And `owner/model[@revision]` of the local Hugging Face cache.
 
+  // Models may be saved to new files beneath these; none: not at all.
+  std::vector<std::string> save_roots;
+
   // Loaded from the start on: id and source. No id twice, and no more than the limits below allow.
   std::vector<std::pair<std::string, std::string>> preload;
 

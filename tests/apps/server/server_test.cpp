@@ -430,6 +430,37 @@ TEST_CASE("server: shuts down gracefully in the middle of a load, with clients c
   }
 }
 
+TEST_CASE("server: saves a model where that is allowed, and nowhere without an option") {
+  const temporary_folder target{fs::current_path()};
+  const auto save = [](const served& at, const std::string& id, const std::string& body) {
+    const request what = make_request(http::verb::post, "/models/" + id + "/save", body);
+    return client(at.server.port()).ask(what);
+  };
+  {
+    const served closed({"--model", "one.safetensors"});
+    CHECK(save(closed, "main", R"({"path":"x.zt"})").result() == http::status::forbidden);
+  }
+  const served open({"--model", "one.safetensors", "--save-root", target.path().string()});
+  open.end_of("main");
+  const response done = save(open, "main", R"({"path":"x.zt","zstd":3,"digest":"crc32c"})");
+  CHECK(done.result() == http::status::created);
+  CHECK(json_of(done).at("bytes").to_number<std::uint64_t>() ==
+        fs::file_size(target.path() / "x.zt"));
+  CHECK(save(open, "main", R"({"path":"x.zt"})").result() == http::status::conflict);
+  CHECK(save(open, "main", R"({"path":"x.safetensors"})").result() == http::status::created);
+  CHECK(save(open, "main", R"({"path":"../y.zt"})").result() == http::status::forbidden);
+  CHECK(save(open, "nobody", R"({"path":"y.zt"})").result() == http::status::not_found);
+  CHECK(save(open, "main", R"({"path":5})").result() == http::status::bad_request);
+  CHECK(client(open.server.port()).get("/models/main/save").result() ==
+        http::status::method_not_allowed);
+  // What was saved is loaded again.
+  const served again({"--root", target.path().string(), "--model", "x.zt"});
+  again.end_of("main");
+  CHECK(client(again.server.port())
+            .get("/models/main/tensors/a/b", "application/octet-stream")
+            .body() == "0123456789");
+}
+
 TEST_CASE("server: reports why it cannot start") {
   CHECK(server_process({"--bogus"}).exit_code() == 2);
   CHECK(server_process({}).exit_code() == 2);

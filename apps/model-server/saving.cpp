@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "saving.hpp"
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+namespace ringload::server {
+
+namespace asio = boost::asio;
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::size_t path_bytes_max = 4096;
+constexpr int level_max = 22;
+
+bool is_beneath(const fs::path& path, const fs::path& root) {
+  const auto at = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
+  return at.first == root.end();
+}
+
+bool is_zt(std::string_view path) { return path.ends_with(".zt"); }
+
+// Wide types first, so that each is aligned for its type in a file without gaps.
+std::vector<tensor> in_file_order(const model& of) {
+  std::vector<tensor> all(of.begin(), of.end());
+  std::ranges::stable_sort(all, [](const tensor& a, const tensor& b) {
+    return alignment(a.dtype()) > alignment(b.dtype());
+  });
+  return all;
+}
+
+}  // namespace
+
+allowed_targets::allowed_targets(const std::vector<std::string>& roots) {
+  for (const std::string& root : roots) roots_.push_back(fs::canonical(root));
+}
+
+std::optional<std::string> allowed_targets::resolve(std::string_view name) const {
+  // A NUL would end the path for the kernel, after we had looked at all of it.
+  if (name.size() > path_bytes_max || name.find('\0') != std::string_view::npos) {
+    return std::nullopt;
+  }
+  const fs::path wanted{name};
+  const std::string file = wanted.filename().string();
+  const bool known = is_zt(file) || file.ends_with(".safetensors");
+  if (!known || file.starts_with('.')) return std::nullopt;
+  for (const fs::path& root : roots_) {
+    // An absolute name replaces the root.
+    std::error_code failed;
+    const fs::path folder = fs::canonical((root / wanted).parent_path(), failed);
+    if (!failed && is_beneath(folder, root)) return (folder / file).string();
+  }
+  return std::nullopt;
+}
+
+save_wish parse_save_wish(std::string_view body) {
+  boost::system::error_code failed;
+  const json::value parsed = json::parse(body, failed);
+  const json::object* const fields = failed ? nullptr : parsed.if_object();
+  const json::value* const path = fields != nullptr ? fields->if_contains("path") : nullptr;
+  if (path == nullptr || !path->is_string()) {
+    throw std::invalid_argument("the body must be {\"path\": \"...\"}");
+  }
+  save_wish out;
+  out.path = std::string(std::string_view(path->get_string()));
+  if (const json::value* level = fields->if_contains("zstd")) {
+    if (!level->is_int64() || level->get_int64() < 1 || level->get_int64() > level_max) {
+      throw std::invalid_argument("\"zstd\" must be a level from 1 to 22");
+    }
+    out.zstd_level = static_cast<int>(level->get_int64());
+  }
+  if (const json::value* digest = fields->if_contains("digest")) {
+    if (!digest->is_string() || digest->get_string() != "crc32c") {
+      throw std::invalid_argument("\"digest\" must be \"crc32c\"");
+    }
+    out.digest = digest_algorithm::crc32c;
+  }
+  if (!is_zt(out.path) && (out.zstd_level != 0 || out.digest)) {
+    throw std::invalid_argument("\"zstd\" and \"digest\" are for .zt files");
+  }
+  return out;
+}
+
+asio::awaitable<written> save_model(model what, save_wish how, std::string path) {
+  const std::vector<tensor> tensors = in_file_order(what);
+  writing as;
+  as.replace = false;
+  storing stored;
+  stored.zstd_level = how.zstd_level;
+  stored.digest = how.digest;
+  writer out;
+  if (is_zt(path)) {
+    out = writer(std::move(path), std::move(as));
+  } else {
+    std::vector<planned_tensor> planned;
+    for (const tensor& each : tensors) {
+      planned.push_back(
+          {std::string(each.name()), each.dtype(), {each.shape().begin(), each.shape().end()}});
+    }
+    out = writer(std::move(path), std::move(planned), {}, std::move(as));
+  }
+  for (const tensor& each : tensors) {
+    tensor_view view(each);
+    storing same = stored;
+    co_await out.add_async(std::move(view), std::move(same));
+  }
+  auto done = co_await out.finish_async();
+  co_return done;
+}
+
+}  // namespace ringload::server
