@@ -110,9 +110,8 @@ result<unpublished> unpublished::make(fs::path target, entry_kind kind, bool may
   }
   if (auto good = made.check_target(); !good) return good.error();
   for (int i = 0; i < names_to_try; ++i) {
-    fs::path temporary =
-        folder_of(made.target_) /
-        (".ringload-save-" + std::to_string(::getpid()) + "-" + std::to_string(i));
+    fs::path temporary = folder_of(made.target_) /
+                         (".ringload-save-" + std::to_string(::getpid()) + "-" + std::to_string(i));
     const int problem = create(temporary, kind);
     if (problem == 0) {
       made.temporary_ = std::move(temporary);

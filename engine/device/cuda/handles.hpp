@@ -80,7 +80,7 @@ class device_buffer {
   device_buffer& operator=(const device_buffer&) = delete;
   ~device_buffer() { give_back(); }
 
-  boost::system::error_code take(std::size_t bytes, const allocation_log& log) {
+  boost::system::error_code take(std::size_t bytes, const allocation_log& log = {}) {
     auto failed = code_of(cudaMalloc(&is_, bytes));
     if (failed) is_ = nullptr;
     if (is_) logged_ = logged_allocation(log, {"cudaMalloc", "cudaFree"}, is_, bytes);
