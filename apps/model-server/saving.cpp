@@ -53,7 +53,8 @@ std::optional<std::string> allowed_targets::resolve(std::string_view name) const
     // An absolute name replaces the root.
     std::error_code failed;
     const fs::path folder = fs::canonical((root / wanted).parent_path(), failed);
-    if (!failed && is_beneath(folder, root)) return (folder / file).string();
+    if (failed || !fs::is_directory(folder, failed)) continue;
+    if (is_beneath(folder, root)) return (folder / file).string();
   }
   return std::nullopt;
 }
