@@ -264,3 +264,18 @@ ringload_status ringload_operation_fill_name(const ringload_operation* operation
     });
   });
 }
+
+// --- What a save has written
+
+ringload_status ringload_operation_saved_file(const ringload_operation* operation, size_t position,
+                                              const char** path) {
+  return guarded([&] {
+    operation_state& state = *required(operation, "the operation is null").state;
+    required(path, "the place for the path is null") = nullptr;
+    return state.with_result<ringload::saved>([&](const ringload::saved& done) {
+      if (position >= done.files.size()) return RINGLOAD_END;
+      *path = done.files[position].c_str();
+      return RINGLOAD_OK;
+    });
+  });
+}

@@ -185,6 +185,33 @@ ringload_status ringload_fill(ringload_loader* loader, const ringload_checkpoint
   return status;
 }
 
+ringload_status ringload_save_begin(ringload_loader* loader, const char* path,
+                                    const ringload_saved_tensor* tensors, size_t count,
+                                    const ringload_save_options* how, ringload_operation** begun) {
+  return guarded([&] {
+    // First of all, as in a fill.
+    const ringload::device on = loader ? loader->of->device() : ringload::host();
+    std::vector<ringload::tensor_view> views = views_of(tensors, count, on);
+    const ringload_loader& with = required(loader, no_loader);
+    return begin_operation<ringload::saved>(
+        with.thread, begun,
+        [of = with.of, to = std::string(&required(path, "the path is null")),
+         all = std::move(views), settings = saving_of(how)](auto handler) mutable {
+          of->save_async(to, std::move(all), std::move(settings), std::move(handler));
+        });
+  });
+}
+
+ringload_status ringload_save(ringload_loader* loader, const char* path,
+                              const ringload_saved_tensor* tensors, size_t count,
+                              const ringload_save_options* how) {
+  ringload_operation* save = nullptr;
+  ringload_status status = ringload_save_begin(loader, path, tensors, count, how, &save);
+  if (status == RINGLOAD_OK) status = ringload_operation_wait(save, -1);
+  ringload_operation_release(save);
+  return status;
+}
+
 // --- A load in progress
 
 void ringload_loading_release(ringload_loading* loading) {

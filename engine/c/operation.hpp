@@ -25,6 +25,7 @@
 #include <ringload/fill.hpp>
 #include <ringload/loading.hpp>
 #include <ringload/model.hpp>
+#include <ringload/save.hpp>
 #include <ringload/tensor.hpp>
 #include <thread>
 #include <utility>
@@ -55,7 +56,7 @@ class completion_thread {
 };
 
 /// An empty tensor is the end of those that a loading gives.
-using any_result = std::variant<std::monostate, checkpoint, model, loading, tensor, filled>;
+using any_result = std::variant<std::monostate, checkpoint, model, loading, tensor, filled, saved>;
 
 template <class T>
 any_result any_result_of(T value) {

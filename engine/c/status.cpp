@@ -29,7 +29,9 @@ ringload_status status_of(errc code) noexcept {
     case errc::invalid_source_name:
     case errc::invalid_limits:
     case errc::invalid_destination:
-    case errc::invalid_selection: return RINGLOAD_INVALID_ARGUMENT;
+    case errc::invalid_selection:
+    case errc::invalid_tensor:
+    case errc::invalid_saving: return RINGLOAD_INVALID_ARGUMENT;
 
     case errc::unsupported_feature:
     case errc::unsupported_dtype:
@@ -49,6 +51,8 @@ ringload_status status_of(errc code) noexcept {
     case errc::unexpected_tensor:
     case errc::wrong_dtype:
     case errc::wrong_shape: return RINGLOAD_MISMATCH;
+
+    case errc::read_back_differs: return RINGLOAD_SYSTEM_ERROR;
 
     default: return RINGLOAD_INVALID_FILE;
   }

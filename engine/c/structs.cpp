@@ -3,6 +3,10 @@
 
 #include <limits>
 #include <ringload/dlpack.hpp>
+#include <string>
+#include <utility>
+
+#include "c/handles.hpp"
 
 namespace ringload::c {
 
@@ -42,14 +46,69 @@ read_route route_of(ringload_route from) {
   throw invalid_argument("no such ringload_route");
 }
 
-destination plain_destination(const ringload_destination& from, const device& on) {
-  if (from.rank > 0) required(from.shape, "a destination's shape is null");
-  destination made(from.name, from.data, dtype_of(from.dtype),
-                   std::vector<std::uint64_t>(from.shape, from.shape + from.rank),
+allocation allocation_of(ringload_allocation from) {
+  switch (from) {
+    case RINGLOAD_PER_LOAD: return allocation::per_load;
+    case RINGLOAD_PER_FILE: return allocation::per_file;
+    case RINGLOAD_PER_TENSOR: return allocation::per_tensor;
+  }
+  throw invalid_argument("no such ringload_allocation");
+}
+
+std::vector<std::uint64_t> shape_of(const std::uint64_t* shape, std::size_t rank) {
+  if (rank > 0) required(shape, "a shape is null");
+  return {shape, shape + rank};
+}
+
+destination plain(const ringload_destination& from, const device& on) {
+  destination made(from.name, from.data, dtype_of(from.dtype), shape_of(from.shape, from.rank),
                    from.on_device != 0 ? on : host());
   if (from.strides) made.strides.assign(from.strides, from.strides + from.rank);
   made.bytes = from.bytes;
   return made;
+}
+
+tensor_view plain(const ringload_saved_tensor& from, const device& on) {
+  if (from.loaded) {
+    return {from.name ? std::string(from.name) : from.loaded->name, from.loaded->of};
+  }
+  required(from.name, "a tensor's name is null");
+  tensor_view made(from.name, from.data, dtype_of(from.dtype), shape_of(from.shape, from.rank),
+                   from.on_device != 0 ? on : host());
+  if (from.strides) made.strides.assign(from.strides, from.strides + from.rank);
+  made.bytes = from.bytes;
+  return made;
+}
+
+// The array's elements as `T`s: by `describe` where DLPack describes them, else by plain(). All
+// DLPack tensors are taken, also when this throws.
+template <class T, class From, class Describe>
+std::vector<T> all_of(const From* from, std::size_t count, const device& on, Describe describe) {
+  if (count > 0) required(from, "the array of tensors is null");
+  std::vector<T> all;
+  std::exception_ptr failure;
+  const auto* at = reinterpret_cast<const char*>(from);
+  for (std::size_t i = 0; i < count; ++i) {
+    dlpack::managed_tensor_versioned* exported = nullptr;
+    try {
+      // Elements are as far apart as the caller's struct is long.
+      const From one = received(reinterpret_cast<const From*>(at + i * from->struct_bytes));
+      exported = reinterpret_cast<dlpack::managed_tensor_versioned*>(one.from_dlpack);
+      if (!failure) {
+        if (exported) {
+          required(one.name, "a tensor's name is null");
+          all.push_back(describe(one.name, std::exchange(exported, nullptr)));
+        } else {
+          all.push_back(plain(one, on));
+        }
+      }
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+    }
+    if (exported && exported->deleter) exported->deleter(exported);
+  }
+  if (failure) std::rethrow_exception(failure);
+  return all;
 }
 
 }  // namespace
@@ -93,6 +152,9 @@ load_options options_of(const ringload_load_options* from) {
   how.window_bytes = given.window_bytes;
   if (given.dtype != RINGLOAD_AS_STORED) how.dtype = dtype_of(given.dtype);
   how.route = route_of(given.route);
+  how.allocation = allocation_of(given.allocation);
+  if (given.mapped != 0) how.memory = tensor_memory::mapped;
+  if (given.load_unmappable != 0) how.unmappable = on_unmappable::copy;
   return how;
 }
 
@@ -109,34 +171,35 @@ fill_policies policies_of(const ringload_fill_policies* from) {
 
 std::vector<destination> destinations_of(const ringload_destination* from, std::size_t count,
                                          const device& on) {
-  if (count > 0) required(from, "the destinations are null");
-  std::vector<destination> into;
-  std::exception_ptr failure;
-  const std::size_t stride = count > 0 ? from->struct_bytes : 0;
-  const char* at = reinterpret_cast<const char*>(from);
-  for (std::size_t i = 0; i < count; ++i, at += stride) {
-    dlpack::managed_tensor_versioned* exported = nullptr;
-    try {
-      // An array's elements are as far apart as its maker's struct is long.
-      const ringload_destination one = received(reinterpret_cast<const ringload_destination*>(at));
-      exported = reinterpret_cast<dlpack::managed_tensor_versioned*>(one.from_dlpack);
-      required(one.name, "a destination's name is null");
-      if (!exported) {
-        if (!failure) into.push_back(plain_destination(one, on));
-        continue;
-      }
-      if (!failure) {
-        dlpack::managed_tensor_versioned* const taken = std::exchange(exported, nullptr);
-        into.push_back(destination_of(one.name, taken, on));
-        continue;
-      }
-    } catch (...) {
-      if (!failure) failure = std::current_exception();
-    }
-    if (exported && exported->deleter) exported->deleter(exported);
+  return all_of<destination>(from, count, on, [&](const char* name, auto* exported) {
+    return destination_of(name, exported, on);
+  });
+}
+
+std::vector<tensor_view> views_of(const ringload_saved_tensor* from, std::size_t count,
+                                  const device& on) {
+  return all_of<tensor_view>(from, count, on, [&](const char* name, auto* exported) {
+    return view_of(name, exported, on);
+  });
+}
+
+saving saving_of(const ringload_save_options* from) {
+  const ringload_save_options given = received(from);
+  saving how;
+  if (given.metadata_count > 0) required(given.metadata, "the metadata is null");
+  for (std::size_t i = 0; i < given.metadata_count; ++i) {
+    how.metadata.emplace_back(&required(given.metadata[2 * i], "a key is null"),
+                              &required(given.metadata[2 * i + 1], "a value is null"));
   }
-  if (failure) std::rethrow_exception(failure);
-  return into;
+  how.shard_bytes = given.shard_bytes;
+  how.shard_count = given.shard_count;
+  if (given.alignment != 0) how.alignment = given.alignment;
+  if (given.dtype != RINGLOAD_AS_STORED) how.dtype = dtype_of(given.dtype);
+  if (given.in_given_order != 0) how.order = tensor_order::given;
+  how.replace = given.keep_existing == 0;
+  how.sync = given.no_sync == 0;
+  how.read_back = given.read_back != 0;
+  return how;
 }
 
 ringload_stats stats_of(const load_stats& from) noexcept {

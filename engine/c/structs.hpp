@@ -13,6 +13,7 @@
 #include <ringload/dtype.hpp>
 #include <ringload/fill.hpp>
 #include <ringload/limits.hpp>
+#include <ringload/save.hpp>
 #include <ringload/stats.hpp>
 #include <vector>
 
@@ -55,6 +56,10 @@ fill_policies policies_of(const ringload_fill_policies* from);
 /// `on` is the loader's device. Takes the DLPack tensors of all, also when it throws.
 std::vector<destination> destinations_of(const ringload_destination* from, std::size_t count,
                                          const device& on);
+/// As destinations_of.
+std::vector<tensor_view> views_of(const ringload_saved_tensor* from, std::size_t count,
+                                  const device& on);
+saving saving_of(const ringload_save_options* from);
 ringload_stats stats_of(const load_stats& from) noexcept;
 
 }  // namespace ringload::c

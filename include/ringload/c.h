@@ -285,11 +285,22 @@ typedef enum ringload_route {
   RINGLOAD_ROUTE_BUFFERED = 2
 } ringload_route;
 
+/// What tensors lie in together, and is given back together.
+typedef enum ringload_allocation {
+  RINGLOAD_PER_LOAD = 0,
+  RINGLOAD_PER_FILE = 1,
+  RINGLOAD_PER_TENSOR = 2
+} ringload_allocation;
+
+/// `ringload/limits.hpp` says more of each.
 typedef struct ringload_load_options {
   size_t struct_bytes;
-  uint64_t window_bytes;  // With ringload_start only; `ringload/limits.hpp`.
+  uint64_t window_bytes;  // With ringload_start only.
   ringload_dtype dtype;   // Floating types become F32, F16 or BF16.
   ringload_route route;
+  ringload_allocation allocation;
+  int mapped;           // Not 0: tensors are read-only views of their files, on the host.
+  int load_unmappable;  // Not 0: what cannot be a view is loaded, and not refused.
 } ringload_load_options;
 
 /// Loads what `wanted` chooses: null, everything. `how` may be null. All or nothing.
@@ -427,6 +438,53 @@ typedef enum ringload_fill_list {
 RINGLOAD_C_EXPORT ringload_status ringload_operation_fill_name(const ringload_operation* operation,
                                                                ringload_fill_list list,
                                                                size_t position, const char** name);
+
+// --- Saves: tensors in memory become a safetensors checkpoint. `ringload/save.hpp` says more.
+
+/// A tensor to be saved. The memory must stay, and not change, until the operation has ended.
+typedef struct ringload_saved_tensor {
+  size_t struct_bytes;
+  const char* name;  // Null: that of `loaded`.
+  const void* data;  // Of the element at index 0 in every dimension.
+  const uint64_t* shape;
+  const int64_t* strides;  // In elements. Null: dense and row-major.
+  size_t rank;
+  uint64_t bytes;  // The size of the memory, to be checked. 0: unchecked.
+  /// Null, or this tensor is saved: it is kept alive, and the fields above but `name` are ignored.
+  const ringload_tensor* loaded;
+  /// Null, or the memory is described by this tensor, and the fields above but `name` are ignored.
+  /// Its deleter is called once it is no longer needed, also when the call fails.
+  struct DLManagedTensorVersioned* from_dlpack;
+  ringload_dtype dtype;
+  int on_device;  // Not 0: in the memory of the loader's device. 0: of the host.
+} ringload_saved_tensor;
+
+typedef struct ringload_save_options {
+  size_t struct_bytes;
+  const char* const* metadata;  // Keys and values in turn.
+  size_t metadata_count;        // Of pairs.
+  uint64_t shard_bytes;         // Shards of at most so many bytes, with an index; or
+  uint32_t shard_count;         // so many. Both 0: one file.
+  uint32_t alignment;           // Of the first tensor in its file. 0: 8.
+  ringload_dtype dtype;         // Floating types become this type.
+  int in_given_order;           // Not 0: tensors lie in the order given.
+  int keep_existing;            // Not 0: what is there under that path is not replaced.
+  int no_sync;                  // Not 0: completes before the drive has it all.
+  int read_back;                // Not 0: what was written is read and compared.
+} ringload_save_options;
+
+/// Writes a file, or a folder of shards, that appears under `path` when it is whole.
+RINGLOAD_C_EXPORT ringload_status ringload_save_begin(ringload_loader* loader, const char* path,
+                                                      const ringload_saved_tensor* tensors,
+                                                      size_t count,
+                                                      const ringload_save_options* how,
+                                                      ringload_operation** begun);
+RINGLOAD_C_EXPORT ringload_status ringload_save(ringload_loader* loader, const char* path,
+                                                const ringload_saved_tensor* tensors, size_t count,
+                                                const ringload_save_options* how);
+/// The paths of the files that a save has written; RINGLOAD_END after the last.
+RINGLOAD_C_EXPORT ringload_status ringload_operation_saved_file(const ringload_operation* operation,
+                                                                size_t position, const char** path);
 
 #ifdef __cplusplus
 }

@@ -295,6 +295,66 @@ static void filled(ringload_loader* loader, const ringload_checkpoint* file) {
   free(a);
 }
 
+static void saved(ringload_loader* loader, const ringload_checkpoint* file, const char* folder) {
+  ringload_load_options how = RINGLOAD_STRUCT(ringload_load_options);
+  how.allocation = RINGLOAD_PER_TENSOR;
+  ringload_model* model = NULL;
+  CHECK(ringload_load(loader, file, NULL, &how, &model) == RINGLOAD_OK);
+  ringload_tensor* a = NULL;
+  CHECK(ringload_model_find(model, "a", &a) == RINGLOAD_OK);
+  ringload_model_release(model);
+
+  char path[4096];
+  snprintf(path, sizeof path, "%s/saved.safetensors", folder);
+  ringload_saved_tensor these[2] = {RINGLOAD_STRUCT(ringload_saved_tensor),
+                                    RINGLOAD_STRUCT(ringload_saved_tensor)};
+  const uint64_t shape[] = {5};
+  these[0].loaded = a;
+  these[1].name = "b";
+  these[1].data = "bytes";
+  these[1].shape = shape;
+  these[1].rank = 1;
+  these[1].dtype = RINGLOAD_U8;
+  const char* const metadata[] = {"made", "by C"};
+  ringload_save_options settings = RINGLOAD_STRUCT(ringload_save_options);
+  settings.metadata = metadata;
+  settings.metadata_count = 1;
+  ringload_operation* save = NULL;
+  CHECK(ringload_save_begin(loader, path, these, 2, &settings, &save) == RINGLOAD_OK);
+  CHECK(ringload_operation_wait(save, -1) == RINGLOAD_OK);
+  const char* written = NULL;
+  CHECK(ringload_operation_saved_file(save, 0, &written) == RINGLOAD_OK);
+  CHECK(strcmp(written, path) == 0);
+  CHECK(ringload_operation_saved_file(save, 1, &written) == RINGLOAD_END);
+  ringload_operation_release(save);
+
+  // It is read as it was written, also as views of the file.
+  ringload_checkpoint* again = NULL;
+  CHECK(ringload_open(loader, path, NULL, &again) == RINGLOAD_OK);
+  const char *key = NULL, *value = NULL;
+  CHECK(ringload_checkpoint_metadata(again, 0, &key, &value) == RINGLOAD_OK);
+  CHECK(strcmp(value, "by C") == 0);
+  for (how.mapped = 0; how.mapped < 2; ++how.mapped) {
+    CHECK(ringload_load(loader, again, NULL, &how, &model) == RINGLOAD_OK);
+    for (size_t i = 0; i < 2; ++i) {
+      ringload_tensor* one = NULL;
+      CHECK(ringload_model_tensor(model, i, &one) == RINGLOAD_OK && is_whole(one));
+      ringload_tensor_release(one);
+    }
+    ringload_model_release(model);
+  }
+  ringload_checkpoint_release(again);
+
+  settings.keep_existing = 1;
+  CHECK(ringload_save(loader, path, these, 2, &settings) == RINGLOAD_SYSTEM_ERROR);
+  settings.keep_existing = 0;
+  these[1].name = "a";
+  CHECK(ringload_save(loader, path, these, 2, &settings) != RINGLOAD_OK);
+  SAYS("'a'");
+  ringload_tensor_release(a);
+  remove(path);
+}
+
 static void after_the_loader(const char* path) {
   ringload_loader* loader = NULL;
   CHECK(ringload_loader_create(NULL, NULL, &loader) == RINGLOAD_OK);
@@ -344,6 +404,7 @@ int main(int argc, char** argv) {
   told_and_polled(loader, file);
   cancelled(loader, file);
   filled(loader, file);
+  saved(loader, file, argv[1]);
   ringload_stats stats = RINGLOAD_STRUCT(ringload_stats);
   CHECK(ringload_loader_stats(loader, &stats) == RINGLOAD_OK && stats.engine != 0);
   ringload_checkpoint_release(file);
