@@ -87,24 +87,30 @@ class allocation_sink {
 
   void write(const char* call, const void* address, std::uint64_t bytes) noexcept {
     try {
-      std::string row = seconds_since_1970() + ',' + call + ',' + text_of(address) + ',' +
-                        std::to_string(bytes) + ",\"" + stack() + "\"\n";
-      write_row(row);
+      const std::string rest = std::string(",") + call + ',' + text_of(address) + ',' +
+                               std::to_string(bytes) + ",\"" + stack() + "\"\n";
+      // With the lock held, so that rows have the order of their times.
+      const std::lock_guard lock(mutex_);
+      write_text(seconds_since_1970() + rest);
     } catch (...) {
       failed = true;
     }
   }
-  void write_row(const std::string& row) {
+  void write_header(const std::string& row) {
     const std::lock_guard lock(mutex_);
-    to_.write(row.data(), static_cast<std::streamsize>(row.size()));
-    to_.flush();
-    if (!to_) failed = true;
+    write_text(row);
   }
 
   std::atomic<int> pauses = 0;
   std::atomic<bool> failed = false;
 
  private:
+  void write_text(const std::string& row) {
+    to_.write(row.data(), static_cast<std::streamsize>(row.size()));
+    to_.flush();
+    if (!to_) failed = true;
+  }
+
   std::ofstream file_;
   std::mutex mutex_;
   std::ostream& to_;  // Guarded by the mutex.
@@ -125,12 +131,12 @@ allocation_log::allocation_log(const std::filesystem::path& file) {
     throw error({errno == 0 ? EIO : errno, boost::system::system_category()}, file.string(),
                 "the allocation log cannot be written");
   }
-  to_->write_row(columns);
+  to_->write_header(columns);
 }
 
 allocation_log::allocation_log(std::ostream& sink)
     : to_(std::make_shared<detail::allocation_sink>(sink)) {
-  to_->write_row(columns);
+  to_->write_header(columns);
 }
 
 bool allocation_log::failed() const noexcept { return to_ && to_->failed; }
