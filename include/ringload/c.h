@@ -38,9 +38,11 @@
 
 #ifdef __cplusplus
 #define RINGLOAD_STRUCT(type_name) (type_name{.struct_bytes = sizeof(type_name)})
+#define RINGLOAD_OF_INT : int  // So that a value that is none of the list is not undefined.
 extern "C" {
 #else
 #define RINGLOAD_STRUCT(type_name) ((type_name){.struct_bytes = sizeof(type_name)})
+#define RINGLOAD_OF_INT
 #endif
 
 typedef struct ringload_device ringload_device;
@@ -53,7 +55,7 @@ typedef struct ringload_model ringload_model;
 typedef struct ringload_tensor ringload_tensor;
 
 /// How a call ended. The values are fixed for good; later versions may add some.
-typedef enum ringload_status {
+typedef enum ringload_status RINGLOAD_OF_INT {
   RINGLOAD_OK = 0,
   RINGLOAD_PENDING = 1,           // The operation has not ended yet.
   RINGLOAD_END = 2,               // There is nothing more: no next tensor, no such position.
@@ -78,7 +80,7 @@ RINGLOAD_C_EXPORT const char* ringload_status_name(ringload_status status);
 RINGLOAD_C_EXPORT const char* ringload_version(void);
 
 /// The element types. The values are fixed for good.
-typedef enum ringload_dtype {
+typedef enum ringload_dtype RINGLOAD_OF_INT {
   RINGLOAD_AS_STORED = 0,  // Of a load: as the file has it. No tensor is of this type.
   RINGLOAD_BOOL = 1,
   RINGLOAD_F4 = 2,
@@ -112,18 +114,21 @@ RINGLOAD_C_EXPORT uint32_t ringload_dtype_bits(ringload_dtype type);
 
 // --- Loaders
 
-typedef enum ringload_device_kind { RINGLOAD_HOST = 0, RINGLOAD_CUDA = 1 } ringload_device_kind;
+typedef enum ringload_device_kind RINGLOAD_OF_INT {
+  RINGLOAD_HOST = 0,
+  RINGLOAD_CUDA = 1
+} ringload_device_kind;
 
 /// Those of `ringload/c_cuda.h` are released by this, too.
 RINGLOAD_C_EXPORT void ringload_device_release(ringload_device* device);
 
-typedef enum ringload_engine {
+typedef enum ringload_engine RINGLOAD_OF_INT {
   RINGLOAD_ENGINE_AUTOMATIC = 0,  // io_uring where it works, else threads.
   RINGLOAD_ENGINE_RING = 1,
   RINGLOAD_ENGINE_THREADS = 2
 } ringload_engine;
 
-typedef enum ringload_pages {
+typedef enum ringload_pages RINGLOAD_OF_INT {
   RINGLOAD_PAGES_TRANSPARENT = 0,
   RINGLOAD_PAGES_RESERVED = 1,
   RINGLOAD_PAGES_NONE = 2
@@ -279,14 +284,14 @@ RINGLOAD_C_EXPORT ringload_status ringload_selection_allow_missing(ringload_sele
 
 // --- Loads
 
-typedef enum ringload_route {
+typedef enum ringload_route RINGLOAD_OF_INT {
   RINGLOAD_ROUTE_AUTOMATIC = 0,
   RINGLOAD_ROUTE_DIRECT = 1,
   RINGLOAD_ROUTE_BUFFERED = 2
 } ringload_route;
 
 /// What tensors lie in together, and is given back together.
-typedef enum ringload_allocation {
+typedef enum ringload_allocation RINGLOAD_OF_INT {
   RINGLOAD_PER_LOAD = 0,
   RINGLOAD_PER_FILE = 1,
   RINGLOAD_PER_TENSOR = 2
@@ -426,7 +431,7 @@ RINGLOAD_C_EXPORT ringload_status ringload_fill(ringload_loader* loader,
                                                 const ringload_selection* wanted,
                                                 const ringload_load_options* options);
 
-typedef enum ringload_fill_list {
+typedef enum ringload_fill_list RINGLOAD_OF_INT {
   RINGLOAD_FILL_MISSING = 0,     // Destinations without a tensor.
   RINGLOAD_FILL_UNEXPECTED = 1,  // Tensors without a destination.
   RINGLOAD_FILL_WHOLE = 2,       // After a failure: destinations that are complete,
