@@ -273,10 +273,10 @@ TEST_CASE(
           if (windowed) {
             loading load = get(with.start_async(opened, selection(), through_window(), use_future));
             auto next = load.next_async(use_future);
-            if (what == fate::held &&
-                the_device_script.wait_until_held([&] { return !ready(next); })) {
-              load.cancel();
-              the_device_script.release();
+            if (what == fate::held) {
+              const auto goes_on = [&] { return !ready(next); };
+              if (the_device_script.wait_until_held(goes_on)) load.cancel();
+              the_device_script.release();  // Also of a call that is yet to come.
             }
             auto code = code_of(std::move(next));
             for (std::size_t i = 1; i < whole.size() && !code; ++i) {
@@ -293,8 +293,10 @@ TEST_CASE(
               one.context.poll();
               return one.calls == 0;
             };
-            if (what == fate::held && the_device_script.wait_until_held(goes_on)) {
-              one.signal.emit(asio::cancellation_type::terminal);
+            if (what == fate::held) {
+              if (the_device_script.wait_until_held(goes_on)) {
+                one.signal.emit(asio::cancellation_type::terminal);
+              }
               the_device_script.release();
             }
             one.context.restart();
