@@ -22,6 +22,7 @@
 #include "device/cuda/boxes.hpp"
 #include "device/cuda/handles.hpp"
 #include "device/cuda/read_back.hpp"
+#include "support/effort.hpp"
 #include "support/skip.hpp"
 
 using namespace ringload;
@@ -272,7 +273,7 @@ TEST_CASE("kernel: boxes by random maps, whole and in ranges, land as the host's
   if (!has_device()) return;
   scene in;
   unsigned boxes = 0;
-  for (unsigned round = 0; round < 60; ++round) {
+  for (unsigned round = 0; round < effort_percent / 2; ++round) {
     const random_box one(in);
     const coalesced_box made = coalesced(one.dimensions, one.element);
     const std::uint64_t stored = made.map.source_bytes();
@@ -292,7 +293,7 @@ TEST_CASE("kernel: boxes by random maps, whole and in ranges, land as the host's
     in.compare();
     ++boxes;
   }
-  CHECK(boxes > 30);
+  CHECK(boxes > effort_percent / 4);
 }
 
 TEST_CASE("kernel: blocks of each type become the numbers that the host makes of them") {
@@ -302,7 +303,7 @@ TEST_CASE("kernel: blocks of each type become the numbers that the host makes of
     for (const float_type to : to_types) {
       in.begin();
       std::uint64_t at = 0;
-      for (const std::uint32_t blocks : {1U, 2U, 7U, 300U}) {
+      for (const std::uint32_t blocks : {1U, 2U, 7U, 3 * effort_percent}) {
         const conversion as = {kind_of(static_cast<block_type>(type)), to};
         in.dequantize_blocks(as, blocks, in.pick(100'000), at);
         at += std::uint64_t{blocks} * as.to_bytes() + in.pick(3) * bytes_of(to);
