@@ -191,7 +191,9 @@ TEST_CASE("limits: pinned memory is slots times slot_bytes at most, whatever is 
     loader with(host(), small_limits(2, engine));
     CHECK(with.stats().pinned_bytes_peak == 0);
     const model loaded = get(with.load_async(file.name(), asio::use_future));
-    CHECK(loaded.stats().pinned_bytes_peak == 2 * small_slot);
+    // One worker may be quick enough to take every read.
+    CHECK(loaded.stats().pinned_bytes_peak >= small_slot);
+    CHECK(loaded.stats().pinned_bytes_peak <= 2 * small_slot);
     CHECK(loaded.stats().page_kind == "4k");  // 128 KiB are not even one huge page.
     CHECK(first_difference(loaded) == "");
   }
