@@ -177,12 +177,9 @@ ringload_status ringload_fill(ringload_loader* loader, const ringload_checkpoint
                               const ringload_destination* into, size_t count,
                               const ringload_fill_policies* how, const ringload_selection* wanted,
                               const ringload_load_options* options) {
-  ringload_operation* fill = nullptr;
-  ringload_status status =
-      ringload_fill_begin(loader, from, into, count, how, wanted, options, &fill);
-  if (status == RINGLOAD_OK) status = ringload_operation_wait(fill, -1);
-  ringload_operation_release(fill);
-  return status;
+  return begin_and_wait([&](ringload_operation** begun) {
+    return ringload_fill_begin(loader, from, into, count, how, wanted, options, begun);
+  });
 }
 
 ringload_status ringload_save_begin(ringload_loader* loader, const char* path,
@@ -205,11 +202,9 @@ ringload_status ringload_save_begin(ringload_loader* loader, const char* path,
 ringload_status ringload_save(ringload_loader* loader, const char* path,
                               const ringload_saved_tensor* tensors, size_t count,
                               const ringload_save_options* how) {
-  ringload_operation* save = nullptr;
-  ringload_status status = ringload_save_begin(loader, path, tensors, count, how, &save);
-  if (status == RINGLOAD_OK) status = ringload_operation_wait(save, -1);
-  ringload_operation_release(save);
-  return status;
+  return begin_and_wait([&](ringload_operation** begun) {
+    return ringload_save_begin(loader, path, tensors, count, how, begun);
+  });
 }
 
 // --- A load in progress

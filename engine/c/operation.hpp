@@ -147,19 +147,30 @@ ringload_status begin_operation(const std::shared_ptr<completion_thread>& in,
   return RINGLOAD_OK;
 }
 
-/// The blocking form: begins by `begin`, waits, gives the result by `take`, which is one of the
-/// functions of the interface.
-template <class Begin, class Handle>
-ringload_status begin_and_wait(Begin begin, ringload_status (*take)(ringload_operation*, Handle**),
-                               Handle** result) noexcept {
-  if (result) *result = nullptr;
+/// The blocking form: begins by `begin`, waits, and calls `take` if it succeeded.
+template <class Begin, class Take>
+ringload_status begin_and_wait(Begin begin, Take take) noexcept {
   ringload_operation* operation = nullptr;
   ringload_status status = begin(&operation);
   if (status != RINGLOAD_OK) return status;
   status = ringload_operation_wait(operation, -1);
-  if (status == RINGLOAD_OK) status = take(operation, result);
+  if (status == RINGLOAD_OK) status = take(operation);
   ringload_operation_release(operation);
   return status;
+}
+
+/// The same of one without a result of its own.
+template <class Begin>
+ringload_status begin_and_wait(Begin begin) noexcept {
+  return begin_and_wait(begin, [](ringload_operation*) { return RINGLOAD_OK; });
+}
+
+/// The same of one whose result `take`, a function of the interface, hands out.
+template <class Begin, class Handle>
+ringload_status begin_and_wait(Begin begin, ringload_status (*take)(ringload_operation*, Handle**),
+                               Handle** result) noexcept {
+  if (result) *result = nullptr;
+  return begin_and_wait(begin, [&](ringload_operation* of) { return take(of, result); });
 }
 
 }  // namespace ringload::c
