@@ -89,34 +89,30 @@ endif()
 # pkg-config knows where it found the file; the prefix is so many folders above.
 file(RELATIVE_PATH pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" pc_prefix ${pc_prefix})
-configure_file(${CMAKE_CURRENT_LIST_DIR}/ringload.pc.in ${PROJECT_BINARY_DIR}/ringload.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/ringload.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+function(install_pc name)
+  configure_file(
+    ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+install_pc(ringload)
 if(TARGET ringload_cuda)
   # `pkg-config --define-variable=cuda_libdir=...` says where another machine's toolkit is.
   set(pc_cuda_libs "")
   if(cuda_needs_toolkit)
     set(pc_cuda_libs " -L\${cuda_libdir} -lcudart_static -ldl -lrt -pthread")
   endif()
-  configure_file(
-    ${CMAKE_CURRENT_LIST_DIR}/ringload-cuda.pc.in ${PROJECT_BINARY_DIR}/ringload-cuda.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/ringload-cuda.pc
-    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install_pc(ringload-cuda)
 endif()
 
 if(TARGET ringload_c)
-  configure_file(
-    ${CMAKE_CURRENT_LIST_DIR}/ringload-c.pc.in ${PROJECT_BINARY_DIR}/ringload-c.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/ringload-c.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install_pc(ringload-c)
 endif()
 if(TARGET ringload_hdf5)
   set(pc_hdf5_requires "")
   if(hdf5_needs_library)
     set(pc_hdf5_requires ", ${LIBHDF5_PC}")
   endif()
-  configure_file(
-    ${CMAKE_CURRENT_LIST_DIR}/ringload-hdf5.pc.in ${PROJECT_BINARY_DIR}/ringload-hdf5.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/ringload-hdf5.pc
-    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install_pc(ringload-hdf5)
 endif()
 
 if(TARGET ringload_cli)
