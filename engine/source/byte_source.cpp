@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ringload/byte_source.hpp>
+
+namespace ringload::inline v0 {
+
+byte_source::~byte_source() = default;
+byte_folder::~byte_folder() = default;
+byte_store::~byte_store() = default;
+
+void byte_folder::expect(std::span<const std::string>, const std::stop_token&) {}
+
+}  // namespace ringload::inline v0

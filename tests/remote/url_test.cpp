@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/url.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace ringload::inline v0::remote_http {
+
+namespace {
+
+std::string resolved(const std::string& base, const std::string& location) {
+  const auto found = resolve_location(*parse_http_url(base), location);
+  if (!found) return "refused";
+  return (found->tls ? "https://" : "http://") + found->authority() + found->target;
+}
+
+}  // namespace
+
+TEST_CASE("an address: scheme, host, port and target") {
+  const auto plain = parse_http_url("HTTP://Host.Example/a/b?q=1#part");
+  REQUIRE(plain.has_value());
+  CHECK(!plain->tls);
+  CHECK(plain->host == "host.example");
+  CHECK(plain->port == 80);
+  CHECK(plain->target == "/a/b?q=1");
+  CHECK(plain->authority() == "host.example");
+  CHECK(plain->shown() == "http://host.example/a/b");
+
+  const auto tls = parse_http_url("https://[::1]:8443?x");
+  REQUIRE(tls.has_value());
+  CHECK(tls->tls);
+  CHECK(tls->host == "::1");
+  CHECK(tls->port == 8443);
+  CHECK(tls->target == "/?x");
+  CHECK(tls->authority() == "[::1]:8443");
+  CHECK(parse_http_url("https://h")->port == 443);
+  CHECK(parse_http_url("https://h")->target == "/");
+}
+
+TEST_CASE("an address: what is none is refused, and no part of it is in the fault") {
+  for (const char* text :
+       {"ftp://h/x", "http:/h", "http://", "http:///x", "http://h:0/", "http://h:65536/",
+        "http://h:8o/", "http://secret:secret@h/", "http://h/secret x", "http://h/\r\nsecret",
+        "http://h\x7F/", "http://[::1/", "http://[::g]/", "http://[::1]x/", "http://h\xC3\xA4/",
+        "file:///etc/passwd", ""}) {
+    CAPTURE(text);
+    const auto found = parse_http_url(text);
+    REQUIRE(found.has_error());
+    CHECK(found.error().code == errc::invalid_source_name);
+    CHECK((found.error().where + found.error().cause).find("secret") == std::string::npos);
+  }
+  CHECK(parse_http_url("http://h/" + std::string(8192, 'a')).has_error());
+  CHECK(parse_http_url("http://h/" + std::string(8192 - 9, 'a')).has_value());
+}
+
+TEST_CASE("a location: relative to where it was given") {
+  CHECK(resolved("http://h/a/b?q", "c") == "http://h/a/c");
+  CHECK(resolved("http://h/a/b?q", "c?r#s") == "http://h/a/c?r");
+  CHECK(resolved("http://h/a/b?q", "/c/./d/../e") == "http://h/c/e");
+  CHECK(resolved("http://h/a/b", "../../..") == "http://h/");
+  CHECK(resolved("http://h/a/b/", "..") == "http://h/a/");
+  CHECK(resolved("http://h/a/b?q", "?r") == "http://h/a/b?r");
+  CHECK(resolved("http://h:81/a/b?q", "") == "http://h:81/a/b?q");
+  CHECK(resolved("https://h/a", "//other:1/x") == "https://other:1/x");
+  CHECK(resolved("https://h/a", "http://other/x") == "http://other/x");
+  CHECK(resolved("http://h/a", "b:c/d") == "refused");  // A scheme, and not one of ours.
+  CHECK(resolved("http://h/a", "./b:c") == "http://h/b:c");
+  CHECK(resolved("http://h/a", "file:///etc/passwd") == "refused");
+  CHECK(resolved("http://h/a", "http://u@other/") == "refused");
+}
+
+TEST_CASE("an origin: scheme, host and port together") {
+  const auto one = *parse_http_url("https://h/x");
+  CHECK(one.same_origin(*parse_http_url("https://H:443/y")));
+  CHECK(!one.same_origin(*parse_http_url("http://h:443/x")));
+  CHECK(!one.same_origin(*parse_http_url("https://h:444/x")));
+  CHECK(!one.same_origin(*parse_http_url("https://h.h/x")));
+}
+
+}  // namespace ringload::inline v0::remote_http
