@@ -35,7 +35,7 @@ set(device_may core plan)
 set(device/cuda_may core plan device)
 set(c_may "")
 set(hdf5_may core formats)
-set(remote_may core formats)
+set(remote_may core formats source)
 set(pipeline_may
   core formats plan source ring staging readers device selection decoding encoding layout writers
   archive)

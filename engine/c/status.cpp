@@ -52,6 +52,9 @@ ringload_status status_of(errc code) noexcept {
     case errc::wrong_dtype:
     case errc::wrong_shape: return RINGLOAD_MISMATCH;
 
+    case errc::access_denied:
+    case errc::remote_failed:
+    case errc::malformed_answer:
     case errc::read_back_differs: return RINGLOAD_SYSTEM_ERROR;
 
     default: return RINGLOAD_INVALID_FILE;

@@ -57,6 +57,9 @@ std::string category_type::message(int value) const {
     case errc::wrong_dtype: return "the element types differ";
     case errc::wrong_shape: return "the shapes differ";
     case errc::invalid_selection: return "the selection does not fit the checkpoint";
+    case errc::access_denied: return "the server gives no access";
+    case errc::remote_failed: return "the server does not give what was asked for";
+    case errc::malformed_answer: return "the server's answer breaks its protocol";
     case errc::invalid_tensor: return "the tensor cannot be saved as it is described";
     case errc::invalid_saving: return "the settings of the save contradict themselves";
     case errc::read_back_differs: return "what was read back is not what was written";

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <ringload/export.hpp>
 #include <string>
 #include <string_view>
 
@@ -22,7 +23,7 @@ namespace ringload::inline v0 {
 // Every function that returns bool returns false once something was wrong; the first fault stays,
 // and position() is then the byte it was found at. The text must be valid UTF-8 and must outlive
 // the reader; so must the reader the strings it gave out.
-class json_reader {
+class RINGLOAD_EXPORT json_reader {
  public:
   explicit json_reader(std::string_view text) noexcept : text_(text) {}
   json_reader(const json_reader&) = delete;

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <ringload/catalog.hpp>
+#include <ringload/export.hpp>
 #include <string>
 #include <string_view>
 
@@ -15,7 +16,8 @@ inline constexpr std::size_t printable_bytes_max = 100;
 
 // Control characters, line separators, invisible and direction-changing characters and bytes that
 // are not UTF-8 are written as escapes; after about `bytes_max` bytes the rest becomes "...".
-std::string printable(std::string_view text, std::size_t bytes_max = printable_bytes_max);
+RINGLOAD_EXPORT std::string printable(std::string_view text,
+                                      std::size_t bytes_max = printable_bytes_max);
 
 // "tensor 'wte.weight'"
 std::string tensor_place(std::string_view name);
@@ -24,9 +26,9 @@ std::string tensor_place(std::string_view name);
 std::string tensor_place(const catalog& in, const tensor_info& of);
 
 // As printable(), with room for any sensible path: the user must be able to find the file.
-std::string printable_path(std::string_view path);
+RINGLOAD_EXPORT std::string printable_path(std::string_view path);
 
 // Whether `text`, which is UTF-8, holds a control character: C0, DEL or C1.
-bool has_control_character(std::string_view text) noexcept;
+RINGLOAD_EXPORT bool has_control_character(std::string_view text) noexcept;
 
 }  // namespace ringload::inline v0

@@ -10,9 +10,6 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::string_view default_revision = "main";
-constexpr std::size_t repository_name_max = 96;
-constexpr std::size_t revision_bytes_max = 255;
 constexpr std::size_t ref_bytes_max = 1024;
 
 bool is_word(char c) noexcept {
@@ -50,51 +47,6 @@ std::optional<std::string> value_of(const char* name, const environment& variabl
   auto value = variables(name);
   if (!value || value->empty()) return std::nullopt;
   return expand(*std::move(value), variables);
-}
-
-fault invalid(std::string cause) { return {errc::invalid_source_name, "", std::move(cause)}; }
-
-std::optional<fault> check_part(std::string_view part) {
-  const auto is_allowed = [](char c) { return is_word(c) || c == '-' || c == '.'; };
-  const auto is_edge = [](char c) { return c == '-' || c == '.'; };
-  if (part.empty()) return invalid("a part of the model's name is empty");
-  if (!std::ranges::all_of(part, is_allowed)) {
-    return invalid("a model's name has only letters, digits, '_', '-' and '.'");
-  }
-  if (is_edge(part.front()) || is_edge(part.back())) {
-    return invalid("no part of a model's name begins or ends with '-' or '.'");
-  }
-  if (part.find("--") != part.npos || part.find("..") != part.npos) {
-    return invalid("a model's name has no '--' and no '..'");
-  }
-  return std::nullopt;
-}
-
-std::optional<fault> check_repository(std::string_view text) {
-  const std::size_t slash = text.find('/');
-  const std::string_view name = slash == text.npos ? text : text.substr(slash + 1);
-  if (slash != text.npos) {
-    if (auto bad = check_part(text.substr(0, slash))) return bad;
-  }
-  if (auto bad = check_part(name)) return bad;
-  if (name.size() > repository_name_max) return invalid("the model's name is too long");
-  if (name.ends_with(".git")) return invalid("a model's name does not end with '.git'");
-  return std::nullopt;
-}
-
-std::optional<fault> check_revision(std::string_view text) {
-  if (text.empty()) return invalid("the revision after '@' is empty");
-  if (text.size() > revision_bytes_max) return invalid("the revision is too long");
-  if (has_control_character(text)) return invalid("the revision holds a control character");
-  while (true) {
-    const std::size_t slash = text.find('/');
-    const std::string_view part = text.substr(0, slash);
-    if (part.empty() || part == "." || part == "..") {
-      return invalid("a revision is a branch, a tag or a commit, and no path");
-    }
-    if (slash == text.npos) return std::nullopt;
-    text.remove_prefix(slash + 1);
-  }
 }
 
 std::string_view trimmed(std::string_view text) noexcept {
@@ -141,70 +93,6 @@ result<std::string> cache_folder(const environment& variables) {
   return fault{
       errc::source_not_found, "",
       "there is no Hugging Face cache, since neither HF_HUB_CACHE, HF_HOME nor HOME is set"};
-}
-
-result<model_name> parse_model_name(std::string_view text) {
-  const std::size_t at = text.find('@');
-  const std::string_view repository = text.substr(0, at);
-  const std::string_view revision = at == text.npos ? default_revision : text.substr(at + 1);
-  if (auto bad = check_repository(repository)) return *bad;
-  if (auto bad = check_revision(revision)) return *bad;
-  return model_name{std::string(repository), std::string(revision)};
-}
-
-namespace {
-
-constexpr std::string_view hub = "https://huggingface.co/";
-
-// Takes the part of the path up to the next '/', and that with it.
-std::string_view take_part(std::string_view& path) noexcept {
-  const std::size_t slash = path.find('/');
-  const std::string_view part = path.substr(0, slash);
-  path = slash == path.npos ? std::string_view() : path.substr(slash + 1);
-  return part;
-}
-
-// In a revision the hub's pages write a '/' as %2F; no other escape can stand in one.
-std::string revision_of(std::string_view part) {
-  std::string out;
-  while (!part.empty()) {
-    const bool slash = part.starts_with("%2F") || part.starts_with("%2f");
-    out += slash ? '/' : part.front();
-    part.remove_prefix(slash ? 3 : 1);
-  }
-  return out;
-}
-
-}  // namespace
-
-bool is_hub_address(std::string_view text) noexcept { return text.starts_with(hub); }
-
-result<hub_address> parse_hub_address(std::string_view text) {
-  if (!is_hub_address(text)) return invalid("this is no address of huggingface.co");
-  std::string_view path = text.substr(hub.size());
-  path = path.substr(0, path.find_first_of("?#"));
-  const std::string_view owner = take_part(path);
-  const std::string_view name = take_part(path);
-  std::string model = std::string(owner);
-  if (!name.empty()) model += "/" + std::string(name);
-  const std::string_view what = take_part(path);
-  hub_address out;
-  if (what == "tree" || what == "resolve" || what == "blob" || what == "raw") {
-    model += "@" + revision_of(take_part(path));
-    if (what != "tree") out.file = path;
-    if (what != "tree" && out.file.empty()) return invalid("the address names no file");
-    if (what == "tree" && !path.empty()) {
-      return invalid(
-          "the address is of a folder inside the model; a model is taken whole, or one "
-          "file of it by /resolve/REVISION/FILE");
-    }
-  } else if (!what.empty()) {
-    return invalid("the address is neither a model's nor a file's of one");
-  }
-  auto parsed = parse_model_name(model);
-  if (!parsed) return parsed.error();
-  out.model = std::move(*parsed);
-  return out;
 }
 
 std::string repository_folder(const model_name& model) {

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "core/fault.hpp"
+#include "source/hub_address.hpp"
 #include "source/model_folder.hpp"
 
 namespace ringload::inline v0 {
@@ -23,27 +24,6 @@ environment process_environment();
 // $XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub. `~` and `$VAR` inside the values
 // are expanded; a variable that is empty counts as unset.
 result<std::string> cache_folder(const environment& variables);
-
-struct model_name {
-  std::string repository;  // "owner/name", or "name" alone.
-  std::string revision;    // A branch, a tag, `refs/pr/1`, or a commit.
-};
-
-// invalid_source_name where huggingface_hub would refuse the name, or the revision could escape.
-result<model_name> parse_model_name(std::string_view text);
-
-// What a page or a file of the hub is called by its address.
-struct hub_address {
-  model_name model;
-  std::string file;  // Of the model; empty: all of it.
-};
-
-// Whether the text is an address of huggingface.co at all.
-bool is_hub_address(std::string_view text) noexcept;
-
-// https://huggingface.co/owner/model[/tree/REVISION | /(resolve|blob|raw)/REVISION/FILE]; what
-// follows a '?' or '#' is passed over. A '/' in a revision is written as %2F, as the hub does.
-result<hub_address> parse_hub_address(std::string_view text);
 
 // "models--owner--name"
 std::string repository_folder(const model_name& model);

@@ -10,6 +10,7 @@
 //     snapshots/<commit>/                       the folder
 //       model.safetensors -> ../../blobs/2f1e...
 
+#include <ringload/export.hpp>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,6 @@ class model_folder {
 };
 
 // Whether the text is 40 lower-case hexadecimal digits.
-bool is_commit(std::string_view text) noexcept;
+RINGLOAD_EXPORT bool is_commit(std::string_view text) noexcept;
 
 }  // namespace ringload::inline v0

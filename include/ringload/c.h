@@ -68,7 +68,7 @@ typedef enum ringload_status RINGLOAD_OF_INT {
   RINGLOAD_CHANGED_FILE = 9,      // Truncated, written or replaced since it was opened.
   RINGLOAD_UNAVAILABLE = 10,      // The device, io_uring or direct reads, ordered and not there.
   RINGLOAD_MISMATCH = 11,         // A fill's tensors and destinations do not agree.
-  RINGLOAD_SYSTEM_ERROR = 12,     // The system refused something: a read, a permission.
+  RINGLOAD_SYSTEM_ERROR = 12,     // The system or a server refused something: a permission.
   RINGLOAD_INTERNAL_ERROR = 13    // Anything else, a fault of ringload's included.
 } ringload_status;
 

@@ -64,6 +64,11 @@ enum class errc {
   invalid_selection,    // A range outside its tensor, two of one dimension, or no such rank.
   not_mappable,         // A tensor that cannot be used where its file has it.
 
+  // From the network.
+  access_denied,     // A server wants credentials, or those it was given give no access.
+  remote_failed,     // A server cannot be reached, or does not give what was asked for.
+  malformed_answer,  // What a server says breaks its own protocol.
+
   // While saving.
   invalid_tensor,     // A tensor that cannot be saved as it is described.
   invalid_saving,     // The settings contradict themselves, or the path names no format.

@@ -151,30 +151,3 @@ TEST_CASE("hf_cache: the cache may be a symlink to another disk") {
   fs::create_directory_symlink(cache.path() / "disk", cache.path() / "hub");
   CHECK_FALSE(code_of(cache.path() / "hub", "owner/name"));
 }
-
-TEST_CASE("hf_cache: an address of the hub names a model, a revision, and perhaps one file") {
-  const auto parsed = [](std::string_view text) {
-    const auto found = parse_hub_address(text);
-    if (!found) {
-      CHECK(found.error().code == errc::invalid_source_name);
-      return std::string("refused");
-    }
-    return found->model.repository + "@" + found->model.revision + ":" + found->file;
-  };
-  CHECK(is_hub_address("https://huggingface.co/Qwen/Qwen3-8B"));
-  CHECK(!is_hub_address("https://example.org/Qwen/Qwen3-8B"));
-  CHECK(parsed("https://huggingface.co/Qwen/Qwen3-8B") == "Qwen/Qwen3-8B@main:");
-  CHECK(parsed("https://huggingface.co/Qwen/Qwen3-8B/") == "Qwen/Qwen3-8B@main:");
-  CHECK(parsed("https://huggingface.co/gpt2") == "gpt2@main:");
-  CHECK(parsed("https://huggingface.co/a/b?library=x#files") == "a/b@main:");
-  CHECK(parsed("https://huggingface.co/a/b/tree/v1.0") == "a/b@v1.0:");
-  CHECK(parsed("https://huggingface.co/a/b/tree/refs%2Fpr%2F1") == "a/b@refs/pr/1:");
-  CHECK(parsed("https://huggingface.co/a/b/resolve/main/onnx/x.safetensors?download=true") ==
-        "a/b@main:onnx/x.safetensors");
-  CHECK(parsed("https://huggingface.co/a/b/blob/main/x.safetensors") == "a/b@main:x.safetensors");
-  CHECK(parsed("https://huggingface.co/") == "refused");
-  CHECK(parsed("https://huggingface.co/a/b/discussions/1") == "refused");
-  CHECK(parsed("https://huggingface.co/a/b/resolve/main") == "refused");
-  CHECK(parsed("https://huggingface.co/a/b/tree/main/onnx") == "refused");
-  CHECK(parsed("https://huggingface.co/a/../b") == "refused");
-}

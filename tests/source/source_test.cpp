@@ -361,6 +361,8 @@ TEST_CASE("source: an address of the hub is a model of the cache, or one file of
   CHECK(names(opened(address + "/tree/main", at.path())) == "a b ");
   CHECK(names(opened(address + "/resolve/main/model-00002-of-00002.safetensors", at.path())) ==
         "b ");
+  CHECK(names(opened("hf://owner/name", at.path())) == "a b ");
+  CHECK(names(opened("hf://owner/name@main/model-00001-of-00002.safetensors", at.path())) == "a ");
   CHECK(fault_of(opened(address + "/resolve/main/x.safetensors", at.path())).code ==
         errc::source_not_found);
   CHECK(fault_of(opened(address + "/resolve/main/../../../x", at.path())).code ==
