@@ -55,7 +55,10 @@ ringload_status status_of(errc code) noexcept {
     case errc::access_denied:
     case errc::remote_failed:
     case errc::malformed_answer:
-    case errc::read_back_differs: return RINGLOAD_SYSTEM_ERROR;
+    case errc::read_back_differs:
+    case errc::malformed_message:
+    case errc::mismatched_call:
+    case errc::rank_failed: return RINGLOAD_SYSTEM_ERROR;
 
     default: return RINGLOAD_INVALID_FILE;
   }

@@ -69,6 +69,9 @@ std::string category_type::message(int value) const {
     case errc::digest_unavailable: return "a digest cannot be computed here";
     case errc::wrong_digest: return "the bytes do not match the digest";
     case errc::wrong_indices: return "the indices do not fit the sparse tensor";
+    case errc::malformed_message: return "another process breaks the protocol";
+    case errc::mismatched_call: return "the ranks made different calls";
+    case errc::rank_failed: return "another rank has failed";
   }
   return "unknown error " + std::to_string(value);
 }

@@ -124,7 +124,8 @@ page_kind kind_of(std::span<const std::byte> memory) {
       if (kib * 1024 == huge_page_bytes) return page_kind::hugetlb;
     } else if (std::sscanf(line.c_str(), "Rss: %lu kB", &kib) == 1) {
       present_kib += kib;
-    } else if (std::sscanf(line.c_str(), "AnonHugePages: %lu kB", &kib) == 1) {
+    } else if (std::sscanf(line.c_str(), "AnonHugePages: %lu kB", &kib) == 1 ||
+               std::sscanf(line.c_str(), "ShmemPmdMapped: %lu kB", &kib) == 1) {
       huge_kib += kib;
     }
   }

@@ -38,6 +38,9 @@ class RINGLOAD_EXPORT mapping {
   // `hugetlb` fails where too few such pages are reserved and free, `transparent` is a wish.
   static result<mapping> make(std::uint64_t bytes, page_kind kind);
 
+  // Takes over what is mapped, to unmap it.
+  static mapping of(std::span<std::byte> mapped) noexcept { return mapping(mapped); }
+
   // Writes it into the log, and its end when that comes.
   void note_in(const allocation_log& log) noexcept {
     logged_ = logged_allocation(log, {"mmap", "munmap"}, data(), bytes());

@@ -42,6 +42,9 @@ class arena {
 
   // Whether writing to it is an access violation.
   virtual bool read_only() const noexcept { return false; }
+
+  // Of the memfd that begins at data(), open for reading as long as this lives; or -1.
+  virtual int descriptor() const noexcept { return -1; }
 };
 
 struct arena_size {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The host as a device: most reads go straight into its arena, the others are copied from slots by
-// memcpy, converted, or put in another order.
+// memcpy, converted, or put in another order. Its memory is this process's alone, or, for
+// shared_host(), such as others can map.
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -19,6 +20,7 @@
 #include "device/backend.hpp"
 #include "device/block_arena.hpp"
 #include "device/host_copies.hpp"
+#include "device/shared_arena.hpp"
 
 namespace ringload::inline v0 {
 
@@ -65,6 +67,8 @@ class heap_arena final : public arena {
 
 class host_backend final : public backend {
  public:
+  explicit host_backend(bool shared) noexcept : shared_(shared) {}
+
   layout_rules rules() const noexcept override {
     layout_rules rules;
     rules.straight = true;
@@ -72,6 +76,7 @@ class host_backend final : public backend {
   }
 
   void keep(std::uint64_t bytes_max) override {
+    if (shared_) return;  // Somebody may still look at it.
     kept_ = std::make_shared<free_list<mapping>>(bytes_max, huge_page_bytes);
   }
 
@@ -115,9 +120,11 @@ class host_backend final : public backend {
 
   void log_to(const allocation_log& log) override { log_ = log; }
 
-  // Reserved pages are for slots alone: a pool seldom has enough for tensors.
+  // Reserved pages are for slots alone, a pool seldom has enough for tensors; but of memory that is
+  // shared the kernel has no other huge ones, unless an administrator allows it.
   void use_pages(huge_pages pages) override {
     pages_ = pages == huge_pages::none ? page_kind::small : page_kind::transparent;
+    reserved_ = shared_ && pages == huge_pages::reserved;
   }
 
   result<void> attach(boost::asio::io_context& loop, slot_region) override {
@@ -152,8 +159,8 @@ class host_backend final : public backend {
  private:
   using host_arena = block_arena<mapping>;
 
-  static bool is_small(const arena_size& size) noexcept {
-    return size.alignment < block_bytes && size.bytes < heap_bytes_max;
+  bool is_small(const arena_size& size) const noexcept {
+    return !shared_ && size.alignment < block_bytes && size.bytes < heap_bytes_max;
   }
 
   std::shared_ptr<arena> take_kept(const arena_size& size) {
@@ -163,6 +170,7 @@ class host_backend final : public backend {
   }
 
   result<std::shared_ptr<arena>> make(const arena_size& size) {
+    if (shared_) return make_shared(size.bytes);
     if (is_small(size)) {
       auto made = heap_arena::make(size, log_);
       if (!made) return fault{errc::memory_exceeded, {}};
@@ -172,6 +180,16 @@ class host_backend final : public backend {
     if (!memory) return memory.error();
     memory->note_in(log_);
     return own(std::move(*memory), false);
+  }
+
+  result<std::shared_ptr<arena>> make_shared(std::uint64_t bytes) {
+    auto memory = shared_memory::make(bytes, reserved_ ? page_kind::hugetlb : pages_);
+    if (!memory && reserved_) memory = shared_memory::make(bytes, pages_);
+    if (!memory) return memory.error();
+    memory->note_in(log_);
+    auto made = std::make_shared<shared_arena>(std::move(*memory));
+    allocated_.push_back({made, made->span()});
+    return made;
   }
 
   // On whole huge pages from one on, so that what is kept fits more than one load.
@@ -186,9 +204,9 @@ class host_backend final : public backend {
     const auto available = available_bytes();
     if (!available) return {};
     std::uint64_t promised = 0;
-    std::erase_if(allocated_, [&](const std::weak_ptr<host_arena>& one) {
-      const auto living = one.lock();
-      if (living) promised += absent_bytes(living->block().span());
+    std::erase_if(allocated_, [&](const allocated_memory& one) {
+      const auto living = one.by.lock();
+      if (living) promised += absent_bytes(one.memory);
       return !living;
     });
     if (bytes <= std::max(*available, promised) - promised + kept_bytes) return {};
@@ -200,15 +218,23 @@ class host_backend final : public backend {
 
   std::shared_ptr<arena> own(mapping memory, bool was_kept) {
     // A cancelled load may have populated only a part.
-    const bool populated = was_kept && absent_bytes(memory.span()) == 0;
+    const std::span<std::byte> all = memory.span();
+    const bool populated = was_kept && absent_bytes(all) == 0;
     auto made = std::make_shared<host_arena>(std::move(memory), was_kept, populated, kept_);
-    allocated_.push_back(made);
+    allocated_.push_back({made, all});
     return made;
   }
 
+  struct allocated_memory {
+    std::weak_ptr<arena> by;
+    std::span<std::byte> memory;
+  };
+
+  const bool shared_;
+  bool reserved_ = false;
   std::mutex mutex_;
-  std::vector<std::weak_ptr<host_arena>> allocated_;  // Guarded by the mutex.
-  std::shared_ptr<free_list<mapping>> kept_;          // Null: nothing is kept.
+  std::vector<allocated_memory> allocated_;   // Guarded by the mutex.
+  std::shared_ptr<free_list<mapping>> kept_;  // Null: nothing is kept.
   page_kind pages_ = page_kind::transparent;
   allocation_log log_;
   boost::asio::io_context* loop_ = nullptr;
@@ -226,7 +252,12 @@ std::string device::name() const {
 
 device host() noexcept {
   return {device_kind::host, 0,
-          [](int) -> std::unique_ptr<backend> { return std::make_unique<host_backend>(); }};
+          [](int) -> std::unique_ptr<backend> { return std::make_unique<host_backend>(false); }};
+}
+
+device shared_host() noexcept {
+  return {device_kind::host, 0,
+          [](int) -> std::unique_ptr<backend> { return std::make_unique<host_backend>(true); }};
 }
 
 }  // namespace ringload::inline v0

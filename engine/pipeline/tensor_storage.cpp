@@ -106,7 +106,9 @@ std::vector<memory_region> model::regions() const {
   std::vector<memory_region> all;
   if (!storage_) return all;
   for (const auto& each : storage_->arenas()) {
-    if (each) all.push_back({each->memory().data(), each->memory_bytes(), storage_->of().on()});
+    if (!each) continue;
+    const arena& memory = each->memory();
+    all.push_back({memory.data(), each->memory_bytes(), storage_->of().on(), memory.descriptor()});
   }
   return all;
 }

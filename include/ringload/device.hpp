@@ -47,4 +47,10 @@ class device {
 /// offset within a page as in the file.
 RINGLOAD_EXPORT device host() noexcept;
 
+/// The same, in memory that other processes can map once a `keeper` has it (`ringload/keeper.hpp`):
+/// each allocation is a memfd. On huge pages where the administrator allows them for such memory
+/// (transparent_hugepage/shmem_enabled), or, with `huge_pages::reserved`, on reserved ones where
+/// enough are free. Nothing of it is kept for the next load. Equal to `host()`.
+RINGLOAD_EXPORT device shared_host() noexcept;
+
 }  // namespace ringload::inline v0

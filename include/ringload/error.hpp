@@ -80,6 +80,11 @@ enum class errc {
   digest_unavailable,   // There is no hasher for a digest, or no digest of a tensor.
   wrong_digest,         // A tensor's bytes do not match the manifest, or its file's own digest.
   wrong_indices,        // The indices of a sparse tensor leave its shape, or go back.
+
+  // Between processes.
+  malformed_message,  // What another process sent breaks the protocol.
+  mismatched_call,    // The ranks of a group made different calls.
+  rank_failed,        // Another rank has failed, has ended, or did not answer in time.
 };
 
 RINGLOAD_EXPORT const boost::system::error_category& category() noexcept;

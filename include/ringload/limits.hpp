@@ -36,7 +36,7 @@ enum class read_route : std::uint8_t {
 enum class huge_pages : std::uint8_t {
   transparent,  // Huge ones where the kernel has some; never reserved ones.
   reserved,     // Slots on reserved ones of 2 MiB, else as `transparent`; `load_stats` says why.
-                // Tensors as `transparent`.
+                // Tensors as `transparent`, but for those of `shared_host()`.
   none,         // Small ones only.
 };
 

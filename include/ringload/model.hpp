@@ -26,6 +26,9 @@ struct memory_region {
   void* data = nullptr;
   std::uint64_t bytes = 0;
   ringload::device device = host();
+  /// The memfd that begins at `data`, of memory that other processes can map
+  /// (`ringload/keeper.hpp`): open for reading as long as the memory lives. -1: of other memory.
+  int descriptor = -1;
 };
 
 /// A handle, cheap to copy. Its functions may be called from any thread.
@@ -57,6 +60,8 @@ class RINGLOAD_EXPORT model {
   const ringload::catalog& catalog() const noexcept;
   /// The statistics of the load.
   const load_stats& stats() const noexcept;
+
+  const std::shared_ptr<const detail::model_storage>& storage() const noexcept { return storage_; }
 
  private:
   std::shared_ptr<const detail::model_storage> storage_;

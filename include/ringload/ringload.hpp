@@ -12,6 +12,7 @@
 #include <ringload/error.hpp>
 #include <ringload/extension.hpp>
 #include <ringload/fill.hpp>
+#include <ringload/keeper.hpp>
 #include <ringload/limits.hpp>
 #include <ringload/loader.hpp>
 #include <ringload/loading.hpp>

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Numbers, texts and lists as bytes for another process, and back. Both classes have the same
+// functions, so that one template that takes either describes a message for both ways.
+//
+// An unpacker trusts nothing: once something was wrong, all else that it gives is zeros and empty,
+// and good() says so in the end. A list takes memory in proportion to the bytes that are there.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace ringload::inline v0 {
+
+inline constexpr std::uint64_t any_number = std::numeric_limits<std::uint64_t>::max();
+
+template <class T>
+concept packed_number = std::unsigned_integral<T> || std::is_enum_v<T>;
+
+class packer {
+ public:
+  template <packed_number T>
+  void number(const T& value, std::uint64_t = any_number) {
+    const auto whole = static_cast<std::uint64_t>(value);
+    for (unsigned shift = 0; shift < 64; shift += 8) out_.push_back(std::byte(whole >> shift));
+  }
+  void text(const std::string& value, std::size_t = ~std::size_t{0}) {
+    number(std::uint64_t{value.size()});
+    const auto bytes = std::as_bytes(std::span(value));
+    out_.insert(out_.end(), bytes.begin(), bytes.end());
+  }
+  template <class T, class Each>
+  void list(const std::vector<T>& all, const Each& each) {
+    number(std::uint64_t{all.size()});
+    for (const T& one : all) each(*this, one);
+  }
+
+  std::vector<std::byte> take() noexcept { return std::move(out_); }
+
+ private:
+  std::vector<std::byte> out_;
+};
+
+class unpacker {
+ public:
+  explicit unpacker(std::span<const std::byte> from) noexcept : left_(from) {}
+
+  // A number above `most` is wrong.
+  template <packed_number T>
+  void number(T& value, std::uint64_t most = any_number) noexcept {
+    std::uint64_t whole = 0;
+    if (left_.size() < sizeof whole) return fail(value);
+    for (std::size_t i = sizeof whole; i-- > 0;) {
+      whole = whole << 8U | std::to_integer<std::uint64_t>(left_[i]);
+    }
+    left_ = left_.subspan(sizeof whole);
+    if constexpr (std::unsigned_integral<T>) {
+      if (whole > std::numeric_limits<T>::max()) return fail(value);
+    }
+    if (whole > most) return fail(value);
+    value = static_cast<T>(whole);
+  }
+  // So is a text of more than `bytes_max`.
+  void text(std::string& value, std::size_t bytes_max = ~std::size_t{0}) {
+    std::uint64_t size = 0;
+    number(size, bytes_max);
+    if (size > left_.size()) return fail(value);
+    value.assign(reinterpret_cast<const char*>(left_.data()), static_cast<std::size_t>(size));
+    left_ = left_.subspan(static_cast<std::size_t>(size));
+  }
+  template <class T, class Each>
+  void list(std::vector<T>& all, const Each& each) {
+    std::uint64_t count = 0;
+    number(count);
+    // Each element is a number at least.
+    if (count > left_.size() / sizeof(std::uint64_t)) return fail(all);
+    for (std::uint64_t i = 0; i < count && !failed_; ++i) each(*this, all.emplace_back());
+  }
+
+  // Whether all was right, and nothing is left.
+  bool good() const noexcept { return !failed_ && left_.empty(); }
+
+ private:
+  template <class T>
+  void fail(T& value) noexcept {
+    failed_ = true;
+    left_ = {};
+    value = T();
+  }
+
+  std::span<const std::byte> left_;
+  bool failed_ = false;
+};
+
+}  // namespace ringload::inline v0

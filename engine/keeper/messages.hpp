@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The protocol between a keeper and who attaches, over a Unix socket of packets:
+//
+//   who attaches                    keeper
+//     request(name)      -------->
+//                        <--------    reply(answer, version), and with `attached` the descriptors
+//                                     of the packed description and of each memory region
+//     ... holds the connection as long as it holds the model ...
+//     closes, or ends    -------->    counts one less
+//
+// One packet each way, so neither side can keep the other waiting in the middle of one.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/fault.hpp"
+
+namespace ringload::inline v0::detail {
+
+inline constexpr std::size_t name_bytes_max = 255;
+inline constexpr std::size_t packet_bytes_max = 512;
+// That the kernel passes with one packet (SCM_MAX_FD); one of them is the description's.
+inline constexpr std::size_t descriptors_max = 253;
+inline constexpr std::uint64_t description_bytes_max = std::uint64_t{1} << 30;
+
+struct keep_request {
+  std::string name;
+};
+
+enum class keep_answer : std::uint8_t { attached, no_such_model, not_admitted, malformed };
+
+struct keep_reply {
+  keep_answer answer = keep_answer::attached;
+  std::uint64_t version = 0;  // Of the model: 1 for the first of that name.
+  std::uint64_t regions = 0;
+};
+
+std::vector<std::byte> packed(const keep_request& of);
+std::vector<std::byte> packed(const keep_reply& of);
+result<keep_request> unpacked_request(std::span<const std::byte> from);
+result<keep_reply> unpacked_reply(std::span<const std::byte> from);
+
+}  // namespace ringload::inline v0::detail

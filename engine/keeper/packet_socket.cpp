@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "keeper/packet_socket.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "keeper/messages.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+fault failed() {
+  // What the kernel says where a time limit of the socket has run out.
+  const int number = errno == EAGAIN || errno == EWOULDBLOCK ? ETIMEDOUT : errno;
+  return {system_code(number), ""};
+}
+
+result<::sockaddr_un> address_of(const std::string& path) {
+  ::sockaddr_un to = {};
+  to.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof to.sun_path || path.find('\0') != std::string::npos) {
+    return fault{system_code(ENAMETOOLONG), "",
+                 "a socket's path has 1 to " + grouped(sizeof to.sun_path - 1) + " bytes"};
+  }
+  std::memcpy(to.sun_path, path.data(), path.size());
+  return to;
+}
+
+const ::sockaddr* generic(const ::sockaddr_un& of) noexcept {
+  return reinterpret_cast<const ::sockaddr*>(&of);
+}
+
+result<unique_fd> make_socket(int more_flags) {
+  unique_fd made(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | more_flags, 0));
+  if (!made) return failed();
+  return made;
+}
+
+// Whether `to` is a socket that nobody listens at: its process is gone.
+bool is_abandoned(const std::string& path, const ::sockaddr_un& to) {
+  struct ::stat is = {};
+  if (::lstat(path.c_str(), &is) != 0 || !S_ISSOCK(is.st_mode)) return false;
+  const auto probe = make_socket(SOCK_NONBLOCK);
+  return probe && ::connect(probe->get(), generic(to), sizeof to) != 0 && errno == ECONNREFUSED;
+}
+
+result<void> limit(const unique_fd& of, std::chrono::milliseconds most) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(most);
+  const std::chrono::microseconds rest = most - seconds;
+  const ::timeval time = {seconds.count(), rest.count()};
+  for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
+    if (::setsockopt(of.get(), SOL_SOCKET, option, &time, sizeof time) != 0) return failed();
+  }
+  return {};
+}
+
+}  // namespace
+
+result<unique_fd> listen_at(const std::string& path, unsigned mode) {
+  const auto to = address_of(path);
+  if (!to) return to.error();
+  auto made = make_socket(SOCK_NONBLOCK);
+  if (!made) return made.error();
+  bool bound = ::bind(made->get(), generic(*to), sizeof *to) == 0;
+  if (!bound && errno == EADDRINUSE && is_abandoned(path, *to)) {
+    ::unlink(path.c_str());
+    bound = ::bind(made->get(), generic(*to), sizeof *to) == 0;
+  }
+  if (!bound) return failed();
+  // Nobody can connect before it listens.
+  if (::chmod(path.c_str(), mode) != 0 || ::listen(made->get(), SOMAXCONN) != 0) {
+    const fault why = failed();
+    ::unlink(path.c_str());
+    return why;
+  }
+  return made;
+}
+
+result<unique_fd> connect_to(const std::string& path, std::chrono::milliseconds most) {
+  const auto to = address_of(path);
+  if (!to) return to.error();
+  auto made = make_socket(0);
+  if (!made) return made.error();
+  if (auto done = limit(*made, most); !done) return done.error();
+  while (::connect(made->get(), generic(*to), sizeof *to) != 0) {
+    if (errno != EINTR) return failed();
+  }
+  return made;
+}
+
+result<void> send_packet(const unique_fd& to, std::span<const std::byte> bytes,
+                         std::span<const int> descriptors) {
+  ::iovec all = {const_cast<std::byte*>(bytes.data()), bytes.size()};
+  ::msghdr message = {};
+  message.msg_iov = &all;
+  message.msg_iovlen = 1;
+  alignas(::cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * descriptors_max)> control = {};
+  if (!descriptors.empty()) {
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+    ::cmsghdr* const head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+    std::memcpy(CMSG_DATA(head), descriptors.data(), descriptors.size_bytes());
+  }
+  while (::sendmsg(to.get(), &message, MSG_NOSIGNAL) < 0) {
+    if (errno != EINTR) return failed();
+  }
+  return {};
+}
+
+result<received_packet> receive_packet(const unique_fd& from, std::span<std::byte> room) {
+  ::iovec all = {room.data(), room.size()};
+  alignas(::cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * descriptors_max)> control = {};
+  ::msghdr message = {};
+  message.msg_iov = &all;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  ::ssize_t got = 0;
+  while ((got = ::recvmsg(from.get(), &message, MSG_CMSG_CLOEXEC)) < 0) {
+    if (errno != EINTR) return failed();
+  }
+  received_packet out;
+  out.bytes = static_cast<std::size_t>(got);
+  for (::cmsghdr* head = CMSG_FIRSTHDR(&message); head; head = CMSG_NXTHDR(&message, head)) {
+    if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    std::array<int, descriptors_max> found = {};
+    std::memcpy(found.data(), CMSG_DATA(head), std::min(count, found.size()) * sizeof(int));
+    for (std::size_t i = 0; i < std::min(count, found.size()); ++i) {
+      out.descriptors.emplace_back(found[i]);
+    }
+  }
+  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    return fault{
+        errc::malformed_message, "",
+        "a packet is larger than any of the protocol, or has descriptors for which this process "
+        "has no room (ulimit -n)"};
+  }
+  return out;
+}
+
+result<unsigned> user_at(const unique_fd& other_end) {
+  ::ucred who = {};
+  ::socklen_t size = sizeof who;
+  if (::getsockopt(other_end.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return failed();
+  return who.uid;
+}
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Whatever a keeper says, it is refused, or each tensor lies in the memory that came with it.
+
+#include <algorithm>
+
+#include "core/convert.hpp"
+#include "fuzz.hpp"
+#include "keeper/description.hpp"
+#include "keeper/messages.hpp"
+
+namespace {
+
+void check(const ringload::detail::kept_description& all, std::uint64_t region_bytes) {
+  using ringload::testing::hold;
+  hold(all.where.size() == all.what.tensors.size(), "each tensor has a place");
+  for (std::size_t t = 0; t < all.where.size(); ++t) {
+    const ringload::tensor_info& info = all.what.tensors[t];
+    const ringload::detail::kept_tensor& at = all.where[t];
+    const std::uint64_t bytes =
+        at.as.needed() ? info.bytes / at.as.from_bytes() * at.as.to_bytes() : info.bytes;
+    hold(info.file < all.what.files.size(), "its file is listed");
+    hold(at.region == 0, "it lies in memory that came");
+    hold(at.offset <= region_bytes && bytes <= region_bytes - at.offset, "and ends there");
+    const auto type = at.as.needed() ? ringload::dtype_of(at.as.to) : info.dtype;
+    hold(at.offset % ringload::alignment(type) == 0, "and is aligned");
+    hold(std::ranges::count(all.what.tensors, info.name, &ringload::tensor_info::name) == 1,
+         "and is alone of its name");
+  }
+  const auto again = ringload::detail::unpacked_description(packed(all), {{region_bytes}});
+  hold(again.has_value(), "what was accepted is accepted again");
+}
+
+}  // namespace
+
+// The size of the region, then the description.
+int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
+  const auto bytes = std::as_bytes(std::span(input, size));
+  (void)ringload::detail::unpacked_request(bytes);
+  (void)ringload::detail::unpacked_reply(bytes);
+  ringload::testing::number_source head(bytes.first(std::min<std::size_t>(size, 4)));
+  const std::uint64_t regions[] = {head.take(4)};
+  const auto found = ringload::detail::unpacked_description(
+      bytes.subspan(std::min<std::size_t>(size, 4)), regions);
+  if (found) {
+    check(*found, regions[0]);
+  } else {
+    ringload::testing::hold(!message_of(found.error()).empty(), "a refusal says something");
+  }
+  return 0;
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What goes from a keeper to who attaches, there and back, and damaged on the way.
+
+#include "keeper/description.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "keeper/messages.hpp"
+#include "support/waiting.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+using namespace ringload::detail;
+
+namespace {
+
+kept_description sample_description() {
+  kept_description all;
+  all.what.files = {{"a.safetensors", 5000, "safetensors"}};
+  tensor_info weight;
+  weight.name = "weight";
+  weight.dtype = dtype::bf16;
+  weight.shape = {4, 6};
+  weight.offset = 128;
+  weight.bytes = weight.stored_bytes = 48;
+  weight.attributes = {{"axis", "1"}};
+  tensor_info blocks;
+  blocks.name = "blocks";
+  blocks.shape = {36};
+  blocks.bytes = blocks.stored_bytes = 36;
+  blocks.type = "q4_0";
+  blocks.original_shape = {2, 32};
+  all.what.tensors = {weight, blocks};
+  all.what.composites = {{"group", "group", "", {2}, {"values"}, 0, {}}};
+  all.what.metadata = {{"format", "pt"}};
+  all.what.notes = {"a note"};
+  const auto q4_0 = element_kind::blocks;
+  all.where = {{0, 64, {element_kind::bf16, element_kind::f32}}, {1, 0, {q4_0, element_kind::f16}}};
+  return all;
+}
+
+const std::vector<std::uint64_t> sample_regions = {64 + 96, 128};
+
+std::string refusal_of(const kept_description& all,
+                       const std::vector<std::uint64_t>& regions = sample_regions) {
+  const auto found = unpacked_description(packed(all), regions);
+  if (found) return "accepted";
+  CHECK(found.error().code == errc::malformed_message);
+  return message_of(found.error());
+}
+
+std::string refusal_after(const std::function<void(kept_description&)>& change) {
+  kept_description all = sample_description();
+  change(all);
+  return refusal_of(all);
+}
+
+}  // namespace
+
+TEST_CASE("keeper: a description arrives as it was sent") {
+  const auto found = unpacked_description(packed(sample_description()), sample_regions);
+  REQUIRE(found.has_value());
+  const catalog& what = found->what;
+  REQUIRE(what.tensors.size() == 2);
+  CHECK(what.files[0].path == "a.safetensors");
+  CHECK(what.files[0].bytes == 5000);
+  CHECK(what.tensors[0].name == "weight");
+  CHECK(what.tensors[0].dtype == dtype::bf16);
+  CHECK(what.tensors[0].shape == std::vector<std::uint64_t>{4, 6});
+  CHECK(what.tensors[0].offset == 128);
+  CHECK(what.tensors[0].attributes == attributes{{"axis", "1"}});
+  CHECK(what.tensors[1].original_shape == std::vector<std::uint64_t>{2, 32});
+  CHECK(what.composites[0].parts == std::vector<std::string>{"values"});
+  CHECK(what.metadata[0].second == "pt");
+  CHECK(what.notes[0] == "a note");
+  CHECK(found->where[0].offset == 64);
+  CHECK(found->where[0].as == conversion{element_kind::bf16, element_kind::f32});
+}
+
+TEST_CASE("keeper: a description that is cut off anywhere is refused, and may lie in a page") {
+  std::vector<std::byte> whole = packed(sample_description());
+  for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    CHECK_FALSE(unpacked_description(std::span(whole).first(bytes), sample_regions).has_value());
+  }
+  whole.push_back(std::byte{0});
+  CHECK(unpacked_description(whole, sample_regions).has_value());
+}
+
+TEST_CASE("keeper: with any one byte changed, tensors still lie in their memory or are refused") {
+  const std::vector<std::byte> whole = packed(sample_description());
+  unsigned accepted = 0;
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    for (const unsigned change : {0x01U, 0x80U, 0xFFU}) {
+      std::vector<std::byte> damaged = whole;
+      damaged[at] ^= std::byte(change);
+      const auto found = unpacked_description(damaged, sample_regions);
+      if (!found) continue;
+      ++accepted;
+      for (const kept_tensor& each : found->where) {
+        REQUIRE(each.region < sample_regions.size());
+        CHECK(each.offset <= sample_regions[each.region]);
+      }
+    }
+  }
+  CHECK(accepted > 0);  // Letters of names may be any.
+}
+
+TEST_CASE("keeper: memory that ends with the last tensor is enough, and a byte less is not") {
+  CHECK(refusal_of(sample_description(), {160, 128}) == "accepted");
+  CHECK(holds(refusal_of(sample_description(), {159, 128}), "ends past the 159 bytes"));
+  CHECK(holds(refusal_of(sample_description(), {160}), "its memory did not come"));
+}
+
+TEST_CASE("keeper: a description that contradicts itself says which tensor does") {
+  const auto sizes = "its type, its shape and its size contradict each other";
+  const auto of_weight = [&](const auto& change) {
+    return refusal_after([&](kept_description& all) { change(all.what.tensors[0]); });
+  };
+  CHECK(refusal_after([](kept_description&) {}) == "accepted");
+  CHECK(holds(of_weight([](tensor_info& t) { t.bytes = 50; }), sizes));
+  CHECK(holds(of_weight([](tensor_info& t) { t.shape = {~0ULL, ~0ULL}; }), sizes));
+  CHECK(holds(of_weight([](tensor_info& t) { t.dtype = dtype::f64; }), sizes));
+  CHECK(holds(of_weight([](tensor_info& t) { t.dtype = dtype::f16; }), sizes));
+  CHECK(holds(of_weight([](tensor_info& t) { t.name = "\xFF"; }), "its name is not UTF-8"));
+  CHECK(holds(of_weight([](tensor_info& t) { t.file = 1; }), "its file is not listed"));
+  CHECK(holds(of_weight([](tensor_info& t) { t.name = "blocks"; }), "there are two of it"));
+  CHECK(holds(refusal_after([](kept_description& all) { all.where[0].offset = 62; }),
+              "tensor 'weight'"));
+  CHECK(holds(refusal_after([](kept_description& all) { all.where[0].offset = ~0ULL; }),
+              "ends past the 160 bytes"));
+  CHECK(
+      holds(refusal_after([](kept_description& all) { all.where[1].as.to = all.where[1].as.from; }),
+            "accepted"));
+  CHECK(holds(
+      refusal_after([](kept_description& all) { all.what.tensors[1].original_shape = {2, 64}; }),
+      sizes));
+  CHECK(
+      holds(refusal_after([](kept_description& all) { all.where.pop_back(); }), "1 tensors of 2"));
+  CHECK(holds(refusal_after([](kept_description& all) { all.what.composites[0].file = 7; }),
+              "its file is not listed"));
+}
+
+TEST_CASE("keeper: requests and replies arrive as they were sent, and nothing else is one") {
+  const auto request = packed(keep_request{"a model"});
+  CHECK(unpacked_request(request)->name == "a model");
+  CHECK(request.size() <= packet_bytes_max);
+  CHECK(packed(keep_request{std::string(name_bytes_max, 'x')}).size() <= packet_bytes_max);
+  CHECK_FALSE(
+      unpacked_request(packed(keep_request{std::string(name_bytes_max + 1, 'x')})).has_value());
+
+  const auto reply = packed(keep_reply{keep_answer::attached, 3, 2});
+  CHECK(unpacked_reply(reply)->version == 3);
+  CHECK(unpacked_reply(reply)->regions == 2);
+  CHECK_FALSE(
+      unpacked_reply(packed(keep_reply{keep_answer::attached, 3, descriptors_max})).has_value());
+  CHECK_FALSE(unpacked_reply(packed(keep_reply{static_cast<keep_answer>(9), 3, 2})).has_value());
+  CHECK_FALSE(unpacked_request(reply).has_value());
+  CHECK_FALSE(unpacked_reply(request).has_value());
+  CHECK_FALSE(unpacked_request({}).has_value());
+  CHECK_FALSE(unpacked_reply(std::span(reply).first(reply.size() - 1)).has_value());
+}

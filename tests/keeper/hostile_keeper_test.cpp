@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Attaching to what is no honest keeper: nothing that it sends does more harm than an error.
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <functional>
+#include <ringload/keeper.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/shared_memory.hpp"
+#include "keeper/description.hpp"
+#include "keeper/messages.hpp"
+#include "keeper/packet_socket.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/waiting.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+using namespace ringload::detail;
+
+namespace {
+
+std::vector<std::byte> one_tensor() {
+  kept_description all;
+  all.what.files = {{"f", 8192, "safetensors"}};
+  tensor_info t;
+  t.name = "t";
+  t.shape = {4096};
+  t.bytes = 4096;
+  all.what.tensors = {t};
+  all.where = {{0, 0, {}}};
+  return packed(all);
+}
+
+shared_memory memory_of(std::span<const std::byte> bytes, bool seal = true) {
+  auto made = shared_memory::make(bytes.size(), page_kind::small);
+  REQUIRE(made.has_value());
+  std::ranges::copy(bytes, made->span().begin());
+  if (seal) REQUIRE(made->seal().has_value());
+  return std::move(*made);
+}
+
+// What attaching says to a keeper that answers its one client by `answer`.
+std::string said_to(const std::function<void(const unique_fd& client)>& answer) {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "s").string();
+  const auto listening = listen_at(path, 0600);
+  REQUIRE(listening.has_value());
+  std::jthread server([&] {
+    unique_fd client;
+    while (!client) client = unique_fd(::accept4(listening->get(), nullptr, nullptr, SOCK_CLOEXEC));
+    std::array<std::byte, packet_bytes_max> room = {};
+    if (receive_packet(client, room)) answer(client);
+  });
+  try {
+    attach(path, "m");
+  } catch (const error& e) {
+    return std::string(e.what()).substr((path + ": model 'm': ").size());
+  }
+  return "attached";
+}
+
+std::string said_to(const keep_reply& reply, const std::vector<int>& descriptors) {
+  return said_to([&](const unique_fd& to) { (void)send_packet(to, packed(reply), descriptors); });
+}
+
+}  // namespace
+
+TEST_CASE("attach: a reply that is none is refused") {
+  const std::string text(200, 'x');
+  CHECK(said_to([&](const unique_fd& to) {
+          (void)send_packet(to, std::as_bytes(std::span(text)));
+        }) == "this is no keeper's reply");
+  const std::string long_text(2 * packet_bytes_max, 'x');
+  CHECK(holds(said_to([&](const unique_fd& to) {
+                (void)send_packet(to, std::as_bytes(std::span(long_text)));
+              }),
+              "a packet is larger than any of the protocol"));
+  CHECK(said_to([](const unique_fd&) {}) == "the keeper hung up");
+  CHECK(said_to(keep_reply{keep_answer::malformed, 0, 0}, {}) ==
+        "the keeper did not understand the request");
+}
+
+TEST_CASE("attach: a keeper that says nothing is left when the time is over") {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "s").string();
+  const auto listening = listen_at(path, 0600);
+  try {
+    attach(path, "m", std::chrono::milliseconds(10));
+    FAIL("it attached");
+  } catch (const error& e) {
+    CHECK(e.code() == boost::system::errc::timed_out);
+  }
+}
+
+TEST_CASE("attach: what came must be as many descriptors as it says, of sealed memory") {
+  const shared_memory description = memory_of(one_tensor());
+  const shared_memory region = memory_of(std::vector<std::byte>(4096));
+  const shared_memory open_region = memory_of(std::vector<std::byte>(4096), false);
+  const std::array files = {unique_fd(::open("/dev/zero", O_RDONLY | O_CLOEXEC)),
+                            unique_fd(::memfd_create("empty", MFD_CLOEXEC | MFD_ALLOW_SEALING))};
+  ::fcntl(files[1].get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK);
+  const int d = description.descriptor();
+  const int r = region.descriptor();
+  const keep_reply one = {keep_answer::attached, 1, 1};
+
+  CHECK(said_to(one, {d, r}) == "attached");
+  CHECK(said_to(one, {}) == "0 descriptors came for 1 regions");
+  CHECK(said_to(one, {d}) == "1 descriptors came for 1 regions");
+  CHECK(said_to(one, {d, r, r}) == "3 descriptors came for 1 regions");
+  CHECK(said_to(one, {d, open_region.descriptor()}) == "the memory that came is not sealed");
+  CHECK(said_to(one, {open_region.descriptor(), r}) == "the memory that came is not sealed");
+  CHECK(said_to(one, {d, files[0].get()}) == "the memory that came is not sealed");
+  CHECK(said_to(one, {d, files[1].get()}) == "the memory that came has 0 bytes");
+  CHECK(said_to(one, {r, d}) == "the model's description has version 0, not 1");
+}
+
+TEST_CASE("attach: a tensor that is not in the memory that came is refused") {
+  const shared_memory description = memory_of(one_tensor());
+  const keep_reply none = {keep_answer::attached, 1, 0};
+  CHECK(said_to(none, {description.descriptor()}) == "tensor 't': its memory did not come");
+}

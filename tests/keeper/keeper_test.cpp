@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Models that a keeper serves, attached in the same process.
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <boost/asio/use_future.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <ringload/ringload.hpp>
+#include <string>
+#include <vector>
+
+#include "keeper/packet_socket.hpp"
+#include "support/made_checkpoint.hpp"
+#include "support/small_limits.hpp"
+#include "support/waiting.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+using boost::asio::use_future;
+
+namespace {
+
+std::vector<made_tensor> kept_tensors() {
+  return {f32("a", 700'000), {"none", 0}, f32("b", 3), {"c", 100'001}};
+}
+
+model loaded_for_sharing(const made_file& file, load_options how = {}) {
+  loader with(shared_host(), small_limits(2));
+  return get(with.load_async(file.name(), how, use_future));
+}
+
+template <class Work>
+error error_of(const Work& work) {
+  try {
+    work();
+  } catch (const error& e) {
+    return e;
+  }
+  FAIL("it did not fail");
+  throw std::logic_error("unreachable");
+}
+
+struct kept_file {
+  made_file file{kept_tensors()};
+  temporary_folder folder;
+  std::string socket = (folder.path() / "keeper").string();
+  std::optional<keeper> keeps{std::in_place, socket};
+};
+
+}  // namespace
+
+TEST_CASE("keeper: an attached model is what was published, read-only, and outlives its keeper") {
+  kept_file kept;
+  {
+    const model loaded = loaded_for_sharing(kept.file);
+    CHECK(first_difference(loaded) == "");
+    CHECK_FALSE(loaded.at("a").read_only());
+    kept.keeps->publish("one", loaded);
+    CHECK(loaded.at("a").read_only());
+    CHECK(first_difference(loaded) == "");
+  }
+  std::optional<model> attached = attach(kept.socket, "one");
+  CHECK(attached->at("a").read_only());
+  CHECK(attached->at("a").device() == host());
+  CHECK(kept.keeps->models().at(0).attached == 1);
+  const model other = attach(kept.socket, "one");
+  CHECK(other.at("a").data() != attached->at("a").data());
+  kept.keeps.reset();
+  CHECK_FALSE(std::filesystem::exists(kept.socket));
+
+  CHECK(first_difference(*attached) == "");
+  CHECK(attached->regions().size() == 1);
+  CHECK(attached->regions()[0].descriptor >= 0);
+  const tensor b = attached->at("b");
+  attached.reset();
+  CHECK(b.as<const float>().size() == 3);
+}
+
+TEST_CASE("keeper: converted tensors, allocations for each tensor, and no tensor at all are kept") {
+  kept_file kept;
+  load_options how;
+  how.dtype = dtype::bf16;
+  const model halves = loaded_for_sharing(kept.file, how);
+  kept.keeps->publish("halves", halves);
+  const model attached = attach(kept.socket, "halves");
+  CHECK(attached.at("a").dtype() == dtype::bf16);
+  CHECK(bytes_of(attached.at("a")) == bytes_of(halves.at("a")));
+  CHECK(attached.catalog().tensors[0].dtype == dtype::f32);
+
+  load_options each;
+  each.allocation = allocation::per_tensor;
+  kept.keeps->publish("each", loaded_for_sharing(kept.file, each));
+  CHECK(first_difference(attach(kept.socket, "each")) == "");
+  CHECK(attach(kept.socket, "each").regions().size() == 4);
+
+  loader with(shared_host(), small_limits(2));
+  const model nothing = get(with.load_async(get(with.open_async(kept.file.name(), use_future)),
+                                            select().names({}), use_future));
+  kept.keeps->publish("nothing", nothing);
+  CHECK(attach(kept.socket, "nothing").empty());
+}
+
+TEST_CASE("keeper: who attaches after a swap has the new version, who did before keeps the old") {
+  kept_file kept;
+  const made_file second(made_file::as_it_is::text, checkpoint_text({f32("new", 5000)}, 0, 9));
+  kept.keeps->publish("m", loaded_for_sharing(kept.file));
+  const model before = attach(kept.socket, "m");
+  kept.keeps->publish("m", loaded_for_sharing(second));
+  const model after = attach(kept.socket, "m");
+  CHECK(first_difference(before) == "");
+  CHECK(before.size() == 4);
+  CHECK(first_difference(after) == "");
+  CHECK(after.size() == 1);
+  CHECK(kept.keeps->models().at(0).version == 2);
+  CHECK(kept.keeps->models().at(0).attached == 1);
+
+  CHECK(kept.keeps->withdraw("m"));
+  CHECK_FALSE(kept.keeps->withdraw("m"));
+  const error gone = error_of([&] { attach(kept.socket, "m"); });
+  CHECK(gone.code() == errc::source_not_found);
+  CHECK(gone.what() == kept.socket + ": model 'm': the keeper has no model of that name");
+  CHECK(first_difference(after) == "");
+}
+
+TEST_CASE("keeper: another keeper takes over what it has attached") {
+  kept_file kept;
+  kept.keeps->publish("m", loaded_for_sharing(kept.file));
+  const std::string socket = (kept.folder.path() / "second").string();
+  keeper second(socket);
+  second.publish("m", attach(kept.socket, "m"));
+  kept.keeps.reset();
+  CHECK(first_difference(attach(socket, "m")) == "");
+}
+
+TEST_CASE("keeper: nobody can write, grow, shrink or punch what is attached") {
+  kept_file kept;
+  kept.keeps->publish("m", loaded_for_sharing(kept.file));
+  const model attached = attach(kept.socket, "m");
+  const memory_region region = attached.regions()[0];
+  const std::string again = "/proc/self/fd/" + std::to_string(region.descriptor);
+  const unique_fd writing(::open(again.c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(writing);
+  for (const int fd : {region.descriptor, writing.get()}) {
+    CHECK(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+    CHECK(::ftruncate(fd, 0) != 0);
+    CHECK(::ftruncate(fd, static_cast<::off_t>(2 * region.bytes)) != 0);
+    CHECK(::pwrite(fd, "x", 1, 0) < 0);
+    CHECK(::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) != 0);
+    CHECK(::fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) != 0);
+  }
+  CHECK(::mprotect(region.data, 4096, PROT_READ | PROT_WRITE) != 0);
+  CHECK(first_difference(attached) == "");
+}
+
+TEST_CASE("keeper: memory of one process alone is refused, and so are names of no length") {
+  kept_file kept;
+  loader alone(host(), small_limits(2));
+  const model of_one = get(alone.load_async(kept.file.name(), use_future));
+  const error refused = error_of([&] { kept.keeps->publish("m", of_one); });
+  CHECK(refused.code() == errc::device_unavailable);
+  CHECK(holds(refused.what(), "load it for ringload::shared_host()"));
+  CHECK_FALSE(of_one.at("a").read_only());
+  CHECK(error_of([&] { kept.keeps->publish("m", model()); }).code() == errc::no_such_tensor);
+  CHECK(error_of([&] { kept.keeps->publish("", of_one); }).code() == errc::invalid_source_name);
+  CHECK(error_of([&] { attach(kept.socket, std::string(256, 'n')); }).code() ==
+        errc::invalid_source_name);
+  CHECK(kept.keeps->models().empty());
+}
+
+TEST_CASE("keeper: a path has one keeper, and one that was left behind is taken over") {
+  kept_file kept;
+  const error taken = error_of([&] { keeper second(kept.socket); });
+  CHECK(taken.code() == boost::system::errc::address_in_use);
+
+  const std::string left = (kept.folder.path() / "left").string();
+  {
+    // Its process ended without removing it.
+    const auto abandoned = detail::listen_at(left, 0600);
+    REQUIRE(abandoned.has_value());
+  }
+  CHECK(error_of([&] { attach(left, "m"); }).code() == boost::system::errc::connection_refused);
+  keeper over(left);
+  CHECK(std::filesystem::status(left).permissions() ==
+        (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+  CHECK(error_of([&] { attach(left, "m"); }).code() == errc::source_not_found);
+
+  const std::string file = (kept.folder.path() / "file").string();
+  std::ofstream(file) << "precious";
+  CHECK(error_of([&] { keeper on_file(file); }).code() == boost::system::errc::address_in_use);
+  CHECK(std::filesystem::file_size(file) == 8);
+  CHECK(error_of([&] { attach(file + "?", "m"); }).code() ==
+        boost::system::errc::no_such_file_or_directory);
+  CHECK(error_of([&] { keeper far(std::string(108, 'p')); }).code() ==
+        boost::system::errc::filename_too_long);
+}
+
+TEST_CASE("keeper: attaching can be awaited") {
+  kept_file kept;
+  kept.keeps->publish("m", loaded_for_sharing(kept.file));
+  CHECK(first_difference(get(attach_async(kept.socket, "m", use_future))) == "");
+  CHECK(code_of(attach_async(kept.socket, "n", use_future)) == errc::source_not_found);
+}
+
+TEST_CASE("keeper: with all connections taken, the next waits, and gets the place of who leaves") {
+  kept_file kept;
+  kept.keeps.reset();
+  keeper_settings one;
+  one.connections_max = 1;
+  keeper keeps(kept.socket, one);
+  keeps.publish("m", loaded_for_sharing(kept.file));
+  std::optional<model> first = attach(kept.socket, "m");
+  CHECK(error_of([&] { attach(kept.socket, "m", std::chrono::milliseconds(20)); }).code() ==
+        boost::system::errc::timed_out);
+  first.reset();
+  CHECK(first_difference(attach(kept.socket, "m")) == "");
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Several processes with one copy of a model, and processes that are killed.
+
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/use_future.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <ringload/keeper.hpp>
+#include <ringload/loader.hpp>
+#include <ringload/verify.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "keeper/messages.hpp"
+#include "keeper/packet_socket.hpp"
+#include "support/child_program.hpp"
+#include "support/made_checkpoint.hpp"
+#include "support/skip.hpp"
+#include "support/small_limits.hpp"
+#include "support/waiting.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+using boost::asio::use_future;
+
+namespace {
+
+constexpr std::uint64_t model_bytes = std::uint64_t{32} << 20;
+
+class kept_noise {
+ public:
+  explicit kept_noise(keeper_settings how = {}) : keeps(socket, std::move(how)) {
+    loader with(shared_host(), small_limits(2));
+    const model loaded = get(with.load_async(file_.name(), use_future));
+    std::uint32_t sum = 0;
+    for (const tensor& each : loaded) {
+      sum = crc32c({static_cast<const std::byte*>(each.data()), each.bytes()}, sum);
+    }
+    std::array<char, 9> text = {};
+    std::snprintf(text.data(), text.size(), "%08x", sum);
+    digest = text.data();
+    keeps.publish("m", loaded);
+  }
+
+ private:
+  const made_file file_{equal_tensors(4, model_bytes / 4)};
+  const temporary_folder folder_;
+
+ public:
+  const std::string socket = (folder_.path() / "keeper").string();
+  std::string digest;
+  keeper keeps;
+
+  child_program attached(const std::string& name = "m") const {
+    return child_program({ATTACH_TOOL, socket, name});
+  }
+  std::uint64_t count() const { return keeps.models().at(0).attached; }
+};
+
+// Of the mappings of memory like the keeper's, in KiB: a number of the kernel's for each.
+std::uint64_t of_shared_mappings(pid_t process, const std::string& field) {
+  std::ifstream smaps("/proc/" + std::to_string(process) + "/smaps");
+  std::uint64_t sum = 0;
+  bool inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    if (line.find('-') < line.find(' ') && line.find(':') > line.find(' ')) {
+      inside = holds(line, "/memfd:ringload");
+    } else if (inside && line.starts_with(field + ":")) {
+      sum += std::stoull(line.substr(field.size() + 1));
+    }
+  }
+  return sum;
+}
+
+std::size_t open_descriptors() {
+  return static_cast<std::size_t>(std::distance(
+      std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
+}
+
+// What ends in another process reaches the keeper in its own time.
+bool comes_true(const std::function<bool()>& state) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (!state()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+// As many descriptors as before, and nobody attached.
+bool settles(const kept_noise& kept, std::size_t descriptors) {
+  return comes_true([&] { return kept.count() == 0 && open_descriptors() == descriptors; });
+}
+
+}  // namespace
+
+TEST_CASE("keeper: eight processes that have attached share one copy") {
+  kept_noise kept;
+  std::vector<child_program> all;
+  for (int i = 0; i < 8; ++i) all.push_back(kept.attached());
+  for (child_program& each : all) CHECK(each.read_line() == kept.digest);
+  CHECK(kept.count() == 8);
+  std::uint64_t shares_kib = of_shared_mappings(::getpid(), "Pss");
+  for (child_program& each : all) {
+    CHECK(of_shared_mappings(each.pid(), "Rss") * 1024 >= model_bytes);
+    shares_kib += of_shared_mappings(each.pid(), "Pss");
+  }
+  // A page's share in each process is its size divided by how many map it.
+  CHECK(shares_kib * 1024 <= model_bytes + model_bytes / 8);
+  for (child_program& each : all) {
+    each.end_input();
+    CHECK(each.exit_code() == 0);
+  }
+  CHECK(comes_true([&] { return kept.count() == 0; }));
+}
+
+TEST_CASE("keeper: processes that are killed, also while they attach, leave nothing behind") {
+  kept_noise kept;
+  {
+    CHECK(kept.attached().read_line() == kept.digest);
+  }
+  CHECK(comes_true([&] { return kept.count() == 0; }));
+  const std::size_t before = open_descriptors();
+  for (int i = 0; i < 60; ++i) {
+    child_program early = kept.attached();
+    child_program held = kept.attached();
+    if (i % 3 == 0) CHECK(held.read_line() == kept.digest);
+    if (i % 2 == 0) early.kill();
+    held.kill();
+  }
+  CHECK(settles(kept, before));
+  CHECK(kept.attached().read_line() == kept.digest);
+}
+
+TEST_CASE("keeper: 1,000 clients that leave at every step of attaching leave nothing behind") {
+  kept_noise kept;
+  const std::size_t before = open_descriptors();
+  const auto request = detail::packed(detail::keep_request{"m"});
+  for (int i = 0; i < 1000; ++i) {
+    const auto client = detail::connect_to(kept.socket, patience);
+    REQUIRE(client.has_value());
+    if (i % 4 == 0) continue;  // Without a word.
+    REQUIRE(detail::send_packet(*client, request).has_value());
+    if (i % 4 == 1) continue;  // Without reading the answer.
+    std::array<std::byte, detail::packet_bytes_max> room = {};
+    const auto answer = detail::receive_packet(*client, room);
+    REQUIRE(answer.has_value());
+    CHECK(answer->descriptors.size() == 2);
+    // With a second request, which ends the connection from the other side.
+    if (i % 4 == 3) (void)detail::send_packet(*client, request);
+  }
+  CHECK(settles(kept, before));
+  CHECK(kept.attached().read_line() == kept.digest);
+}
+
+TEST_CASE("keeper: what is no request is answered with a refusal, and others are served on") {
+  kept_noise kept;
+  std::vector<std::byte> request = detail::packed(detail::keep_request{"m"});
+  for (std::size_t bytes = 1; bytes < request.size(); ++bytes) {
+    const auto client = detail::connect_to(kept.socket, patience);
+    REQUIRE(client.has_value());
+    REQUIRE(detail::send_packet(*client, std::span(request).first(bytes)).has_value());
+    std::array<std::byte, detail::packet_bytes_max> room = {};
+    const auto answer = detail::receive_packet(*client, room);
+    REQUIRE(answer.has_value());
+    const auto reply = detail::unpacked_reply(std::span(room).first(answer->bytes));
+    REQUIRE(reply.has_value());
+    CHECK(reply->answer == detail::keep_answer::malformed);
+    CHECK(answer->descriptors.empty());
+  }
+  CHECK(kept.attached().read_line() == kept.digest);
+}
+
+TEST_CASE("keeper: users whom it does not admit are told so") {
+  keeper_settings how;
+  how.users = {::getuid() + 1};
+  const kept_noise kept(how);
+  child_program refused = kept.attached();
+  CHECK(refused.read_line() == kept.socket + ": model 'm': the keeper does not admit this user");
+  CHECK(refused.exit_code() == 1);
+}
+
+TEST_CASE("keeper: the socket's mode keeps other users out") {
+  if (::getuid() != 0) return skip("only root can become another user");
+  const kept_noise kept;
+  ::chmod(std::filesystem::path(kept.socket).parent_path().c_str(), 0755);
+  child_program refused({ATTACH_TOOL, kept.socket, "m", "65534"});
+  CHECK(refused.read_line() == kept.socket + ": model 'm': Permission denied");
+  CHECK(kept.count() == 0);
+}
