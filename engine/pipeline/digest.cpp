@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/digest.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <vector>
 
@@ -27,18 +24,17 @@ result<void> end_digest(const hasher& of, digest_algorithm algorithm,
                    " says " + hex(wanted)};
 }
 
-result<void> check_unread(int file, const stored_digest& wanted, const verification& how) {
+result<void> check_unread(const read_function& read, const stored_digest& wanted,
+                          const verification& how) {
   const hasher pass = begin_digest(wanted.algorithm, how);
   std::vector<std::byte> room(std::size_t{64} << 10);
   const std::uint64_t end = wanted.of.offset + wanted.of.bytes;
   for (std::uint64_t at = wanted.of.offset; at < end;) {
     const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(end - at, room.size()));
-    const ::ssize_t got = ::pread(file, room.data(), step, static_cast<::off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fault{system_code(errno), ""};
-    if (got == 0) return fault{errc::truncated_file, ""};
-    pass.update(std::span(room).first(static_cast<std::size_t>(got)));
-    at += static_cast<std::uint64_t>(got);
+    const auto part = std::span(room).first(step);
+    if (auto good = read(at, part); !good) return fault{good.error().code, "", good.error().cause};
+    pass.update(part);
+    at += step;
   }
   return end_digest(pass, wanted.algorithm, wanted.bytes, "the file");
 }

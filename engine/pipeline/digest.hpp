@@ -3,6 +3,7 @@
 
 // Digests of bytes that pass by, and what they are compared with.
 
+#include <functional>
 #include <ringload/verify.hpp>
 #include <span>
 #include <string>
@@ -25,7 +26,11 @@ hasher begin_digest(digest_algorithm algorithm, const verification& how);
 result<void> end_digest(const hasher& of, digest_algorithm algorithm,
                         std::span<const std::byte> wanted, const std::string& said_by);
 
+// Fills `into` from that byte of a file on.
+using read_function = std::function<result<void>(std::uint64_t offset, std::span<std::byte> into)>;
+
 // The digest of a part of a file that no load reads, because nothing is made of it. Blocks.
-result<void> check_unread(int file, const stored_digest& wanted, const verification& how);
+result<void> check_unread(const read_function& read, const stored_digest& wanted,
+                          const verification& how);
 
 }  // namespace ringload::inline v0::detail

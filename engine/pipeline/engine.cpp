@@ -12,6 +12,7 @@
 #include "core/retry_allocation.hpp"
 #include "core/signals_blocked.hpp"
 #include "pipeline/job.hpp"
+#include "readers/object_reader.hpp"
 #include "readers/pool_reader.hpp"
 #include "readers/ring_reader.hpp"
 #include "writers/pool_writer.hpp"
@@ -187,11 +188,13 @@ void engine::make_readers_and_writers(const wrappers& wrap) {
     buffered_reader = std::make_unique<pool_reader>(loop, *copy_threads);
   }
   supply_reader = std::make_unique<pool_reader>(loop, *copy_threads);
+  object_reader = std::make_unique<ringload::object_reader>(loop);
   buffered_writer = std::make_unique<pool_writer>(loop, *copy_threads);
   if (wrap.of_reader) {
     direct_reader = wrap.of_reader(std::move(direct_reader));
     buffered_reader = wrap.of_reader(std::move(buffered_reader));
     supply_reader = wrap.of_reader(std::move(supply_reader));
+    object_reader = wrap.of_reader(std::move(object_reader));
   }
   if (wrap.of_writer) {
     direct_writer = wrap.of_writer(std::move(direct_writer));
@@ -239,6 +242,7 @@ void engine::tear_down() {
   direct_reader.reset();
   buffered_reader.reset();
   supply_reader.reset();
+  object_reader.reset();
   direct_writer.reset();
   buffered_writer.reset();
   if (attached_) target->detach();

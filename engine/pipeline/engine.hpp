@@ -120,6 +120,7 @@ class engine : public std::enable_shared_from_this<engine> {
   std::unique_ptr<reader> direct_reader;
   std::unique_ptr<reader> buffered_reader;
   std::unique_ptr<reader> supply_reader;  // For what is not read from a file.
+  std::unique_ptr<reader> object_reader;  // For objects of a store.
   std::unique_ptr<block_writer> direct_writer;
   std::unique_ptr<block_writer> buffered_writer;
 

@@ -268,6 +268,7 @@ void job::end_prefault() {
 
 void job::stop(fault why) {
   outcome_.stop(std::move(why));
+  stop_source_.request_stop();
   for (const auto& one : streams_) {
     if (one) one->turn.wake_all();
   }

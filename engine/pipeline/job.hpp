@@ -15,6 +15,7 @@
 #include <optional>
 #include <ringload/loading.hpp>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,6 +66,8 @@ class job : public std::enable_shared_from_this<job> {
   // Valid once the load has started, which whoever holds a `loading` knows.
   const named_catalog& named() const noexcept { return *named_; }
   bool stopped() const noexcept { return outcome_.stopped(); }
+  // Requested when the load stops, for what waits for a store.
+  const std::stop_token& stop_token() const noexcept { return stop_token_; }
   load_counters counters;
 
   // How a tensor is checked, and where it lies. Valid while its check is in progress.
@@ -192,6 +195,9 @@ class job : public std::enable_shared_from_this<job> {
   void refuse_in_window(std::unique_ptr<operation<T>> waiting) const;
   template <class T>
   void end_wait(std::unique_ptr<operation<T>> waiting) const;
+
+  std::stop_source stop_source_;
+  const std::stop_token stop_token_ = stop_source_.get_token();
 
   // Never changed, but that destinations, or what is copied, are released when it is over.
   load_request request_;

@@ -26,7 +26,7 @@ struct open_task {
 
   void operator()() noexcept {
     const open_services by = {e.within,        e.on,     *e.target,
-                              e.host_memory(), e.direct, hdf5_of(e.with)};
+                              e.host_memory(), e.direct, {e.with, of.stop_token()}};
     const load_request& what = of.request();
     found = attempt([&] { return what.copy ? open_copy(*what.copy, by) : open_load(what, by); });
     if (found) placed = attempt([&] { return place_unread(e, *found); });

@@ -32,6 +32,12 @@ void load_counters::fill_stats(load_stats& s) const {
   s.bytes_buffered = bytes_buffered;
   s.bytes_straight = bytes_straight;
   s.bytes_mapped = bytes_mapped;
+  s.bytes_remote = bytes_remote;
+  s.requests = transfers.requests;
+  s.requests_repeated = transfers.retries;
+  const std::int64_t first_byte = transfers.first_byte_at;
+  const std::int64_t begun = std::chrono::nanoseconds(begun_.time_since_epoch()).count();
+  s.seconds_to_first_byte = first_byte == 0 ? 0 : static_cast<double>(first_byte - begun) * 1e-9;
   s.bytes_verified = bytes_verified;
   s.reads = reads;
   s.short_reads = short_reads;

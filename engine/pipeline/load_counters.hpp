@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <ringload/byte_source.hpp>
 #include <ringload/stats.hpp>
 #include <string>
 
@@ -30,6 +31,13 @@ class load_counters {
   std::atomic<std::uint64_t> memory_wait_nanoseconds = 0;
   std::atomic<bool> memory_kept = false;
 
+  std::atomic<std::uint64_t> bytes_remote = 0;
+  transfer_counts transfers;
+
+  void add_remote(bool straight, int arrived) noexcept {
+    bytes_remote += static_cast<unsigned>(arrived);
+    if (straight) bytes_straight += static_cast<unsigned>(arrived);
+  }
   void add_read(bool direct, bool straight, int arrived) noexcept {
     (direct ? bytes_direct : bytes_buffered) += static_cast<unsigned>(arrived);
     if (straight) bytes_straight += static_cast<unsigned>(arrived);

@@ -57,7 +57,7 @@ result<std::shared_ptr<const opened_checkpoint>> checkpoint_of(const load_reques
     return opened;
   }
   const open_options how = {what.options.strictness, what.independent_files, what.options.nameless};
-  return open_source(what.source, how, what.options.route, by.direct, by.hdf5);
+  return open_source(what.source, how, what.options.route, by.direct, by.from);
 }
 
 // What is chosen of the checkpoint, and, of a fill, for which destination.
@@ -95,6 +95,20 @@ result<view_wish> views_of(const load_request& what, const device& on) {
   if (copies) return view_wish::none;
   return fault{errc::device_unavailable, place,
                "files are mapped for the host only, and the loader's device is " + on.name()};
+}
+
+// An object of a store has no pages.
+result<void> check_mappable(const opened_checkpoint& from, const load_options& how,
+                            view_wish& views) {
+  if (views == view_wish::none) return {};
+  for (const open_file& file : from.files) {
+    if (!file.object) continue;
+    views = view_wish::none;
+    if (how.unmappable == on_unmappable::copy) return {};
+    return fault{errc::not_mappable, printable_path(file.path),
+                 "it is not a file of a file system"};
+  }
+  return {};
 }
 
 plan_limits limits_of(const limits& within, view_wish views, bool fills) {
@@ -155,7 +169,7 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
   const load_options& options = what.options;
   const bool fills = what.fill.has_value();
   if (auto good = check_dtype(options); !good) return good.error();
-  const auto views = views_of(what, by.on);
+  auto views = views_of(what, by.on);
   if (!views) return views.error();
   if (fills && options.window_bytes > 0) {
     return fault{errc::invalid_limits, "load_options::window_bytes",
@@ -166,6 +180,7 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
   if (!from) return from.error();
   load.from = std::move(*from);
   load.opened_at = std::chrono::steady_clock::now();
+  if (auto good = check_mappable(*load.from, options, *views); !good) return good.error();
   if (auto good = check_route(*load.from, options.route, load.route_reason); !good) {
     return good.error();
   }

@@ -50,7 +50,7 @@ struct open_services {
   backend& target;
   backend& host_memory;  // The same, if the loader's device is the host.
   direct_files& direct;
-  const hdf5_library* hdf5;  // Null: the loader was made without.
+  opening from;
 };
 
 // A manifest in the options lives as long as the load.

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "core/attempt.hpp"
 #include "formats/printable.hpp"
 #include "source/source.hpp"
 
@@ -22,11 +23,18 @@ result<void> check_unchanged_size(const struct ::stat& now, const std::string& p
                    grouped(bytes) + " now"};
 }
 
-result<open_file> open_for_reading(unique_fd buffered, const file_info& info, read_route route,
+result<open_file> open_for_reading(source_file opened, const file_info& info, read_route route,
                                    direct_files& direct) {
   open_file file;
   file.path = info.path;
   file.bytes = info.bytes;
+  if (opened.object) {
+    if (route == read_route::direct) file.direct_refusal = "it is not a file of a file system";
+    file.identity = opened.object->identity();
+    file.object = std::move(opened.object);
+    return file;
+  }
+  unique_fd& buffered = opened.fd;
   struct ::stat status = {};
   if (::fstat(buffered.get(), &status) != 0)
     return fault{system_code(errno), printable_path(info.path)};
@@ -45,10 +53,10 @@ result<open_file> open_for_reading(unique_fd buffered, const file_info& info, re
 }
 
 result<opened_source> find_source(const source_name& source, const open_options& options,
-                                  const hdf5_library* hdf5) {
+                                  const opening& by) {
   read_options reading = options.strictness;
   reading.nameless = options.nameless;
-  const source_options how(reading, hdf5);
+  const source_options how(reading, by.with, by.stop);
   if (const auto* paths = std::get_if<std::vector<std::string>>(&source)) {
     return open_files(*paths, how);
   }
@@ -59,19 +67,12 @@ result<opened_source> find_source(const source_name& source, const open_options&
 
 catalog catalog_of_source(const source_name& source, const open_options& how,
                           std::span<const extension> with) {
-  auto found = find_source(source, how, hdf5_of(with));
+  auto found = attempt([&] { return find_source(source, how, {with, {}}); });
   if (!found) throw to_error(found.error());
   return std::move(found->catalog);
 }
 
 }  // namespace
-
-const hdf5_library* hdf5_of(std::span<const extension> with) noexcept {
-  for (const extension& each : with) {
-    if (each.hdf5() != nullptr) return each.hdf5().get();
-  }
-  return nullptr;
-}
 
 std::string shown(const source_name& source) {
   if (const auto* name = std::get_if<std::string>(&source)) return *name;
@@ -89,8 +90,8 @@ std::string shown(const load_request& what) {
 result<std::shared_ptr<const opened_checkpoint>> open_source(const source_name& source,
                                                              const open_options& how,
                                                              read_route route, direct_files& direct,
-                                                             const hdf5_library* hdf5) {
-  auto found = find_source(source, how, hdf5);
+                                                             const opening& by) {
+  auto found = find_source(source, how, by);
   if (!found) return found.error();
   auto made = std::make_shared<opened_checkpoint>();
   made->name = shown(source);
@@ -109,6 +110,10 @@ result<std::shared_ptr<const opened_checkpoint>> open_source(const source_name& 
 result<void> check_unchanged(const opened_checkpoint& one) {
   for (const open_file& file : one.files) {
     if (file.supply) continue;
+    if (file.object) {
+      if (file.object->identity() == file.identity) continue;
+      return fault{errc::changed_file, printable_path(file.path), {}};
+    }
     struct ::stat now = {};
     if (::fstat(file.buffered.get(), &now) != 0)
       return fault{system_code(errno), printable_path(file.path)};

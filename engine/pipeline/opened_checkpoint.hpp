@@ -12,6 +12,7 @@
 #include <ringload/extension.hpp>
 #include <ringload/limits.hpp>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,10 @@ struct open_file {
   std::uint32_t direct_address_alignment = ringload::direct_address_alignment;
   std::string path;
   std::uint64_t bytes = 0;
-  ::timespec modified = {};  // When the file was opened.
-  byte_supply supply;        // Of memory in place of a file, which then is not open.
+  ::timespec modified = {};             // When the file was opened.
+  byte_supply supply;                   // Of memory in place of a file, which then is not open.
+  std::shared_ptr<byte_source> object;  // Of a store in place of a file.
+  std::string identity;                 // The object's, when it was opened.
 };
 
 struct opened_checkpoint {
@@ -44,8 +47,11 @@ struct opened_checkpoint {
   std::vector<open_file> files;  // By file of the catalog.
 };
 
-// What reads HDF5 of all that the loader was made with; null: nothing.
-const hdf5_library* hdf5_of(std::span<const extension> with) noexcept;
+// What a loader was made with, and what ends the waiting for a store.
+struct opening {
+  std::span<const extension> with;
+  std::stop_token stop;
+};
 
 // For errors.
 std::string shown(const source_name& source);
@@ -55,7 +61,7 @@ std::string shown(const load_request& what);
 result<std::shared_ptr<const opened_checkpoint>> open_source(const source_name& source,
                                                              const open_options& how,
                                                              read_route route, direct_files& direct,
-                                                             const hdf5_library* hdf5);
+                                                             const opening& by);
 
 // Fails with errc::truncated_file or errc::changed_file if a file changed since it was opened.
 result<void> check_unchanged(const opened_checkpoint& one);

@@ -11,6 +11,8 @@
 #include "formats/printable.hpp"
 #include "formats/sparse_indices.hpp"
 #include "pipeline/digest.hpp"
+#include "source/read_object.hpp"
+#include "source/source_file.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -136,7 +138,12 @@ result<void> add_stored(const opened_checkpoint& from, const std::vector<chosen_
                  "its digest is a sha256, and no hasher for that was given (verification::sha256)"};
   }
   for (const auto& [t, digest] : stored.unread) {
-    auto good = check_unread(from.files[digest->of.file].buffered.get(), *digest, how);
+    const open_file& file = from.files[digest->of.file];
+    const auto read = [&file](std::uint64_t offset, std::span<std::byte> into) {
+      return file.object ? read_object(*file.object, source_read(offset, into))
+                         : read_bytes_into(file.buffered.get(), offset, into);
+    };
+    auto good = check_unread(read, *digest, how);
     if (!good) return good.error().in(tensor_place_of(all, t));
   }
   for (std::size_t i = 0; i < stored.landed.size(); ++i) {

@@ -54,7 +54,7 @@ struct task {
 
 bool use_direct_read(const job& of, const read_op& read) {
   const open_file& file = of.file(read);
-  if (of.supply(read) != nullptr) return false;
+  if (of.supply(read) != nullptr || file.object) return false;
   if (!file.direct || of.direct_refused()) return false;
   if (of.options().route == read_route::direct) return true;
   // A checkpoint that was opened before is open for direct reads too.
@@ -104,7 +104,11 @@ boost::asio::awaitable<void> prepare_own_slot(engine& e, task& t) {
 // Reads until all needed bytes have arrived, resuming short reads.
 boost::asio::awaitable<void> read_into(engine& e, task& t) {
   const byte_supply* const supply = t.of.supply(t.read);
-  reader& with = supply ? *e.supply_reader : t.direct ? *e.direct_reader : *e.buffered_reader;
+  byte_source* const object = t.of.file(t.read).object.get();
+  reader& with = object     ? *e.object_reader
+                 : supply   ? *e.supply_reader
+                 : t.direct ? *e.direct_reader
+                            : *e.buffered_reader;
   const bool in_arena = t.straight && !t.of.fill();
   const bool needs_populating = in_arena && !t.of.memory(t.read.destination).populated();
   // The caller's memory mostly is; then this takes little, and a thread that reads needs none.
@@ -124,6 +128,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
   std::optional<read_cursor::step> left = cursor.first();
   bool first = true;
   boost::system::error_code supply_failed;
+  fault object_failed;
   while (left && !t.of.stopped()) {
     read_request what;
     what.fd = t.direct ? t.of.file(t.read).direct.get() : t.of.file(t.read).buffered.get();
@@ -136,14 +141,26 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     what.awaited = t.awaited;
     what.supply = supply;
     what.supply_failed = &supply_failed;
+    // An object has neither blocks nor bytes past its end.
+    if (object) what.bytes = t.read.bytes_needed - left->into_offset;
+    what.object = object;
+    what.stop = &t.of.stop_token();
+    what.counts = &t.of.counters.transfers;
+    what.object_failed = &object_failed;
     what.times = step.times();
     const int res = co_await read(with, what);
 
-    if (res > 0 && supply == nullptr) t.of.counters.add_read(t.direct, t.straight, res);
+    if (res > 0 && object) {
+      t.of.counters.add_remote(t.straight, res);
+    } else if (res > 0 && supply == nullptr) {
+      t.of.counters.add_read(t.direct, t.straight, res);
+    }
     auto next = cursor.completed(res);
     if (!next) {
       t.direct_refused = t.direct && first && res == -EINVAL;
-      const fault why = supply_failed ? fault{supply_failed, ""} : next.error();
+      const fault why = object_failed.code ? object_failed
+                        : supply_failed    ? fault{supply_failed, ""}
+                                           : next.error();
       t.outcome = why.in(t.of.place(t.read, cursor.reached_offset()));
       break;
     }

@@ -21,7 +21,7 @@
 #include "formats/printable.hpp"
 #include "pipeline/writing_job.hpp"
 #include "source/file_input.hpp"
-#include "source/regular_file.hpp"
+#include "source/source_file.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -31,7 +31,7 @@ namespace {
 constexpr std::uint64_t copied_at_once = std::uint64_t{64} << 20;
 
 struct zt_source {
-  regular_file file;
+  source_file file;
   zt_manifest manifest;
 };
 

@@ -11,10 +11,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <ringload/byte_source.hpp>
 #include <span>
+#include <stop_token>
 #include <utility>
 
 #include "core/busy_time.hpp"
+#include "core/fault.hpp"
 #include "core/retry_allocation.hpp"
 
 namespace ringload::inline v0 {
@@ -35,7 +38,11 @@ struct read_request {
   bool awaited = false;        // Somebody waits for it: its end is told at once.
   const byte_supply* supply = nullptr;  // Used in place of pread(); for a pool_reader.
   boost::system::error_code* supply_failed = nullptr;  // Its `why`.
-  busy_time* times = nullptr;  // Told when a thread reads, if one does; null: nobody asks.
+  byte_source* object = nullptr;          // Read in place of a file; for an object_reader.
+  const std::stop_token* stop = nullptr;  // Of such a read.
+  transfer_counts* counts = nullptr;
+  fault* object_failed = nullptr;  // What it said, where the result is -EIO.
+  busy_time* times = nullptr;      // Told when a thread reads, if one does; null: nobody asks.
 };
 
 class reader {

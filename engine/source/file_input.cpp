@@ -28,7 +28,8 @@ result<std::span<const std::byte>> file_input::read(std::uint64_t offset, std::s
   if (!in_window(offset, count)) {
     if (auto good = check(offset, count); !good) return good.error();
     const bool goes_on = offset >= window_begin_ && offset <= window_end + window_bytes_max;
-    next_bytes_ = goes_on ? std::min(next_bytes_ * 2, window_bytes_max) : window_bytes_min;
+    next_bytes_ =
+        goes_on ? std::clamp(next_bytes_ * 2, first_bytes_, window_bytes_max) : first_bytes_;
     const std::uint64_t left = from_.bytes - offset;
     window_ = {};  // Never two at a time.
     auto more = read_bytes(

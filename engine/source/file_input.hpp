@@ -11,14 +11,15 @@
 #include <vector>
 
 #include "formats/input.hpp"
-#include "source/regular_file.hpp"
+#include "source/source_file.hpp"
 
 namespace ringload::inline v0 {
 
 class file_input final : public input {
  public:
   // The file outlives this.
-  explicit file_input(const regular_file& from) noexcept : from_(from) {}
+  explicit file_input(const source_file& from) noexcept
+      : from_(from), first_bytes_(from.object ? window_bytes_max : window_bytes_min) {}
 
   std::uint64_t bytes() const noexcept override { return from_.bytes; }
   result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) override;
@@ -28,10 +29,12 @@ class file_input final : public input {
   bool in_window(std::uint64_t offset, std::size_t count) const noexcept;
   result<void> check(std::uint64_t offset, std::size_t count) const;
 
-  const regular_file& from_;
+  const source_file& from_;
   std::vector<std::byte> window_;
   std::uint64_t window_begin_ = 0;
-  std::size_t next_bytes_ = window_bytes_min;
+  // Of a window where it jumps. What comes over a network costs a round trip, and is large at once.
+  const std::size_t first_bytes_;
+  std::size_t next_bytes_ = 0;
 
   static constexpr std::size_t window_bytes_min = std::size_t{4} << 10;
   static constexpr std::size_t window_bytes_max = std::size_t{256} << 10;

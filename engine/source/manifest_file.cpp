@@ -9,7 +9,7 @@
 
 #include "formats/manifest.hpp"
 #include "formats/printable.hpp"
-#include "source/regular_file.hpp"
+#include "source/source_file.hpp"
 
 namespace ringload::inline v0 {
 

@@ -66,7 +66,7 @@ result<model_folder> model_folder::open_rooted(const std::string& root, std::str
   return model_folder(std::move(fd), std::move(inside), std::move(shown));
 }
 
-result<regular_file> model_folder::open_file(const std::string& name) const {
+result<source_file> model_folder::open_file(const std::string& name) const {
   const std::string path = inside_ + name;
   auto fd = openat_beneath(root_.get(), path, open_unknown_flags);
   if (fd) return as_regular_file(std::move(*fd));

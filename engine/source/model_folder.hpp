@@ -16,11 +16,11 @@
 
 #include "core/fault.hpp"
 #include "core/unique_fd.hpp"
-#include "source/regular_file.hpp"
+#include "source/source_folder.hpp"
 
 namespace ringload::inline v0 {
 
-class model_folder {
+class model_folder final : public source_folder {
  public:
   // Any folder, by path; a snapshot of the cache is recognised by its path.
   static result<model_folder> open(const std::string& path);
@@ -30,16 +30,13 @@ class model_folder {
   static result<model_folder> open_rooted(const std::string& root, std::string inside,
                                           std::string shown);
 
-  // `name` may have sub-folders.
-  result<regular_file> open_file(const std::string& name) const;
+  result<source_file> open_file(const std::string& name) const override;
   // The content of a required text file of at most `bytes_max` bytes.
   result<std::string> read_text(const std::string& name, std::size_t bytes_max) const;
-  // The names of all entries of the folder, sorted, whether they can be opened or not.
-  result<std::vector<std::string>> names() const;
+  result<std::vector<std::string>> names() const override;
 
-  // The path of a file in this folder, for messages and for the catalog.
-  std::string path_of(const std::string& name) const;
-  const std::string& shown() const noexcept { return shown_; }
+  std::string path_of(const std::string& name) const override;
+  std::string shown() const override { return shown_; }
 
  private:
   model_folder(unique_fd root, std::string inside, std::string shown)

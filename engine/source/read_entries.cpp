@@ -27,7 +27,7 @@ constexpr std::size_t hdf5_magic_bytes = 8;
 constexpr std::uint64_t index_bytes_max = 100'000'000;  // As for a header: nothing real comes near.
 
 // What the file looks like; its name decides only where the first bytes do not.
-result<format_guess> guess_format(const regular_file& file, std::string_view name) {
+result<format_guess> guess_format(const source_file& file, std::string_view name) {
   const std::uint64_t probe_bytes = std::min<std::uint64_t>(file.bytes, format_probe_bytes);
   auto first = read_bytes(file, 0, static_cast<std::size_t>(probe_bytes));
   if (!first) return first.error();
@@ -52,7 +52,7 @@ fault foreign(format_guess guess, std::string_view wanted) {
   return {errc::not_a_checkpoint, "", std::move(cause)};
 }
 
-result<file_entries> read_safetensors(const regular_file& file, profile strictness) {
+result<file_entries> read_safetensors(const source_file& file, profile strictness) {
   const auto prefix_bytes =
       static_cast<std::size_t>(std::min(file.bytes, safetensors_prefix_bytes));
   auto prefix = read_bytes(file, 0, prefix_bytes);
@@ -85,13 +85,18 @@ result<parsed_file> read_zip(input& from, std::string_view name, const read_opti
   return as("npz", parse_npz(from, *members, how));
 }
 
-result<file_entries> read_hdf5(const regular_file& file, const source_options& with) {
-  if (with.hdf5 == nullptr) {
+result<file_entries> read_hdf5(const source_file& file, const source_options& with) {
+  if (file.object) {
+    return fault{errc::unsupported_feature, "",
+                 "this is an HDF5 file, and libhdf5 is given files of a file system only"};
+  }
+  const hdf5_library* const library = with.hdf5();
+  if (library == nullptr) {
     return fault{errc::unsupported_feature, "",
                  "this is an HDF5 file, which takes the component hdf5: the loader was made "
                  "without the extension ringload::hdf5(), or this ringload was built without it"};
   }
-  auto found = with.hdf5->describe(file.fd.get());
+  auto found = library->describe(file.fd.get());
   if (!found) {
     const fault& why = found.error();  // Of text that the file may have chosen.
     return fault{why.code, printable_path(why.where), printable_path(why.cause)};
@@ -101,7 +106,7 @@ result<file_entries> read_hdf5(const regular_file& file, const source_options& w
 
 }  // namespace
 
-result<parsed_file> read_entries(const regular_file& file, std::string_view name,
+result<parsed_file> read_entries(const source_file& file, std::string_view name,
                                  const source_options& with) {
   const read_options& how = with.reading;
   auto guess = guess_format(file, name);
@@ -130,7 +135,7 @@ result<parsed_file> read_entries(const regular_file& file, std::string_view name
   }
 }
 
-result<std::vector<std::byte>> read_index_text(const regular_file& file) {
+result<std::vector<std::byte>> read_index_text(const source_file& file) {
   auto guess = guess_format(file, {});
   if (!guess) return guess.error();
   if (guess->format != file_format::json && guess->format != file_format::unknown) {

@@ -10,7 +10,7 @@
 
 #include "core/fault.hpp"
 #include "formats/entries.hpp"
-#include "source/regular_file.hpp"
+#include "source/source_file.hpp"
 #include "source/source_options.hpp"
 
 namespace ringload::inline v0 {
@@ -23,10 +23,10 @@ struct parsed_file {
 // Reads and parses the header alone. What no parser reads is refused as what it looks like: `name`,
 // the file's name or path, helps to tell. Faults name the place in the file, the caller adds the
 // file.
-result<parsed_file> read_entries(const regular_file& file, std::string_view name,
+result<parsed_file> read_entries(const source_file& file, std::string_view name,
                                  const source_options& with);
 
 // The whole of a shard index.
-result<std::vector<std::byte>> read_index_text(const regular_file& file);
+result<std::vector<std::byte>> read_index_text(const source_file& file);
 
 }  // namespace ringload::inline v0

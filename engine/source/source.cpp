@@ -19,7 +19,8 @@
 #include "source/gguf_split.hpp"
 #include "source/model_folder.hpp"
 #include "source/read_entries.hpp"
-#include "source/regular_file.hpp"
+#include "source/source_file.hpp"
+#include "source/store_folder.hpp"
 
 namespace ringload::inline v0 {
 
@@ -30,22 +31,22 @@ namespace fs = std::filesystem;
 // Files that are open, and what they hold: all that a catalog is made of.
 struct opened_files {
   std::vector<file_content> contents;
-  std::vector<unique_fd> files;   // One for each of the contents.
-  std::vector<unique_fd> beside;  // One for each file beside the first, the second...
+  std::vector<source_file> files;   // One for each of the contents.
+  std::vector<source_file> beside;  // One for each file beside the first, the second...
 };
 
-result<void> add_file(opened_files& to, regular_file file, std::string path,
+result<void> add_file(opened_files& to, source_file file, std::string path,
                       const source_options& how) {
   auto parsed = read_entries(file, path, how);
   if (!parsed) return parsed.error().in(printable_path(path));
   file_info info = {std::move(path), file.bytes, std::string(parsed->format)};
   to.contents.push_back({std::move(info), std::move(parsed->entries), {}});
-  to.files.push_back(std::move(file.fd));
+  to.files.push_back(std::move(file));
   return {};
 }
 
 // Opens what the file added last keeps in other files. It is called `name` in the folder.
-result<void> add_files_beside(opened_files& to, const model_folder& folder,
+result<void> add_files_beside(opened_files& to, const source_folder& folder,
                               const std::string& name) {
   file_content& of = to.contents.back();
   for (const std::string& each : of.entries.files_beside) {
@@ -56,7 +57,7 @@ result<void> add_files_beside(opened_files& to, const model_folder& folder,
       return file.error().in(printable_path(of.info.path) + ": " + printable_path(path));
     }
     of.files_beside.push_back({std::move(path), file->bytes, of.info.format});
-    to.beside.push_back(std::move(file->fd));
+    to.beside.push_back(std::move(*file));
   }
   return {};
 }
@@ -76,7 +77,7 @@ result<model_folder> folder_around(const std::string& path) {
 }
 
 // A file that the user named, alone or in a list.
-result<void> add_named_file(opened_files& to, regular_file file, const std::string& path,
+result<void> add_named_file(opened_files& to, source_file file, const std::string& path,
                             const source_options& how) {
   auto added = add_file(to, std::move(file), path, how);
   if (!added || to.contents.back().entries.files_beside.empty()) return added;
@@ -86,16 +87,17 @@ result<void> add_named_file(opened_files& to, regular_file file, const std::stri
 }
 
 // One of the files that make the checkpoint together.
-result<void> add_part(opened_files& to, const model_folder& folder, regular_file file,
+result<void> add_part(opened_files& to, const source_folder& folder, source_file file,
                       const std::string& name, const source_options& how) {
   auto added = add_file(to, std::move(file), folder.path_of(name), how);
   if (added) added = add_files_beside(to, folder, name);
   return added;
 }
 
-result<opened_source> from_files(const model_folder& folder, const std::vector<std::string>& names,
+result<opened_source> from_files(const source_folder& folder, const std::vector<std::string>& names,
                                  const source_options& how) {
   opened_files opened;
+  folder.expect(names);
   for (const std::string& name : names) {
     auto file = folder.open_file(name);
     if (!file) return file.error().in(printable_path(folder.path_of(name)));
@@ -107,7 +109,7 @@ result<opened_source> from_files(const model_folder& folder, const std::vector<s
   return finished(std::move(opened), std::move(made));
 }
 
-result<opened_source> from_file(regular_file file, const std::string& path,
+result<opened_source> from_file(source_file file, const std::string& path,
                                 const source_options& how) {
   const auto series = gguf_series(fs::path(path).filename().native());
   if (series.size() > 1) {
@@ -141,7 +143,7 @@ fault missing_shard(const fault& why, const shard_index& index, std::uint32_t sh
   return out;
 }
 
-result<opened_source> from_index(const model_folder& folder, const regular_file& index_file,
+result<opened_source> from_index(const source_folder& folder, const source_file& index_file,
                                  const std::string& index_path, const source_options& how) {
   auto text = read_index_text(index_file);
   if (!text) return text.error().in(printable_path(index_path));
@@ -150,6 +152,7 @@ result<opened_source> from_index(const model_folder& folder, const regular_file&
   // Which shards there are, and which tensor is taken from which, is fixed.
 
   opened_files opened;
+  folder.expect(index->shards);
   for (std::uint32_t shard = 0; shard < index->shards.size(); ++shard) {
     auto file = folder.open_file(index->shards[shard]);
     if (!file && file.error().code == errc::source_not_found) {
@@ -163,7 +166,7 @@ result<opened_source> from_index(const model_folder& folder, const regular_file&
   return finished(std::move(opened), std::move(made));
 }
 
-result<opened_source> from_folder(const model_folder& folder, const source_options& how) {
+result<opened_source> from_folder(const source_folder& folder, const source_options& how) {
   auto names = folder.names();
   if (!names) return names.error().in(printable_path(folder.shown()));
   auto chosen = choose_checkpoint(*names);
@@ -174,6 +177,32 @@ result<opened_source> from_folder(const model_folder& folder, const source_optio
   auto index_file = folder.open_file(chosen->index);
   if (!index_file) return index_file.error().in(printable_path(path));
   return from_index(folder, *index_file, path, how);
+}
+
+// A file of a store, which is no path: what else belongs to it is found in its folder.
+result<opened_source> from_folder_file(const source_folder& folder, const std::string& name,
+                                       const source_options& how) {
+  const fs::path path(name);
+  if (name.ends_with(".index.json")) {
+    auto file = folder.open_file(name);
+    if (!file) return file.error().in(printable_path(folder.path_of(name)));
+    return from_index(folder, *file, folder.path_of(name), how);
+  }
+  std::vector<std::string> series = gguf_series(path.filename().native());
+  if (series.size() <= 1) return from_files(folder, {name}, how);
+  for (std::string& each : series) each = (path.parent_path() / each).native();
+  return from_files(folder, series, how);
+}
+
+result<opened_source> from_store(byte_store& store, std::string_view source,
+                                 const source_options& how) {
+  auto found = find_in(store, source, how.stop);
+  if (!found) {
+    return found.error().where.empty() ? found.error().in(printable_path(source)) : found.error();
+  }
+  const store_folder folder(found->folder, how.stop);
+  return found->file.empty() ? from_folder(folder, how)
+                             : from_folder_file(folder, found->file, how);
 }
 
 bool is_folder(const unique_fd& fd) noexcept {
@@ -249,7 +278,7 @@ result<opened_source> from_hub_address(const std::string& source, const source_o
 }
 
 // A path that must be a file's, opened whatever it is.
-result<regular_file> open_named_file(const std::string& path) {
+result<source_file> open_named_file(const std::string& path) {
   if (path.empty() || path.find('\0') != path.npos) {
     return fault{errc::invalid_source_name, printable_path(path),
                  path.empty() ? "the name of the file is empty" : "the name holds a NUL"};
@@ -260,6 +289,52 @@ result<regular_file> open_named_file(const std::string& path) {
   auto file = as_regular_file(std::move(fd));
   if (!file) return file.error().in(printable_path(path));
   return file;
+}
+
+// A name that is none of a path, which no extension knows.
+fault unknown_scheme(std::string_view source) {
+  const std::string_view scheme = source.substr(0, source.find(':'));
+  constexpr std::string_view of_remote[] = {"http", "https", "hf", "s3"};
+  std::string cause = "there is no such file or folder, and no extension knows such addresses";
+  if (std::ranges::find(of_remote, scheme) != std::end(of_remote)) {
+    cause =
+        "to load over the network takes the component remote: the loader was made without the "
+        "extension ringload::remote(), or this ringload was built without it";
+  }
+  return {errc::source_not_found, std::string(scheme) + "://", std::move(cause)};
+}
+
+bool has_scheme(std::string_view source) noexcept { return source.find("://") != source.npos; }
+
+// One of a list of files.
+result<void> add_listed(opened_files& to, const std::string& path, const source_options& how) {
+  byte_store* const store = has_scheme(path) ? store_of(path, how) : nullptr;
+  if (store == nullptr) {
+    auto file = open_named_file(path);
+    if (!file) return file.error();
+    return add_named_file(to, std::move(*file), path, how);
+  }
+  auto found = find_in(*store, path, how.stop);
+  if (!found) return found.error().in(printable_path(path));
+  if (found->file.empty()) {
+    return fault{errc::not_a_regular_file, printable_path(path), "this is no single file"};
+  }
+  const store_folder folder(found->folder, how.stop);
+  auto file = folder.open_file(found->file);
+  if (!file) return file.error().in(printable_path(folder.path_of(found->file)));
+  return add_part(to, folder, std::move(*file), found->file, how);
+}
+
+result<opened_source> from_files_of(const source_folder& folder, const source_options& how) {
+  const std::string shown = printable_path(folder.shown());
+  auto names = folder.names();
+  if (!names) return names.error().in(shown);
+  std::erase_if(*names, [](const std::string& name) { return !is_checkpoint_file(name); });
+  if (names->empty()) {
+    return fault{errc::not_a_checkpoint, shown,
+                 "no file in the folder has the name of a checkpoint's"};
+  }
+  return from_files(folder, *names, how);
 }
 
 fault empty_name(std::string_view source) {
@@ -273,6 +348,11 @@ result<opened_source> open_checkpoint(std::string_view source, const source_opti
                                       const environment& variables) {
   if (source.empty() || source.find('\0') != std::string_view::npos) return empty_name(source);
   const std::string path(source);
+  byte_store* const store = store_of(source, how);
+  const bool cacheable = is_hub_address(source);
+  if (has_scheme(source) && store != nullptr && !cacheable) {
+    return from_store(*store, source, how);
+  }
   unique_fd fd(::open(path.c_str(), open_unknown_flags));
   if (fd) return from_path(std::move(fd), path, how);
 
@@ -286,9 +366,12 @@ result<opened_source> open_checkpoint(std::string_view source, const source_opti
                    "this is a socket, or a device that is not there"};
     default: return fault{system_code(error_number), printable_path(path)};
   }
-  if (is_hub_address(source)) return from_hub_address(path, how, variables);
-  if (looks_like_path(source)) return no_such_path(path);
-  return from_model_name(path, how, variables);
+  if (has_scheme(source) && !cacheable) return unknown_scheme(source);
+  if (looks_like_path(source) && !cacheable) return no_such_path(path);
+  auto cached =
+      cacheable ? from_hub_address(path, how, variables) : from_model_name(path, how, variables);
+  const bool absent = !cached && cached.error().code == errc::source_not_found;
+  return absent && store != nullptr ? from_store(*store, source, how) : std::move(cached);
 }
 
 result<opened_source> open_checkpoint(std::string_view source, const source_options& how) {
@@ -299,9 +382,7 @@ result<opened_source> open_files(std::span<const std::string> paths, const sourc
   if (paths.empty()) return fault{errc::invalid_source_name, "", "the list of files is empty"};
   opened_files opened;
   for (const std::string& path : paths) {
-    auto file = open_named_file(path);
-    if (!file) return file.error();
-    auto added = add_named_file(opened, std::move(*file), path, how);
+    auto added = add_listed(opened, path, how);
     if (!added) return added.error();
   }
   auto made = assemble_all(std::move(opened.contents));
@@ -309,16 +390,15 @@ result<opened_source> open_files(std::span<const std::string> paths, const sourc
 }
 
 result<opened_source> open_folder_of_files(const std::string& path, const source_options& how) {
+  byte_store* const store = has_scheme(path) ? store_of(path, how) : nullptr;
+  if (store != nullptr) {
+    auto found = find_in(*store, path, how.stop);
+    if (!found) return found.error().in(printable_path(path));
+    return from_files_of(store_folder(found->folder, how.stop), how);
+  }
   auto folder = model_folder::open(path);
   if (!folder) return folder.error().in(printable_path(path));
-  auto names = folder->names();
-  if (!names) return names.error().in(printable_path(path));
-  std::erase_if(*names, [](const std::string& name) { return !is_checkpoint_file(name); });
-  if (names->empty()) {
-    return fault{errc::not_a_checkpoint, printable_path(path),
-                 "no file in the folder has the name of a checkpoint's"};
-  }
-  return from_files(*folder, *names, how);
+  return from_files_of(*folder, how);
 }
 
 catalog read_catalog(std::string_view source, const read_options& how) {

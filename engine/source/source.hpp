@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "core/fault.hpp"
-#include "core/unique_fd.hpp"
 #include "formats/entries.hpp"
 #include "source/hf_cache.hpp"
+#include "source/source_file.hpp"
 #include "source/source_options.hpp"
 
 namespace ringload::inline v0 {
@@ -23,12 +23,13 @@ struct opened_source {
   ringload::catalog catalog;
   std::vector<std::shared_ptr<const stored_form>> stored;     // As in `assembled`.
   std::vector<std::shared_ptr<const stored_digest>> digests;  // Likewise.
-  std::vector<unique_fd> files;  // One for each of catalog.files: read-only, buffered.
+  std::vector<source_file> files;  // One for each of catalog.files: read-only, buffered.
 };
 
 // `source` is a file, a folder, an index file, `owner/model[@revision]` in the local Hugging Face
 // cache, or the address of such a model: https://huggingface.co/owner/model, and behind that
-// /tree/REVISION, or /resolve/REVISION/FILE for one file of it. Blocks on the file system.
+// /tree/REVISION, or /resolve/REVISION/FILE for one file of it; or else what a store of `how`
+// knows. Blocks on the file system, and on the store.
 result<opened_source> open_checkpoint(std::string_view source, const source_options& how);
 
 // The same, with the environment variables that locate the cache.

@@ -4,18 +4,30 @@
 // How the files of a source are read, and with what.
 
 #include <ringload/catalog.hpp>
+#include <ringload/extension.hpp>
+#include <span>
+#include <stop_token>
+#include <utility>
 
 namespace ringload::inline v0 {
 
-class hdf5_library;
-
 struct source_options {
-  source_options(const read_options& how, const hdf5_library* with = nullptr) noexcept
-      : reading(how), hdf5(with) {}
+  source_options(const read_options& how, std::span<const extension> extensions = {},
+                 std::stop_token stopped = {}) noexcept
+      : reading(how), with(extensions), stop(std::move(stopped)) {}
   source_options(profile strictness) noexcept : reading(strictness) {}
 
+  // What reads HDF5; null: nothing, and such files are refused.
+  const hdf5_library* hdf5() const noexcept {
+    for (const extension& each : with) {
+      if (each.hdf5() != nullptr) return each.hdf5().get();
+    }
+    return nullptr;
+  }
+
   read_options reading;
-  const hdf5_library* hdf5 = nullptr;  // Null: HDF5 files are refused.
+  std::span<const extension> with;
+  std::stop_token stop;  // Requested: what blocks on a store is to end.
 };
 
 }  // namespace ringload::inline v0

@@ -11,19 +11,26 @@
 
 namespace ringload::inline v0 {
 
+class byte_store;
 class hdf5_library;
 
 /// A value to be copied at will. Extensions may be used by several loaders, and from any thread.
 class extension {
  public:
+  /// A store of the program's own, or another's: see <ringload/byte_source.hpp>. Of several that
+  /// know a name the first is asked.
+  explicit extension(std::shared_ptr<byte_store> from) noexcept : store_(std::move(from)) {}
+
   /// For the functions that make an extension: `hdf5()`.
   explicit extension(std::shared_ptr<const hdf5_library> reads_hdf5) noexcept
       : hdf5_(std::move(reads_hdf5)) {}
 
   /// Null where it is another extension.
+  const std::shared_ptr<byte_store>& store() const noexcept { return store_; }
   const std::shared_ptr<const hdf5_library>& hdf5() const noexcept { return hdf5_; }
 
  private:
+  std::shared_ptr<byte_store> store_;
   std::shared_ptr<const hdf5_library> hdf5_;
 };
 

@@ -22,16 +22,21 @@ struct load_stats {
   std::uint64_t bytes_buffered = 0;  // Read through the page cache.
   std::uint64_t bytes_straight = 0;  // Of both, those read into their final memory without a copy.
   std::uint64_t bytes_mapped = 0;    // Of loaded tensors that are views of their files.
+  std::uint64_t bytes_remote = 0;    // Of objects of a store, as over HTTP.
   std::uint64_t reads = 0;           // Started; one that is repeated by another route counts twice.
   std::uint64_t short_reads = 0;     // Returned fewer bytes than requested, and were resumed.
   std::uint64_t retries = 0;         // After EINTR or EAGAIN.
   std::uint64_t bytes_verified = 0;  // Of tensors that match the manifest or their file's digest.
 
+  std::uint64_t requests = 0;           // That a store has counted, without those that opened it.
+  std::uint64_t requests_repeated = 0;  // Of these, after one that failed.
+
   double seconds = 0;                  // From the call to the end of the load, or to now.
   double seconds_to_first_tensor = 0;  // From the call to the first tensor; 0 until then.
-  double seconds_opening = 0;          // From the call until catalog and plan were made.
-  double seconds_device_wait = 0;      // Summed over slots: waiting for copies after a read.
-  double seconds_memory_wait = 0;      // Summed over slots: populating host memory.
+  double seconds_to_first_byte = 0;  // From the call to the first byte from a store; 0 until then.
+  double seconds_opening = 0;        // From the call until catalog and plan were made.
+  double seconds_device_wait = 0;    // Summed over slots: waiting for copies after a read.
+  double seconds_memory_wait = 0;    // Summed over slots: populating host memory.
 
   bool memory_kept = false;  // Memory, or some of it, was reused from an earlier load.
 
@@ -51,7 +56,7 @@ struct load_stats {
   /// For a progress bar, out of `bytes_total`: bytes that have been read, also those of tensors
   /// that are not complete yet, which `bytes` leaves out.
   std::uint64_t bytes_arrived() const noexcept {
-    return std::min(bytes_total, bytes_direct + bytes_buffered + bytes_mapped);
+    return std::min(bytes_total, bytes_direct + bytes_buffered + bytes_mapped + bytes_remote);
   }
 };
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-#include "source/regular_file.hpp"
+#include "source/source_file.hpp"
 #include "support/safetensors_text.hpp"
 #include "support/temporary_folder.hpp"
 

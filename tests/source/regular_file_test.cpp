@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "source/regular_file.hpp"
+#include "source/source_file.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-result<regular_file> opened(const fs::path& path) {
+result<source_file> opened(const fs::path& path) {
   return as_regular_file(unique_fd(::open(path.c_str(), open_unknown_flags)));
 }
 

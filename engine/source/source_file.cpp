@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "source/regular_file.hpp"
+#include "source/source_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <string_view>
+
+#include "source/read_object.hpp"
 
 namespace ringload::inline v0 {
 
@@ -28,7 +30,7 @@ std::string_view kind_of(mode_t mode) noexcept {
 
 const int open_unknown_flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
-result<regular_file> as_regular_file(unique_fd fd) {
+result<source_file> as_regular_file(unique_fd fd) {
   struct stat status = {};
   if (::fstat(fd.get(), &status) != 0) return fault{system_code(errno), "fstat"};
   if (!S_ISREG(status.st_mode)) {
@@ -40,14 +42,13 @@ result<regular_file> as_regular_file(unique_fd fd) {
   if (flags < 0 || ::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK) != 0) {
     return fault{system_code(errno), "fcntl"};
   }
-  return regular_file{std::move(fd), static_cast<std::uint64_t>(status.st_size)};
+  return source_file{std::move(fd), static_cast<std::uint64_t>(status.st_size)};
 }
 
-result<void> read_bytes_into(const regular_file& file, std::uint64_t offset,
-                             std::span<std::byte> into) {
+result<void> read_bytes_into(int file, std::uint64_t offset, std::span<std::byte> into) {
   std::size_t arrived = 0;
   while (arrived < into.size()) {
-    const ssize_t got = ::pread(file.fd.get(), into.data() + arrived, into.size() - arrived,
+    const ssize_t got = ::pread(file, into.data() + arrived, into.size() - arrived,
                                 static_cast<off_t>(offset + arrived));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fault{system_code(errno), "byte " + grouped(offset + arrived)};
@@ -57,7 +58,19 @@ result<void> read_bytes_into(const regular_file& file, std::uint64_t offset,
   return {};
 }
 
-result<std::vector<std::byte>> read_bytes(const regular_file& file, std::uint64_t offset,
+result<void> read_bytes_into(const source_file& file, std::uint64_t offset,
+                             std::span<std::byte> into) {
+  if (file.object) {
+    source_read what(offset, into);
+    what.awaited = true;
+    what.stop = file.stop;
+    auto good = read_object(*file.object, what);
+    return good ? good : good.error().in("byte " + grouped(offset));
+  }
+  return read_bytes_into(file.fd.get(), offset, into);
+}
+
+result<std::vector<std::byte>> read_bytes(const source_file& file, std::uint64_t offset,
                                           std::size_t bytes) {
   if (offset > file.bytes || bytes > file.bytes - offset) {
     return fault{errc::truncated_file, "byte " + grouped(file.bytes)};

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Checkpoints that are objects of a store: through the same loads, fills, windows, and failures.
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/use_future.hpp>
+#include <cstdint>
+#include <ringload/ringload.hpp>
+#include <string>
+
+#include "support/checkpoint_folder.hpp"
+#include "support/counted_device.hpp"
+#include "support/made_checkpoint.hpp"
+#include "support/memory_store.hpp"
+#include "support/npz_text.hpp"
+#include "support/places.hpp"
+#include "support/small_limits.hpp"
+#include "support/waiting.hpp"
+
+namespace asio = boost::asio;
+using namespace ringload;
+using namespace ringload::testing;
+
+namespace {
+
+using fate = object_fate::kind;
+
+const std::vector<made_tensor> object_tensors{
+    {"a", 999}, f32("b", 50'000), {"c", 250'000}, {"d", 70'001}};
+
+struct stored_checkpoints {
+  memory_script script;
+  std::shared_ptr<memory_store> store = std::make_shared<memory_store>(script);
+  // The same bytes on a drive, to compare with.
+  made_file plain{object_tensors, 3};
+  npz_file deflated{
+      {member("long", npy_text("|u1", false, "400000,", compressible(400'000, 3)), true),
+       member("raw", npy_text("|u1", false, "90000,", noise(90'000, 4)), false)}};
+
+  stored_checkpoints() {
+    store->put("f/model.safetensors", whole_text(plain.name()));
+    store->put("n/arrays.npz", whole_text(deflated.name()));
+  }
+  static std::string whole_text(const std::string& path) {
+    return file_bytes(path, 0, std::filesystem::file_size(path));
+  }
+  std::vector<extension> with() const { return {extension(store)}; }
+  loader loads(std::uint32_t slots = 3) const {
+    return loader(counted_host(), small_limits(slots), with());
+  }
+};
+
+bool same(const model& one, const model& other) {
+  bool all = one.size() == other.size();
+  for (std::size_t i = 0; i < one.size() && all; ++i) {
+    all = one[i].name() == other[i].name() && bytes_of(one[i]) == bytes_of(other[i]);
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("byte_source: an object is loaded as the same file is, and the statistics say so") {
+  stored_checkpoints all;
+  for (const auto& [name, path] :
+       {std::pair(std::string("memory://f/model.safetensors"), all.plain.name()),
+        std::pair(std::string("memory://f"), all.plain.name()),
+        std::pair(std::string("memory://n/arrays.npz"), all.deflated.name())}) {
+    for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
+      for (const std::uint32_t slots : {1U, 4U}) {
+        CAPTURE(name);
+        CAPTURE(slots);
+        loader with(host(), small_limits(slots, engine), all.with());
+        const model wanted = get(with.load_async(path, asio::use_future));
+        const model found = get(with.load_async(name, asio::use_future));
+        CHECK(same(found, wanted));
+        CHECK(found.catalog().files.front().path.starts_with("memory://"));
+        CHECK(found.stats().bytes_remote >= found.catalog().tensors.front().stored_bytes);
+        CHECK(found.stats().bytes_direct + found.stats().bytes_buffered == 0);
+        CHECK(found.stats().requests == found.stats().reads);
+        CHECK(found.stats().bytes_arrived() <= found.stats().bytes_total);
+      }
+    }
+  }
+  CHECK(all.script.objects == 0);
+}
+
+TEST_CASE("byte_source: selections, conversions, fills, windows and single tensors") {
+  stored_checkpoints all;
+  loader with(host(), small_limits(), all.with());
+  const checkpoint from = get(with.open_async("memory://f/model.safetensors", asio::use_future));
+  const checkpoint file = get(with.open_async(all.plain.name(), asio::use_future));
+
+  selection some;
+  some.slice("b", 0, 1000, 20'000).names({"d"});
+  load_options half;
+  half.dtype = dtype::f16;
+  CHECK(same(get(with.load_async(from, some, half, asio::use_future)),
+             get(with.load_async(file, some, half, asio::use_future))));
+
+  places memory(file, 1);
+  get(with.fill_async(from, memory.into(), asio::use_future));
+  CHECK(memory.all_whole());
+
+  load_options windowed;
+  windowed.window_bytes = 32 << 20;
+  loading stream =
+      get(with.start_async("memory://f/model.safetensors", windowed, asio::use_future));
+  std::uint64_t bytes = 0;
+  while (auto next = get(stream.next_async(asio::use_future))) bytes += next->bytes();
+  CHECK(bytes == from.catalog().bytes());
+
+  loading one = get(with.start_async("memory://f/model.safetensors", asio::use_future));
+  CHECK(get(one.tensor_async("c", asio::use_future)).bytes() == 250'000);
+}
+
+TEST_CASE("byte_source: an index leads to shards beside it, which are announced") {
+  stored_checkpoints all;
+  all.store->put("s/one.safetensors", one_tensor_text("a", noise(70'000, 1)));
+  all.store->put("s/two.safetensors", one_tensor_text("b", noise(70'000, 2)));
+  const auto put_index = [&](const std::string& second) {
+    all.store->put("s/model.safetensors.index.json",
+                   index_text({{"a", "one.safetensors"}, {"b", second}}));
+  };
+  loader with(host(), small_limits(), all.with());
+  const auto load = [&](const char* name) { return with.load_async(name, asio::use_future); };
+
+  put_index("two.safetensors");
+  CHECK(get(load("memory://s/model.safetensors.index.json")).size() == 2);
+  CHECK(all.store->expected == std::vector<std::string>{"one.safetensors", "two.safetensors"});
+  CHECK(get(load("memory://s")).size() == 2);
+  CHECK(read_catalog("memory://s", open_options(), all.with()).tensors.size() == 2);
+
+  put_index("three.safetensors");
+  CHECK(code_of(load("memory://s")) == errc::incomplete_series);
+  for (const char* hostile :
+       {"../f/model.safetensors", "/f", "x//y", "./one.safetensors", "x/.."}) {
+    CAPTURE(hostile);
+    put_index(hostile);
+    const auto failed = failure_of(load("memory://s"));
+    REQUIRE(failed);
+    CHECK((failed->code() == errc::path_outside_source || failed->code() == errc::malformed_index));
+  }
+  all.store->lists = false;
+  CHECK(code_of(load("memory://s")) == errc::unsupported_feature);
+}
+
+TEST_CASE("byte_source: which names are a store's") {
+  stored_checkpoints all;
+  all.store->put("owner/model.safetensors", one_tensor_text("a", "123"));
+  loader with(host(), small_limits(), all.with());
+  CHECK(get(with.load_async("owner/in-memory", asio::use_future)).size() == 1);
+  CHECK(code_of(with.load_async("owner/not-in-memory", asio::use_future)) ==
+        errc::source_not_found);
+  const auto none = failure_of(with.load_async("memory://nothing", asio::use_future));
+  REQUIRE(none);
+  CHECK(none->code() == errc::source_not_found);
+  CHECK(holds(none->what(), "there is nothing"));
+  const auto listed = failure_of(
+      with.open_async(std::vector<std::string>{all.plain.name(), "memory://f"}, asio::use_future));
+  REQUIRE(listed);
+  CHECK(listed->code() == errc::not_a_regular_file);
+  const std::vector<std::string> both{all.plain.name(), "memory://n/arrays.npz"};
+  CHECK(get(with.open_async(both, asio::use_future)).size() == object_tensors.size() + 2);
+
+  loader without(host(), small_limits());
+  const auto absent =
+      failure_of(without.load_async("https://host/model.safetensors", asio::use_future));
+  REQUIRE(absent);
+  CHECK(absent->code() == errc::source_not_found);
+  CHECK(holds(absent->what(), "ringload::remote()"));
+}
+
+TEST_CASE("byte_source: what needs a file of a file system is refused") {
+  stored_checkpoints all;
+  all.store->put("h/x.h5", "\x89HDF\r\n\x1a\n" + std::string(600, 'x'));
+  loader with(host(), small_limits(), all.with());
+  const std::string name = "memory://f/model.safetensors";
+  CHECK(code_of(with.load_async(name, by(read_route::direct), asio::use_future)) ==
+        errc::direct_unavailable);
+  load_options mapped;
+  mapped.memory = tensor_memory::mapped;
+  const auto failed = failure_of(with.load_async(name, mapped, asio::use_future));
+  REQUIRE(failed);
+  CHECK(failed->code() == errc::not_mappable);
+  mapped.unmappable = on_unmappable::copy;
+  CHECK(get(with.load_async(name, mapped, asio::use_future)).stats().bytes_mapped == 0);
+  CHECK(code_of(with.load_async("memory://h/x.h5", asio::use_future)) == errc::unsupported_feature);
+}
+
+TEST_CASE("byte_source: an object that is replaced meanwhile is a changed file") {
+  stored_checkpoints all;
+  loader with = all.loads();
+  const checkpoint from = get(with.open_async("memory://f/model.safetensors", asio::use_future));
+  all.script.follow([&](const source_read&, std::uint64_t n) {
+    if (n == 3) all.store->version = 2;
+    return object_fate();
+  });
+  const auto failed = failure_of(with.load_async(from, asio::use_future));
+  REQUIRE(failed);
+  CHECK(failed->code() == errc::changed_file);
+  CHECK(holds(failed->what(), "memory://f/model.safetensors"));
+  CHECK(code_of(with.load_async(from, asio::use_future)) == errc::changed_file);
+  CHECK(arenas_taken == 0);
+}
+
+TEST_CASE("byte_source: each read in turn fails, or throws: the load says which byte and why") {
+  stored_checkpoints all;
+  for (const std::string name : {"memory://f/model.safetensors", "memory://n/arrays.npz"}) {
+    std::uint64_t reads = 0;
+    {
+      loader with = all.loads();
+      all.script.follow({});
+      get(with.load_async(name, asio::use_future));
+      reads = all.script.reads();
+    }
+    REQUIRE(reads > 6);
+    for (std::uint64_t n = 0; n < reads; ++n) {
+      for (const fate how : {fate::fails, fate::throws}) {
+        CAPTURE(name);
+        CAPTURE(n);
+        all.script.follow([n, how](const source_read&, std::uint64_t nth) {
+          return object_fate{nth == n ? how : fate::read};
+        });
+        loader with = all.loads();
+        const auto failed = failure_of(with.load_async(name, asio::use_future));
+        REQUIRE(failed);
+        CHECK(failed->code() == system_code(EIO));
+        CHECK(holds(failed->what(), name));
+        CHECK(holds(failed->what(), "byte "));
+        CHECK(holds(failed->what(), "the store is on fire"));
+        CHECK(arenas_taken == 0);
+        CHECK(all.script.objects == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("byte_source: cancelled while each read in turn is held, also of a header") {
+  stored_checkpoints all;
+  const std::string name = "memory://f/model.safetensors";
+  std::uint64_t reads = 0;
+  {
+    loader with = all.loads();
+    get(with.load_async(name, asio::use_future));
+    reads = all.script.reads();
+  }
+  for (std::uint64_t n = 0; n < reads; ++n) {
+    for (const bool destroyed : {false, true}) {
+      CAPTURE(n);
+      all.script.follow([n](const source_read&, std::uint64_t nth) {
+        return object_fate{nth >= n ? fate::held : fate::read};
+      });
+      std::optional<loader> with(std::in_place, counted_host(), small_limits(3), all.with());
+      asio::cancellation_signal signal;
+      auto ends =
+          with->load_async(name, asio::bind_cancellation_slot(signal.slot(), asio::use_future));
+      REQUIRE(all.script.wait_until_held(1));
+      if (destroyed) {
+        with.reset();
+      } else {
+        signal.emit(asio::cancellation_type::terminal);
+      }
+      CHECK(code_of(std::move(ends)) == asio::error::operation_aborted);
+      CHECK(all.script.held() == 0);
+      with.reset();
+      CHECK(arenas_taken == 0);
+      CHECK(all.script.objects == 0);
+    }
+  }
+}
