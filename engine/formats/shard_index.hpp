@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <ringload/export.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,7 +28,7 @@ struct shard_index {
 // Refuses a duplicate name, a shard path that could leave the folder (absolute or with `..`, by the
 // rules of Windows too), and a shard whose name does not end with `suffix`: an index lists files of
 // one kind.
-result<shard_index> parse_shard_index(std::span<const std::byte> text,
-                                      std::string_view suffix = ".safetensors");
+RINGLOAD_EXPORT result<shard_index> parse_shard_index(std::span<const std::byte> text,
+                                                      std::string_view suffix = ".safetensors");
 
 }  // namespace ringload::inline v0

@@ -3,6 +3,7 @@
 
 // Chooses the files of a folder that are the checkpoint, by their names. Pure.
 
+#include <ringload/export.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,9 +22,9 @@ struct folder_choice {
 // the only `*.safetensors`. Without any of these, the same of `pytorch_model` and `.bin`; then, if
 // all files of tensors are of one kind (`.gguf`, `.pt`, `.npz`, ...), its only index, series or
 // file. Two candidates are ambiguous_source.
-result<folder_choice> choose_checkpoint(const std::vector<std::string>& names);
+RINGLOAD_EXPORT result<folder_choice> choose_checkpoint(const std::vector<std::string>& names);
 
 // Whether a file of that name holds tensors, by its extension.
-bool is_checkpoint_file(std::string_view name) noexcept;
+RINGLOAD_EXPORT bool is_checkpoint_file(std::string_view name) noexcept;
 
 }  // namespace ringload::inline v0

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <ringload/export.hpp>
 #include <string>
 #include <string_view>
 
@@ -18,17 +19,18 @@ namespace ringload::inline v0 {
 
 // The value of an environment variable, or empty. A parameter, so that tests can replace it.
 using environment = std::function<std::optional<std::string>(const std::string& name)>;
-environment process_environment();
+RINGLOAD_EXPORT environment process_environment();
 
 // HF_HUB_CACHE, else HUGGINGFACE_HUB_CACHE, else $HF_HOME/hub, else
 // $XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub. `~` and `$VAR` inside the values
 // are expanded; a variable that is empty counts as unset.
-result<std::string> cache_folder(const environment& variables);
+RINGLOAD_EXPORT result<std::string> cache_folder(const environment& variables);
 
 // "models--owner--name"
-std::string repository_folder(const model_name& model);
+RINGLOAD_EXPORT std::string repository_folder(const model_name& model);
 
 // The snapshot of that revision.
-result<model_folder> open_cached_model(const std::string& cache, const model_name& model);
+RINGLOAD_EXPORT result<model_folder> open_cached_model(const std::string& cache,
+                                                       const model_name& model);
 
 }  // namespace ringload::inline v0

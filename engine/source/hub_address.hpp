@@ -3,6 +3,7 @@
 
 // What models, their revisions and their files are called on the Hugging Face hub. Pure.
 
+#include <ringload/export.hpp>
 #include <string>
 #include <string_view>
 
@@ -16,7 +17,7 @@ struct model_name {
 };
 
 // invalid_source_name where huggingface_hub would refuse the name, or the revision could escape.
-result<model_name> parse_model_name(std::string_view text);
+RINGLOAD_EXPORT result<model_name> parse_model_name(std::string_view text);
 
 // What a page or a file of the hub is called by its address.
 struct hub_address {
@@ -25,12 +26,12 @@ struct hub_address {
 };
 
 // Whether the text begins with hf:// or https://huggingface.co/.
-bool is_hub_address(std::string_view text) noexcept;
+RINGLOAD_EXPORT bool is_hub_address(std::string_view text) noexcept;
 
 // hf://owner/model[@REVISION][/FILE], where a '/' in the revision is written as %2F but in those
 // that begin with refs/pr/ or refs/convert/; or
 // https://huggingface.co/owner/model[/tree/REVISION | /(resolve|blob|raw)/REVISION/FILE], of which
 // what follows a '?' or '#' is passed over, and a '/' in the revision is %2F, as the hub does.
-result<hub_address> parse_hub_address(std::string_view text);
+RINGLOAD_EXPORT result<hub_address> parse_hub_address(std::string_view text);
 
 }  // namespace ringload::inline v0

@@ -20,7 +20,7 @@
 
 namespace ringload::inline v0 {
 
-class model_folder final : public source_folder {
+class RINGLOAD_EXPORT model_folder final : public source_folder {
  public:
   // Any folder, by path; a snapshot of the cache is recognised by its path.
   static result<model_folder> open(const std::string& path);

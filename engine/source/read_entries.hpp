@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <ringload/catalog.hpp>
+#include <ringload/export.hpp>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +28,6 @@ result<parsed_file> read_entries(const source_file& file, std::string_view name,
                                  const source_options& with);
 
 // The whole of a shard index.
-result<std::vector<std::byte>> read_index_text(const source_file& file);
+RINGLOAD_EXPORT result<std::vector<std::byte>> read_index_text(const source_file& file);
 
 }  // namespace ringload::inline v0

@@ -194,17 +194,6 @@ result<opened_source> from_folder_file(const source_folder& folder, const std::s
   return from_files(folder, series, how);
 }
 
-result<opened_source> from_store(byte_store& store, std::string_view source,
-                                 const source_options& how) {
-  auto found = find_in(store, source, how.stop);
-  if (!found) {
-    return found.error().where.empty() ? found.error().in(printable_path(source)) : found.error();
-  }
-  const store_folder folder(found->folder, how.stop);
-  return found->file.empty() ? from_folder(folder, how)
-                             : from_folder_file(folder, found->file, how);
-}
-
 bool is_folder(const unique_fd& fd) noexcept {
   struct stat status = {};
   return ::fstat(fd.get(), &status) == 0 && S_ISDIR(status.st_mode);
@@ -224,6 +213,25 @@ result<opened_source> from_path(unique_fd fd, const std::string& path, const sou
   auto folder = folder_around(path);
   if (!folder) return folder.error().in(printable_path(path));
   return from_index(*folder, *file, path, how);
+}
+
+// A path that a store has named.
+result<opened_source> from_local_path(const std::string& path, const source_options& how) {
+  unique_fd fd(::open(path.c_str(), open_unknown_flags));
+  if (!fd) return fault{system_code(errno), printable_path(path)};
+  return from_path(std::move(fd), path, how);
+}
+
+result<opened_source> from_store(byte_store& store, std::string_view source,
+                                 const source_options& how) {
+  auto found = find_in(store, source, how.stop);
+  if (!found) {
+    return found.error().where.empty() ? found.error().in(printable_path(source)) : found.error();
+  }
+  if (!found->local_path.empty()) return from_local_path(found->local_path, how);
+  const store_folder folder(found->folder, how.stop);
+  return found->file.empty() ? from_folder(folder, how)
+                             : from_folder_file(folder, found->file, how);
 }
 
 bool looks_like_path(std::string_view source) {
@@ -316,6 +324,11 @@ result<void> add_listed(opened_files& to, const std::string& path, const source_
   }
   auto found = find_in(*store, path, how.stop);
   if (!found) return found.error().in(printable_path(path));
+  if (!found->local_path.empty()) {
+    auto file = open_named_file(found->local_path);
+    if (!file) return file.error();
+    return add_named_file(to, std::move(*file), found->local_path, how);
+  }
   if (found->file.empty()) {
     return fault{errc::not_a_regular_file, printable_path(path), "this is no single file"};
   }
@@ -350,9 +363,7 @@ result<opened_source> open_checkpoint(std::string_view source, const source_opti
   const std::string path(source);
   byte_store* const store = store_of(source, how);
   const bool cacheable = is_hub_address(source);
-  if (has_scheme(source) && store != nullptr && !cacheable) {
-    return from_store(*store, source, how);
-  }
+  if (has_scheme(source) && store != nullptr) return from_store(*store, source, how);
   unique_fd fd(::open(path.c_str(), open_unknown_flags));
   if (fd) return from_path(std::move(fd), path, how);
 
@@ -370,7 +381,9 @@ result<opened_source> open_checkpoint(std::string_view source, const source_opti
   if (looks_like_path(source) && !cacheable) return no_such_path(path);
   auto cached =
       cacheable ? from_hub_address(path, how, variables) : from_model_name(path, how, variables);
-  const bool absent = !cached && cached.error().code == errc::source_not_found;
+  // Of a model that was fetched in part, the cache may have the index and not all shards.
+  const bool absent = !cached && (cached.error().code == errc::source_not_found ||
+                                  cached.error().code == errc::incomplete_series);
   return absent && store != nullptr ? from_store(*store, source, how) : std::move(cached);
 }
 
@@ -391,13 +404,17 @@ result<opened_source> open_files(std::span<const std::string> paths, const sourc
 
 result<opened_source> open_folder_of_files(const std::string& path, const source_options& how) {
   byte_store* const store = has_scheme(path) ? store_of(path, how) : nullptr;
+  std::string local = path;
   if (store != nullptr) {
     auto found = find_in(*store, path, how.stop);
     if (!found) return found.error().in(printable_path(path));
-    return from_files_of(store_folder(found->folder, how.stop), how);
+    if (found->local_path.empty()) {
+      return from_files_of(store_folder(found->folder, how.stop), how);
+    }
+    local = std::move(found->local_path);
   }
-  auto folder = model_folder::open(path);
-  if (!folder) return folder.error().in(printable_path(path));
+  auto folder = model_folder::open(local);
+  if (!folder) return folder.error().in(printable_path(local));
   return from_files_of(*folder, how);
 }
 

@@ -73,7 +73,7 @@ result<found_source> find_in(byte_store& store, std::string_view source,
   return attempt([&]() -> result<found_source> {
     found_source found = store.find(source, stop);
     if (stop.stop_requested()) return fault{system_code(ECANCELED), ""};
-    if (!found.folder)
+    if (!found.folder && found.local_path.empty())
       return fault{errc::source_not_found, "", "the store has nothing of that name"};
     return found;
   });

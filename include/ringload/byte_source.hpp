@@ -101,6 +101,8 @@ class RINGLOAD_EXPORT byte_folder {
 struct found_source {
   std::shared_ptr<byte_folder> folder;
   std::string file;  // Of the folder, a checkpoint or an index; empty: the folder as a whole.
+  /// A file or folder on this machine that is the same, and is opened in its place; empty: none.
+  std::string local_path;
 };
 
 /// A store, for the constructor of an extension. Its functions are called from any thread.

@@ -13,11 +13,11 @@ using namespace ringload::remote_http;
 
 namespace {
 
-constexpr std::string_view commit = "0123456789abcdef0123456789abcdef01234567";
-constexpr std::string_view blob = "89abcdef0123456789abcdef0123456789abcdef";
+constexpr std::string_view listed_commit = "0123456789abcdef0123456789abcdef01234567";
+constexpr std::string_view listed_blob = "89abcdef0123456789abcdef0123456789abcdef";
 
 std::string listing_json(std::string_view siblings) {
-  return R"({"id":"a/b","tags":["x",{"y":null}],"sha":")" + std::string(commit) +
+  return R"({"id":"a/b","tags":["x",{"y":null}],"sha":")" + std::string(listed_commit) +
          R"(","siblings":[)" + std::string(siblings) + R"(],"private":false})";
 }
 
@@ -65,19 +65,19 @@ TEST_CASE("hub_api: addresses of the API and of files") {
 TEST_CASE("hub_api: a listing is a commit and files with their sizes and digests") {
   const std::string sha256(64, 'c');
   const std::string json = listing_json(
-      R"({"rfilename":"model.safetensors","size":4096,"blobId":")" + std::string(blob) +
+      R"({"rfilename":"model.safetensors","size":4096,"blobId":")" + std::string(listed_blob) +
       R"(","lfs":{"sha256":")" + sha256 + R"(","size":4096,"pointerSize":130}},)" +
-      R"({"rfilename":"config.json","size":12,"blobId":")" + std::string(blob) + R"("},)" +
+      R"({"rfilename":"config.json","size":12,"blobId":")" + std::string(listed_blob) + R"("},)" +
       R"({"rfilename":"a/plain.bin","size":null})");
   const auto found = parse_hub_listing(json);
   REQUIRE(found.has_value());
-  CHECK(found->commit == commit);
+  CHECK(found->commit == listed_commit);
   REQUIRE(found->files.size() == 3);
   CHECK(found->files[0].name == "a/plain.bin");
   CHECK(!found->files[0].bytes.has_value());
   CHECK(found->files[0].digest.empty());
   REQUIRE(found->find("config.json") != nullptr);
-  CHECK(found->find("config.json")->digest == blob);
+  CHECK(found->find("config.json")->digest == listed_blob);
   CHECK(found->find("model.safetensors")->digest == sha256);
   CHECK(found->find("model.safetensors")->bytes == 4096);
   CHECK(found->find("model") == nullptr);

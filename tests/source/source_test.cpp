@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <optional>
+#include <ringload/byte_source.hpp>
 #include <ringload/error.hpp>
 #include <string>
 #include <string_view>
@@ -67,6 +69,23 @@ class working_folder {
 
  private:
   fs::path before_;
+};
+
+// A store that has everything on this machine.
+class local_store final : public byte_store {
+ public:
+  bool has_name(std::string_view source) const noexcept override {
+    return source.starts_with("local://") || source.starts_with("hf://") || source == "owner/name";
+  }
+  found_source find(std::string_view, const std::stop_token&) override {
+    ++asked;
+    found_source out;
+    out.local_path = path;
+    return out;
+  }
+
+  std::string path;
+  int asked = 0;
 };
 
 }  // namespace
@@ -370,4 +389,43 @@ TEST_CASE("source: an address of the hub is a model of the cache, or one file of
   const fault absent = fault_of(opened("https://huggingface.co/owner/other", at.path()));
   CHECK(absent.code == errc::source_not_found);
   CHECK(mentions(absent, "https://huggingface.co/owner/other"));
+}
+
+TEST_CASE("source: a store may name a file or folder of this machine") {
+  const temporary_folder at;
+  const cached_repository cached(at.path(), "models--owner--name");
+  cached.add("model.safetensors", tiny_tensors_text({"a", "b"}));
+  const auto store = std::make_shared<local_store>();
+  const std::vector<extension> with = {extension(store)};
+  const source_options how(read_options(), with);
+  const auto read = [&](const std::string& name) {
+    return open_checkpoint(name, how, cache_in(at.path()));
+  };
+  store->path = cached.snapshot().native();
+  CHECK(names(read("local://x")) == "a b ");
+  CHECK(names(open_folder_of_files("local://x", how)) == "a b ");
+  // The store knows whether the cache's revision is the hub's.
+  CHECK(names(read("hf://owner/name")) == "a b ");
+  CHECK(store->asked == 3);
+  // A name that the cache has is not asked for.
+  CHECK(names(read("owner/name")) == "a b ");
+  CHECK(store->asked == 3);
+  store->path = (cached.snapshot() / "model.safetensors").native();
+  CHECK(names(read("local://x")) == "a b ");
+  const std::vector<std::string> files = {"local://x"};
+  CHECK(names(open_files(files, how)) == "a b ");
+  store->path = (at.path() / "gone").native();
+  CHECK(!read("local://x").has_value());
+}
+
+TEST_CASE("source: what the cache has only in part is looked for in a store") {
+  const temporary_folder at;
+  const cached_repository cached(at.path(), "models--owner--name");
+  cached.add("model.safetensors.index.json", index_text({{"a", "1.safetensors"}}));
+  write_file(at.path() / "whole.safetensors", tiny_tensors_text({"c"}));
+  const auto store = std::make_shared<local_store>();
+  store->path = (at.path() / "whole.safetensors").native();
+  const std::vector<extension> with = {extension(store)};
+  CHECK(names(open_checkpoint("owner/name", source_options(read_options(), with),
+                              cache_in(at.path()))) == "c ");
 }

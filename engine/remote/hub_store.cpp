@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/hub_store.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "formats/printable.hpp"
+#include "remote/caching_source.hpp"
+#include "remote/hub_api.hpp"
+#include "remote/hub_snapshot.hpp"
+
+namespace ringload::inline v0::remote_http {
+
+namespace {
+
+constexpr std::string_view error_code_field = "x-error-code";
+
+template <class T>
+T value_or_throw(result<T> of, const std::string& place) {
+  if (!of) throw to_error(of.error().where.empty() ? of.error().in(place) : of.error());
+  return std::move(*of);
+}
+
+// "hf://owner/model", and the revision where it is another than main.
+std::string shown_model(const model_name& model) {
+  std::string out = "hf://" + model.repository;
+  if (model.revision == "main") return out;
+  out += '@';
+  for (const char c : model.revision) out += c == '/' ? std::string("%2F") : std::string(1, c);
+  return out;
+}
+
+sign_function bearer(const std::string& token) {
+  if (token.empty()) return {};
+  return [value = "Bearer " + token](const outgoing_request&) {
+    return std::vector<header_field>{{"Authorization", value}};
+  };
+}
+
+// What all of a store's folders use.
+struct hub_access {
+  std::shared_ptr<http_client> client;
+  std::string endpoint;  // Without a '/' at its end.
+  bool has_token = false;
+  sign_function sign;
+  std::string cache;                       // The folder; empty: none.
+  std::shared_ptr<cache_threads> filling;  // Null: nothing is written into it.
+
+  fault refused(const small_answer& answer, const model_name& model) const {
+    const std::string* const code = answer.field(error_code_field);
+    return hub_fault({answer.status, code == nullptr ? std::string_view() : *code, has_token},
+                     endpoint, model);
+  }
+};
+
+class hub_folder final : public byte_folder {
+ public:
+  hub_folder(const hub_access& access, model_name model, hub_listing listing)
+      : access_(access), model_(std::move(model)), listing_(std::move(listing)) {}
+
+  std::vector<std::string> names(const std::stop_token& stop) override;
+  std::shared_ptr<byte_source> open(const std::string& name, const std::stop_token& stop) override;
+  void expect(std::span<const std::string> names, const std::stop_token& stop) override;
+  std::string path_of(const std::string& name) const override {
+    return printable_path(shown_model(model_) + (name.empty() ? "" : "/" + name));
+  }
+
+ private:
+  const hub_file& listed(const std::string& name) const;
+  remote_object object(const hub_file& file) const;
+  fault explained(fault why, const hub_file& file, const std::stop_token& stop) const;
+
+  const hub_access access_;
+  const model_name model_;
+  const hub_listing listing_;
+  std::map<std::string, result<std::shared_ptr<byte_source>>, std::less<>> expected_;
+};
+
+std::vector<std::string> hub_folder::names(const std::stop_token&) {
+  std::vector<std::string> out;
+  for (const hub_file& each : listing_.files) out.push_back(each.name);
+  return out;
+}
+
+const hub_file& hub_folder::listed(const std::string& name) const {
+  const hub_file* const file = listing_.find(name);
+  if (file == nullptr) {
+    throw to_error({errc::source_not_found, path_of(name), "the model has no such file"});
+  }
+  return *file;
+}
+
+remote_object hub_folder::object(const hub_file& file) const {
+  remote_object out;
+  out.url = value_or_throw(parse_http_url(hub_file_address(access_.endpoint, model_.repository,
+                                                           listing_.commit, file.name)),
+                           path_of(file.name));
+  out.sign = access_.sign;
+  out.shown = path_of(file.name);
+  out.bytes = file.bytes;
+  return out;
+}
+
+// Why a file could not be opened, in the hub's words: a gated model is listed, and not given.
+fault hub_folder::explained(fault why, const hub_file& file, const std::stop_token& stop) const {
+  if (why.code != errc::access_denied && why.code != errc::source_not_found) return why;
+  small_request request;
+  request.what = object(file);
+  request.head = true;
+  request.follows = false;
+  const auto answer = access_.client->fetch(request, stop);
+  if (!answer || answer->status < 400) return why;
+  return access_.refused(*answer, model_);
+}
+
+void hub_folder::expect(std::span<const std::string> names, const std::stop_token& stop) {
+  std::vector<remote_object> what;
+  std::vector<std::string> known;
+  for (const std::string& each : names) {
+    const hub_file* const file = listing_.find(each);
+    if (file == nullptr) continue;
+    known.push_back(each);
+    what.push_back(object(*file));
+  }
+  auto opened = access_.client->open_all(what, stop);
+  for (std::size_t i = 0; i < opened.size() && i < known.size(); ++i) {
+    expected_.insert_or_assign(known[i], std::move(opened[i]));
+  }
+}
+
+std::shared_ptr<byte_source> hub_folder::open(const std::string& name,
+                                              const std::stop_token& stop) {
+  const hub_file& file = listed(name);
+  auto expected = expected_.extract(name);
+  auto opened = expected ? std::move(expected.mapped()) : access_.client->open(object(file), stop);
+  if (!opened) opened = explained(opened.error(), file, stop);
+  auto source = value_or_throw(std::move(opened), path_of(name));
+  if (!access_.filling) return source;
+  blob_place place = {access_.cache, model_, listing_.commit, file};
+  return make_caching_source(std::move(source), std::move(place), access_.filling);
+}
+
+class hub_store final : public byte_store {
+ public:
+  hub_store(std::shared_ptr<http_client> client, const hub_options& how, bool offline);
+
+  bool has_name(std::string_view source) const noexcept override;
+  found_source find(std::string_view source, const std::stop_token& stop) override;
+
+ private:
+  result<hub_listing> fetch_listing(const model_name& model, const std::stop_token& stop) const;
+
+  hub_access access_;
+  const bool offline_;
+};
+
+hub_store::hub_store(std::shared_ptr<http_client> client, const hub_options& how, bool offline)
+    : access_{std::move(client), how.endpoint, !how.token.empty(), bearer(how.token), {}, {}},
+      offline_(offline) {
+  while (access_.endpoint.ends_with('/')) access_.endpoint.pop_back();
+  const bool sent = std::ranges::all_of(how.token, [](char c) { return c > ' ' && c < '\x7f'; });
+  if (!sent) {
+    throw to_error({errc::invalid_limits, "hub_options::token",
+                    "it holds a blank, or a character that no token has"});
+  }
+  value_or_throw(parse_http_url(access_.endpoint), "hub_options::endpoint");
+  if (how.cache == hub_cache::off) return;
+  access_.cache = how.cache_folder;
+  if (access_.cache.empty()) {
+    const auto folder = cache_folder(process_environment());
+    if (folder) access_.cache = *folder;
+    if (!folder && how.cache == hub_cache::fill) throw to_error(folder.error());
+  }
+  if (how.cache == hub_cache::fill) {
+    access_.filling = std::make_shared<cache_threads>(how.on_cached);
+  }
+}
+
+// A name alone, such as "gpt2", could as well be a path that was mistyped.
+bool hub_store::has_name(std::string_view source) const noexcept {
+  if (is_hub_address(source)) return true;
+  try {
+    return source.find('/') != source.npos && parse_model_name(source).has_value();
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+result<hub_listing> hub_store::fetch_listing(const model_name& model,
+                                             const std::stop_token& stop) const {
+  small_request request;
+  auto url = parse_http_url(hub_listing_address(access_.endpoint, model));
+  if (!url) return url.error();
+  request.what.url = std::move(*url);
+  request.what.sign = access_.sign;
+  request.what.shown = printable_path(access_.endpoint + "/" + model.repository);
+  request.follows = false;  // A model that was renamed is on the same host.
+  request.bytes_max = hub_listing_bytes_max;
+  auto answer = access_.client->fetch(request, stop);
+  if (!answer) return answer.error();
+  if (answer->status == 200) {
+    auto listing = parse_hub_listing(answer->body);
+    if (!listing) return listing.error().in(request.what.shown);
+    return listing;
+  }
+  return access_.refused(*answer, model);
+}
+
+found_source hub_store::find(std::string_view source, const std::stop_token& stop) {
+  const std::string place = printable_path(source);
+  hub_address address;
+  if (is_hub_address(source)) {
+    address = value_or_throw(parse_hub_address(source), place);
+  } else {
+    address.model = value_or_throw(parse_model_name(source), place);
+  }
+  found_source out;
+  if (offline_) {
+    if (access_.cache.empty()) {
+      throw to_error({errc::source_not_found, place, "offline, there is only the local cache"});
+    }
+    out.local_path = value_or_throw(cached_revision(access_.cache, address), place);
+    return out;
+  }
+  auto listing = fetch_listing(address.model, stop);
+  if (!listing && listing.error().code == errc::remote_failed && !access_.cache.empty()) {
+    // The hub is out of reach, or out of order: as huggingface_hub does.
+    if (auto path = cached_revision(access_.cache, address)) {
+      out.local_path = std::move(*path);
+      return out;
+    }
+  }
+  if (!listing) throw to_error(listing.error());
+  if (!access_.cache.empty()) {
+    out.local_path = cached_checkpoint(access_.cache, address.model, *listing, address.file);
+    if (!out.local_path.empty()) return out;
+  }
+  out.folder = std::make_shared<hub_folder>(access_, address.model, std::move(*listing));
+  out.file = address.file;
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<byte_store> make_hub_store(std::shared_ptr<http_client> by, const hub_options& how,
+                                           bool offline) {
+  return std::make_shared<hub_store>(std::move(by), how, offline);
+}
+
+}  // namespace ringload::inline v0::remote_http

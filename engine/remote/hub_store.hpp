@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Models of the Hugging Face hub as a store: hf://owner/model, the addresses of their pages, and
+// owner/model.
+
+#include <memory>
+#include <ringload/byte_source.hpp>
+#include <ringload/hub.hpp>
+
+#include "remote/http.hpp"
+
+namespace ringload::inline v0::remote_http {
+
+// With `offline` there is only what the local cache has, and `by` is not called.
+std::shared_ptr<byte_store> make_hub_store(std::shared_ptr<http_client> by, const hub_options& how,
+                                           bool offline);
+
+}  // namespace ringload::inline v0::remote_http

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/s3_store.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "formats/printable.hpp"
+#include "remote/percent.hpp"
+#include "remote/s3_address.hpp"
+#include "remote/s3_list.hpp"
+#include "remote/s3_signature.hpp"
+#include "source/folder_choice.hpp"
+
+namespace ringload::inline v0::remote_http {
+
+namespace {
+
+constexpr std::size_t pages_max = 1000;
+constexpr std::string_view region_field = "x-amz-bucket-region";
+
+// The service, and who asks. Copied for each bucket, whose region may be another.
+struct s3_access {
+  s3_place place;
+  s3_credentials by;
+
+  bool is_signed() const noexcept { return !by.access_key_id.empty(); }
+  sign_function sign() const;
+};
+
+sign_function s3_access::sign() const {
+  if (!is_signed()) return {};
+  return [by = by, region = std::string(region_of(place))](const outgoing_request& request) {
+    // Of the fields only those that S3 wants signed: a proxy may change the others.
+    const outgoing_request bare = {request.method, request.to, {}};
+    const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+    return sign_s3(bare, by, region, now);
+  };
+}
+
+std::string shown_key(const std::string& bucket, std::string_view key) {
+  return printable_path("s3://" + bucket + "/" + std::string(key));
+}
+
+template <class T>
+T value_or_throw(result<T> of, const std::string& place) {
+  if (!of) throw to_error(of.error().where.empty() ? of.error().in(place) : of.error());
+  return std::move(*of);
+}
+
+bool is_name(std::string_view name) noexcept {
+  const std::string inside = "/" + std::string(name) + "/";
+  return inside.find("//") == inside.npos && inside.find("/./") == inside.npos &&
+         inside.find("/../") == inside.npos && !has_control_character(name);
+}
+
+class s3_folder final : public byte_folder {
+ public:
+  s3_folder(std::shared_ptr<http_client> client, s3_access access, std::string bucket,
+            std::string prefix)
+      : client_(std::move(client)),
+        access_(std::move(access)),
+        bucket_(std::move(bucket)),
+        prefix_(std::move(prefix)) {}
+
+  std::vector<std::string> names(const std::stop_token& stop) override;
+  std::shared_ptr<byte_source> open(const std::string& name, const std::stop_token& stop) override;
+  void expect(std::span<const std::string> names, const std::stop_token& stop) override;
+  std::string path_of(const std::string& name) const override {
+    return shown_key(bucket_, prefix_ + name);
+  }
+
+ private:
+  remote_object object(const std::string& name) const;
+  s3_page fetch_page(const std::string& token, const std::stop_token& stop);
+  fault explained(const small_answer& refusal, const std::string& place) const;
+  fault explained(fault why, const std::string& name, const std::stop_token& stop) const;
+
+  const std::shared_ptr<http_client> client_;
+  const s3_access access_;
+  const std::string bucket_;
+  const std::string prefix_;  // Empty, or ends with '/'.
+
+  bool listed_ = false;
+  std::map<std::string, s3_object, std::less<>> objects_;
+  std::map<std::string, result<std::shared_ptr<byte_source>>, std::less<>> expected_;
+};
+
+s3_page s3_folder::fetch_page(const std::string& token, const std::stop_token& stop) {
+  const std::string place = path_of({});
+  small_request request;
+  request.what.url = value_or_throw(s3_list_url(access_.place, bucket_, prefix_, token), place);
+  request.what.sign = access_.sign();
+  request.what.shown = place;
+  request.bytes_max = s3_page_bytes_max;
+  const small_answer answer = value_or_throw(client_->fetch(request, stop), place);
+  if (answer.status != 200) throw to_error(explained(answer, place));
+  return value_or_throw(parse_s3_page(answer.body), place);
+}
+
+fault s3_folder::explained(const small_answer& refusal, const std::string& place) const {
+  s3_refusal why = {refusal.status, parse_s3_error(refusal.body), access_.is_signed()};
+  const std::string* const region = refusal.field(region_field);
+  if (region != nullptr && why.why.region.empty()) why.why.region = printable(*region);
+  return s3_fault(why, place);
+}
+
+// Why an object could not be opened, in the server's words: it is asked again, for one byte.
+fault s3_folder::explained(fault why, const std::string& name, const std::stop_token& stop) const {
+  const bool refused = why.code == errc::access_denied || why.code == errc::source_not_found ||
+                       why.code == errc::remote_failed;
+  if (!refused) return why;
+  small_request request;
+  request.what = object(name);
+  request.fields = {{"Range", "bytes=0-0"}};
+  const auto answer = client_->fetch(request, stop);
+  // 200 would be the whole object, and more than is taken.
+  if (!answer || answer->status < 300) return why;
+  return explained(*answer, path_of(name));
+}
+
+std::vector<std::string> s3_folder::names(const std::stop_token& stop) {
+  std::string token;
+  for (std::size_t page = 0; !listed_; ++page) {
+    s3_page next = fetch_page(token, stop);
+    for (s3_object& each : next.objects) {
+      // The folder itself may be an object, and some servers list what was not asked for.
+      if (!each.key.starts_with(prefix_)) continue;
+      std::string name = each.key.substr(prefix_.size());
+      if (is_name(name)) objects_.insert_or_assign(std::move(name), std::move(each));
+    }
+    if (objects_.size() > s3_objects_max || page == pages_max) {
+      throw to_error({errc::not_a_checkpoint, path_of({}),
+                      "more than " + grouped(s3_objects_max) + " objects lie there"});
+    }
+    listed_ = next.next.empty();
+    token = std::move(next.next);
+  }
+  std::vector<std::string> out;
+  for (const auto& [name, object] : objects_) out.push_back(name);
+  return out;
+}
+
+remote_object s3_folder::object(const std::string& name) const {
+  remote_object out;
+  out.url = value_or_throw(s3_object_url(access_.place, {bucket_, prefix_ + name}), path_of(name));
+  out.sign = access_.sign();
+  out.shown = path_of(name);
+  if (const auto at = objects_.find(name); at != objects_.end()) {
+    out.bytes = at->second.bytes;
+    out.etag = at->second.etag;
+  }
+  return out;
+}
+
+void s3_folder::expect(std::span<const std::string> names, const std::stop_token& stop) {
+  std::vector<remote_object> what;
+  for (const std::string& each : names) what.push_back(object(each));
+  auto opened = client_->open_all(what, stop);
+  for (std::size_t i = 0; i < opened.size() && i < names.size(); ++i) {
+    expected_.insert_or_assign(names[i], std::move(opened[i]));
+  }
+}
+
+std::shared_ptr<byte_source> s3_folder::open(const std::string& name, const std::stop_token& stop) {
+  auto expected = expected_.extract(name);
+  auto opened = expected ? std::move(expected.mapped()) : client_->open(object(name), stop);
+  if (!opened) opened = explained(opened.error(), name, stop);
+  return value_or_throw(std::move(opened), path_of(name));
+}
+
+class s3_store final : public byte_store {
+ public:
+  s3_store(std::shared_ptr<http_client> client, const s3_options& how);
+
+  bool has_name(std::string_view source) const noexcept override { return is_s3_address(source); }
+  found_source find(std::string_view source, const std::stop_token& stop) override;
+
+ private:
+  void find_region(s3_access& of, const std::string& bucket, const std::stop_token& stop) const;
+
+  const std::shared_ptr<http_client> client_;
+  s3_access access_;
+};
+
+s3_store::s3_store(std::shared_ptr<http_client> client, const s3_options& how)
+    : client_(std::move(client)),
+      access_{{how.region, how.endpoint, how.path_style},
+              {how.access_key_id, how.secret_access_key, how.session_token}} {
+  for (const std::string* each : {&how.access_key_id, &how.session_token}) {
+    const bool sent = std::ranges::all_of(*each, [](char c) { return c > ' ' && c < '\x7f'; });
+    if (!sent) {
+      throw to_error({errc::invalid_limits, "s3_options",
+                      "a credential holds a blank, or a character that no credential has"});
+    }
+  }
+}
+
+// Amazon says of every bucket where it is, to whom it gives no access too.
+void s3_store::find_region(s3_access& of, const std::string& bucket,
+                           const std::stop_token& stop) const {
+  small_request request;
+  request.head = true;
+  request.follows = false;
+  request.what.shown = "s3://" + bucket;
+  request.what.url = value_or_throw(s3_object_url(of.place, {bucket, ""}), request.what.shown);
+  const small_answer answer = value_or_throw(client_->fetch(request, stop), request.what.shown);
+  const std::string* const region = answer.field(region_field);
+  if (region != nullptr) of.place.region = *region;
+}
+
+found_source s3_store::find(std::string_view source, const std::stop_token& stop) {
+  const auto address = value_or_throw(parse_s3_address(source), printable_path(source));
+  s3_access access = access_;
+  if (access.place.region.empty() && access.place.endpoint.empty()) {
+    find_region(access, address.bucket, stop);
+  }
+  const auto folder = [&](std::string prefix) {
+    return std::make_shared<s3_folder>(client_, access, address.bucket, std::move(prefix));
+  };
+  found_source out;
+  const std::string& key = address.key;
+  const std::size_t name = key.rfind('/') + 1;  // 0 where there is no '/'.
+  if (key.empty() || key.ends_with('/')) {
+    out.folder = folder(key);
+    return out;
+  }
+  const auto inside = folder(key + "/");
+  if (!is_checkpoint_file(key) && !key.ends_with(".index.json") && !inside->names(stop).empty()) {
+    out.folder = inside;
+    return out;
+  }
+  out.folder = folder(key.substr(0, name));
+  out.file = key.substr(name);
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<byte_store> make_s3_store(std::shared_ptr<http_client> by, const s3_options& how) {
+  return std::make_shared<s3_store>(std::move(by), how);
+}
+
+}  // namespace ringload::inline v0::remote_http

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// How the component `remote` reads models of the Hugging Face hub: hf://owner/model[@revision],
+// their pages' addresses, and names `owner/model` that are not in the local cache.
+//
+// The hub is asked for the revision's commit. Where the local cache has that commit's files, they
+// are loaded from there, as any file is; where the hub cannot be reached, the revision that the
+// cache has is.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace ringload::inline v0 {
+
+enum class hub_cache : std::uint8_t {
+  off,   ///< Neither read nor written.
+  read,  ///< What it has is not fetched.
+  fill,  ///< The same, and bytes that are fetched are written into it as they pass.
+};
+
+/// What became of a file that was to be written into the cache.
+struct hub_cached_file {
+  hub_cached_file() {}
+
+  std::string name;    ///< "owner/model/model.safetensors"
+  bool whole = false;  ///< It is in the cache, and its digest is right.
+  /// Bytes of it that are still missing. What is there is kept, and the next load goes on with it.
+  std::uint64_t missing_bytes = 0;
+  std::string why;  ///< What went wrong; empty: nothing, it was only not loaded as a whole.
+};
+
+struct hub_options {
+  hub_options() {}
+
+  std::string endpoint = "https://huggingface.co";
+  /// Sent to the endpoint only. Empty: none. Needed for models that are gated or private.
+  std::string token;
+  hub_cache cache = hub_cache::read;
+  /// Empty: where huggingface_hub has it, by HF_HUB_CACHE, HF_HOME and HOME.
+  std::string cache_folder;
+  /// Called once for each file when no load uses it any more, in a thread of the component's; it
+  /// must not block. A file that cannot be written into the cache is loaded all the same.
+  std::function<void(const hub_cached_file&)> on_cached;
+};
+
+}  // namespace ringload::inline v0
