@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads tensor checkpoints from disk through io_uring, awaited or not.
+
+    model = ringload.load("Qwen/Qwen3-8B")              # a mapping of names to tensors
+    weight = model["model.norm.weight"].torch()         # the same memory, as PyTorch's
+
+    async with ringload.Loader() as loader:
+        model = await loader.load("model.safetensors")
+
+Importing it makes nothing: no thread, no ring, no memory.
+"""
+
+from ._checkpoint import Checkpoint, StoredTensor, TensorInfo
+from ._core import Model, Selection, Tensor
+from ._core import version as __version__
+from ._errors import (
+    CancelledError,
+    Error,
+    InvalidFileError,
+    OutOfMemoryError,
+    SourceNotFoundError,
+    SystemCallError,
+    TensorNotFoundError,
+    UsageError,
+)
+from ._loader import Filled, Load, Loader, Saved, Stream
+from ._operation import Operation
+
+__all__ = [
+    "CancelledError",
+    "Checkpoint",
+    "Error",
+    "Filled",
+    "InvalidFileError",
+    "Load",
+    "Loader",
+    "Model",
+    "Operation",
+    "OutOfMemoryError",
+    "Saved",
+    "Selection",
+    "SourceNotFoundError",
+    "StoredTensor",
+    "Stream",
+    "SystemCallError",
+    "Tensor",
+    "TensorInfo",
+    "TensorNotFoundError",
+    "UsageError",
+    "fill",
+    "load",
+    "open",
+    "save",
+    "select",
+    "stream",
+]
+
+
+def load(source, device="cpu", dtype=None, select=None, progress=None, **options):
+    """Loads a checkpoint and waits for it; Ctrl-C cancels it. See Loader.load."""
+    with Loader(device) as loader:
+        return loader.load(
+            source, dtype=dtype, select=select, progress=progress, **options
+        ).result()
+
+
+def open(source, device="cpu", **options):
+    """Opens a checkpoint, to read parts of it: `ck["wte.weight"][0:128]`. See Loader.open."""
+    loader = Loader(device)
+    try:
+        checkpoint = loader.open(source, **options).result()
+    except BaseException:
+        loader.close()
+        raise
+    checkpoint._owned_loader = loader
+    return checkpoint
+
+
+def stream(source, device="cpu", window=None, **options):
+    """(name, tensor) pairs as they land, through a window of memory. See Loader.stream."""
+    with Loader(device) as loader:
+        yield from loader.stream(source, window=window, **options)
+
+
+def fill(source, tensors, device="cpu", **policies):
+    """Fills tensors that are there, and waits for it. See Loader.fill."""
+    with Loader(device) as loader:
+        return loader.fill(source, tensors, **policies).result()
+
+
+def save(path, tensors, **options):
+    """Saves tensors and waits for it. See Loader.save."""
+    with Loader() as loader:
+        return loader.save(path, tensors, **options).result()
+
+
+def select():
+    """A Selection of everything, to be narrowed: `ringload.select().matching("layers.0.*")`."""
+    return Selection()
+
+
+# Not collections.abc.Mapping itself as a base: Model is a class of C++.
+def _register():
+    from collections.abc import Mapping
+
+    Mapping.register(Model)
+    Mapping.register(Checkpoint)
+
+
+_register()
+del _register

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors to and from NumPy, PyTorch and JAX, without a copy."""
+
+from . import _core
+from ._names import dtype_name
+
+# Types that a library cannot be given by its own name are given as integers of their width, and
+# then viewed as what they are.
+_torch_names = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64",
+    "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8", "bool": "bool",
+    "u64": "uint64", "u32": "uint32", "u16": "uint16", "c64": "complex64", "c128": "complex128",
+    "f8_e4m3": "float8_e4m3fn", "f8_e5m2": "float8_e5m2", "f8_e4m3fnuz": "float8_e4m3fnuz",
+    "f8_e5m2fnuz": "float8_e5m2fnuz", "f8_e8m0": "float8_e8m0fnu", "f4": "float4_e2m1fn_x2",
+}  # fmt: skip
+_torch_takes = frozenset("f64 f32 f16 bf16 i64 i32 i16 i8 u8 c64 c128".split())
+
+_numpy_names = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "i64": "int64", "i32": "int32",
+    "i16": "int16", "i8": "int8", "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
+    "bool": "bool_", "c64": "complex64", "c128": "complex128",
+}  # fmt: skip
+_ml_names = {
+    "bf16": "bfloat16", "f8_e4m3": "float8_e4m3fn", "f8_e5m2": "float8_e5m2",
+    "f8_e4m3fnuz": "float8_e4m3fnuz", "f8_e5m2fnuz": "float8_e5m2fnuz", "f8_e8m0": "float8_e8m0fnu",
+}  # fmt: skip
+
+
+# --- PyTorch
+
+
+def torch_dtype(name):
+    """PyTorch's type of that name. Raises TypeError where this PyTorch has none."""
+    import torch
+
+    found = getattr(torch, _torch_names.get(name, ""), None)
+    if found is None:
+        raise TypeError(f"PyTorch {torch.__version__} has no type for {name}; take .numpy()")
+    return found
+
+
+def torch_of(tensor):
+    import torch
+
+    name = tensor.dtype
+    if name in _torch_takes:
+        return torch.utils.dlpack.from_dlpack(tensor._capsule(False))
+    if name in ("f6_e2m3", "f6_e3m2"):  # As bytes: PyTorch has no such type.
+        return torch.utils.dlpack.from_dlpack(tensor._capsule(True))
+    meant = torch_dtype(name)
+    return torch.utils.dlpack.from_dlpack(tensor._capsule(True)).view(meant)
+
+
+def torch_all(model):
+    return {tensor.name: torch_of(tensor) for tensor in model.values()}
+
+
+def _integers_of_width(torch, bytes_each):
+    return {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[bytes_each]
+
+
+def _from_torch(tensor):
+    import torch
+
+    tensor = tensor.detach()
+    if tensor.layout != torch.strided:
+        raise TypeError(f"a tensor of layout {tensor.layout} is not dense")
+    if tensor.is_conj():
+        tensor = tensor.resolve_conj()
+    if tensor.is_neg():
+        tensor = tensor.resolve_neg()
+    name = dtype_name(tensor.dtype)
+    if name in _torch_takes:
+        return tensor.__dlpack__(), None
+    if name not in _torch_names or tensor.dtype == getattr(torch, "float4_e2m1fn_x2", None):
+        raise TypeError(f"tensors of {tensor.dtype} cannot be described")
+    as_integers = tensor.view(_integers_of_width(torch, tensor.element_size()))
+    return as_integers.__dlpack__(), name
+
+
+# --- NumPy
+
+
+def numpy_dtype(name):
+    """NumPy's type of that name, by the package ml_dtypes where NumPy itself has none."""
+    import numpy
+
+    if name in _numpy_names:
+        return numpy.dtype(getattr(numpy, _numpy_names[name]))
+    if name not in _ml_names:
+        return None
+    try:
+        import ml_dtypes
+    except ImportError as missing:
+        raise TypeError(f"NumPy knows {name} by the package ml_dtypes, which is not here") from missing
+    return numpy.dtype(getattr(ml_dtypes, _ml_names[name]))
+
+
+def numpy_of(tensor):
+    import numpy
+
+    dtype = numpy_dtype(tensor.dtype)
+    shape = tensor.shape
+    if dtype is None:  # Narrower than a byte: as bytes.
+        dtype = numpy.dtype(numpy.uint8)
+        shape = (tensor.nbytes,)
+        if tensor.dtype == "f4" and tensor.ndim and tensor.shape[-1] % 2 == 0:
+            shape = (*tensor.shape[:-1], tensor.shape[-1] // 2)
+    if tensor.nbytes == 0:
+        return numpy.empty(shape, dtype)
+    return numpy.frombuffer(tensor, dtype=dtype).reshape(shape)
+
+
+def numpy_all(model):
+    return {tensor.name: numpy_of(tensor) for tensor in model.values()}
+
+
+def _from_numpy(array):
+    import numpy
+
+    name = dtype_name(array.dtype.name)
+    if numpy_dtype_or_none(name) is None:
+        raise TypeError(f"arrays of {array.dtype} cannot be described")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    width = array.itemsize
+    if any(stride % width for stride in array.strides):
+        array = numpy.ascontiguousarray(array)
+    strides = tuple(stride // width for stride in array.strides)
+    address = array.__array_interface__["data"][0]
+    return (address, name, array.shape, strides, array.flags.writeable, array), None
+
+
+def numpy_dtype_or_none(name):
+    try:
+        return numpy_dtype(name)
+    except TypeError:
+        return None
+
+
+# --- JAX
+
+
+def jax_of(tensor):
+    import jax
+
+    return jax.dlpack.from_dlpack(tensor)
+
+
+def jax_all(model):
+    return {tensor.name: jax_of(tensor) for tensor in model.values()}
+
+
+# --- From any of them
+
+
+def exported(value):
+    """What the library is given for a tensor of any library: (description, its type or None)."""
+    if isinstance(value, _core.Tensor):
+        return value, None
+    module = type(value).__module__.partition(".")[0]
+    if hasattr(value, "detach") and hasattr(value, "element_size"):
+        return _from_torch(value)
+    if module == "numpy" or hasattr(value, "__array_interface__"):
+        import numpy
+
+        return _from_numpy(numpy.asarray(value))
+    if hasattr(value, "__dlpack__"):
+        return value.__dlpack__(), None
+    raise TypeError(f"{type(value).__name__} is not a tensor: it has no __dlpack__")
+
+
+def exported_all(tensors):
+    return [(name, *exported(value)) for name, value in tensors.items()]

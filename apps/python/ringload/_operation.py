@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations: what is awaited, waited for, or made a concurrent.futures.Future.
+
+An operation is a generator of steps. Each step that it yields is work of the engine; whoever waits
+sends its result back, and so the next step begins. Only threads of Python run this code.
+"""
+
+import sys
+import threading
+import time
+import weakref
+
+from . import _core
+from ._errors import CancelledError
+
+_tick_seconds = 0.1
+
+
+class Operation:
+    """Work that has begun. Dropping it cancels it.
+
+    `await operation` and `operation.result()` give the same result, or raise the same exception, as
+    often as they are asked. Cancelling a task that awaits it cancels it.
+    """
+
+    __slots__ = ("_steps", "_begun", "_lock", "_over", "_value", "_failure", "_cancelled", "_tick",
+                 "_ticking", "__weakref__")  # fmt: skip
+
+    def __init__(self, steps, ticking=False):
+        self._steps = steps
+        self._begun = None
+        self._lock = threading.Lock()
+        self._over = False
+        self._value = None
+        self._failure = None
+        self._cancelled = False
+        self._tick = None  # Set by a step of one that is `ticking`.
+        self._ticking = ticking
+        self._step(lambda: next(steps))
+        if self._failure is not None:
+            raise self._failure
+
+    def _step(self, go):
+        try:
+            self._begun = go()
+            if self._cancelled:
+                self._begun.cancel()
+        except StopIteration as done:
+            self._end(done.value, None)
+        except BaseException as failure:
+            self._end(None, failure.with_traceback(None))
+
+    def _end(self, value, failure):
+        self._value = value
+        self._failure = failure
+        self._over = True
+        self._steps = self._begun = self._tick = None
+
+    def _advance(self, begun):
+        """Goes on behind `begun`, which has ended, unless another thread has done so already."""
+        with self._lock:
+            if self._over or self._begun is not begun:
+                return
+            try:
+                result = begun.take()
+            except Exception as failure:
+                raised = failure.with_traceback(None)
+                self._step(lambda: self._steps.throw(raised))
+            else:
+                self._step(lambda: self._steps.send(result))
+
+    def done(self):
+        """Whether it has ended, well or not."""
+        while not self._over:
+            begun = self._begun
+            if begun is None or not begun.ended():
+                return self._over
+            self._advance(begun)
+        return True
+
+    def cancel(self):
+        """Asks it to end. It does so when neither kernel nor device uses its memory any more."""
+        with self._lock:
+            self._cancelled = True
+            if self._begun is not None:
+                self._begun.cancel()
+
+    def result(self, timeout=None):
+        """Waits for it, without the GIL. Ctrl-C interrupts the waiting, and does not cancel it.
+
+        Raises TimeoutError after `timeout` seconds.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        while not self.done():
+            begun, tick = self._begun, self._tick
+            if begun is None:
+                continue
+            seconds = None if until is None else max(0.0, until - time.monotonic())
+            if tick is not None:
+                seconds = _tick_seconds if seconds is None else min(seconds, _tick_seconds)
+            if begun.wait(seconds):
+                continue
+            if tick is not None:
+                tick()
+            if until is not None and time.monotonic() >= until and not begun.ended():
+                raise TimeoutError(f"the operation has not ended after {timeout} s")
+        return self._outcome()
+
+    def exception(self, timeout=None):
+        """Waits for it; the exception that it failed with, or None."""
+        try:
+            self.result(timeout)
+        except BaseException as failure:
+            if failure is self._failure:
+                return failure
+            raise
+        return None
+
+    def future(self):
+        """It as a concurrent.futures.Future. Cancelling that cancels this."""
+        from . import _futures
+
+        return _futures.future_of(self)
+
+    def _outcome(self):
+        if self._failure is not None:
+            raise self._failure
+        return self._value
+
+    def __await__(self):
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        waker = _waker_of(loop)
+        ticker = _Ticker(self, loop) if self._ticking else None
+        try:
+            while not self.done():
+                begun = self._begun
+                try:
+                    yield from waker.ended(begun)
+                except asyncio.CancelledError:
+                    self.cancel()
+                    yield from _ended_at_last(waker, begun, asyncio.CancelledError)
+                    self._advance(begun)
+                    raise
+                except BaseException:
+                    self.cancel()
+                    raise
+        finally:
+            if ticker is not None:
+                ticker.stop()
+        if isinstance(self._failure, CancelledError):
+            raise asyncio.CancelledError(str(self._failure))
+        return self._outcome()
+
+
+class _Ticker:
+    """Calls what an operation is to tell of its progress, in its loop, while it is awaited."""
+
+    def __init__(self, operation, loop):
+        self._operation = operation
+        self._loop = loop
+        self._timer = loop.call_later(_tick_seconds, self._tick)
+
+    def _tick(self):
+        tick = self._operation._tick
+        if tick is not None:
+            tick()
+        self._timer = self._loop.call_later(_tick_seconds, self._tick)
+
+    def stop(self):
+        self._timer.cancel()
+        self._operation = None
+
+
+def _ended_at_last(waker, begun, cancelled):
+    """Awaits the end whatever the task is told meanwhile."""
+    while not begun.ended():
+        try:
+            yield from waker.ended(begun)
+        except cancelled:
+            pass
+
+
+class _LoopWaker:
+    """Wakes the tasks of one event loop: one eventfd, which the loop polls."""
+
+    def __init__(self, loop):
+        self._waker = _core.Waker()
+        self._waiting = {}
+        self._tokens = 0
+        self._loop = weakref.ref(loop)
+        loop.add_reader(self._waker.fileno(), self._drain)
+
+    def ended(self, begun):
+        self._tokens += 1
+        token = self._tokens
+        future = self._loop().create_future()
+        self._waiting[token] = future
+        begun.subscribe(self._waker, token)
+        try:
+            yield from future
+        finally:
+            self._waiting.pop(token, None)
+
+    def _drain(self):
+        for token in self._waker.drain():
+            future = self._waiting.pop(token, None)
+            if future is not None and not future.done():
+                future.set_result(None)
+
+
+_wakers = weakref.WeakKeyDictionary()
+
+
+def _waker_of(loop):
+    waker = _wakers.get(loop)
+    if waker is None:
+        waker = _wakers[loop] = _LoopWaker(loop)
+    return waker
+
+
+def one_step(begin):
+    """An operation of one step."""
+
+    def steps():
+        return (yield begin())
+
+    return Operation(steps())
+
+
+def show_progress(stats):
+    """A line on standard error, which each call overwrites."""
+    total = stats["bytes_total"]
+    share = 100 if total == 0 else 100 * stats["bytes_arrived"] // total
+    rate = stats["bytes_arrived"] / max(stats["seconds"], 1e-9) / 1e9
+    sys.stderr.write(f"\r{share:3d} % of {total / 1e9:.2f} GB, {rate:.2f} GB/s")
+    if stats["bytes"] == total:
+        sys.stderr.write("\n")
+    sys.stderr.flush()

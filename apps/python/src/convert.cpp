@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+namespace ringload::python {
+
+namespace {
+
+nb::list list_of(const std::vector<std::string>& texts) {
+  nb::list all;
+  for (const std::string& text : texts) all.append(str_of(text));
+  return all;
+}
+
+nb::dict dict_of(const attributes& from) {
+  nb::dict all;
+  for (const auto& [key, value] : from) all[str_of(key)] = str_of(value);
+  return all;
+}
+
+nb::str str_of(read_engine engine) {
+  return python::str_of(std::string_view(engine == read_engine::ring ? "ring" : "threads"));
+}
+
+}  // namespace
+
+std::string name_of(dtype type) {
+  if (type == dtype::boolean) return "bool";
+  std::string text(ringload::name(type));
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+dtype dtype_of(std::string_view name) {
+  std::string upper(name);
+  std::transform(upper.begin(), upper.end(), upper.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  if (const auto found = dtype_named(upper)) return *found;
+  throw nb::value_error(("there is no dtype '" + std::string(name) + "'").c_str());
+}
+
+nb::tuple tuple_of(std::span<const std::uint64_t> shape) {
+  nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
+  if (!made.is_valid()) throw nb::python_error();
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    nb::object size = nb::int_(shape[i]);
+    PyTuple_SetItem(made.ptr(), static_cast<Py_ssize_t>(i), size.release().ptr());
+  }
+  return nb::borrow<nb::tuple>(made);
+}
+
+nb::str str_of(std::string_view text) { return nb::str(text.data(), text.size()); }
+
+nb::dict dict_of(const load_stats& stats) {
+  nb::dict all;
+  all["bytes"] = stats.bytes;
+  all["bytes_total"] = stats.bytes_total;
+  all["bytes_arrived"] = stats.bytes_arrived();
+  all["tensors"] = stats.tensors;
+  all["tensors_total"] = stats.tensors_total;
+  all["bytes_direct"] = stats.bytes_direct;
+  all["bytes_buffered"] = stats.bytes_buffered;
+  all["bytes_straight"] = stats.bytes_straight;
+  all["bytes_mapped"] = stats.bytes_mapped;
+  all["bytes_verified"] = stats.bytes_verified;
+  all["reads"] = stats.reads;
+  all["short_reads"] = stats.short_reads;
+  all["retries"] = stats.retries;
+  all["seconds"] = stats.seconds;
+  all["seconds_to_first_tensor"] = stats.seconds_to_first_tensor;
+  all["seconds_opening"] = stats.seconds_opening;
+  all["memory_kept"] = stats.memory_kept;
+  all["engine"] = str_of(stats.engine);
+  all["engine_reason"] = str_of(stats.engine_reason);
+  all["route_reason"] = str_of(stats.route_reason);
+  all["pinned_bytes_peak"] = stats.pinned_bytes_peak;
+  all["bytes_in_flight"] = stats.bytes_in_flight;
+  return all;
+}
+
+nb::dict dict_of(const tensor_info& info) {
+  nb::dict all;
+  all["name"] = str_of(info.name);
+  all["dtype"] = str_of(name_of(info.dtype));
+  all["shape"] = tuple_of(info.shape);
+  all["file"] = info.file;
+  all["offset"] = info.offset;
+  all["nbytes"] = info.bytes;
+  all["encoding"] = str_of(info.encoding);
+  all["stored_bytes"] = info.stored_bytes;
+  all["type"] = str_of(info.type);
+  all["original_shape"] = tuple_of(info.original_shape);
+  all["digest"] = str_of(info.digest);
+  all["attributes"] = dict_of(info.attributes);
+  return all;
+}
+
+nb::dict dict_of(const composite_info& info) {
+  nb::dict all;
+  all["name"] = str_of(info.name);
+  all["layout"] = str_of(info.layout);
+  all["type"] = str_of(info.type);
+  all["shape"] = tuple_of(info.shape);
+  all["parts"] = list_of(info.parts);
+  all["file"] = info.file;
+  all["attributes"] = dict_of(info.attributes);
+  return all;
+}
+
+nb::dict dict_of(const saved& done) {
+  nb::dict all;
+  all["files"] = list_of(done.files);
+  all["nbytes"] = done.bytes;
+  all["bytes_direct"] = done.bytes_direct;
+  all["bytes_straight"] = done.bytes_straight;
+  all["writes"] = done.writes;
+  all["seconds"] = done.seconds;
+  all["route_reason"] = str_of(done.route_reason);
+  nb::dict digests;
+  for (const tensor_digest& one : done.digests) {
+    std::string line = manifest_line(one);
+    line.pop_back();
+    digests[str_of(one.name)] = str_of(line);
+  }
+  all["digests"] = digests;
+  return all;
+}
+
+}  // namespace ringload::python

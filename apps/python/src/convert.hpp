@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Between values of Python and those of the library: types by name, shapes, options in
+// dictionaries, exceptions.
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <ringload/checkpoint.hpp>
+#include <ringload/dtype.hpp>
+#include <ringload/fill.hpp>
+#include <ringload/limits.hpp>
+#include <ringload/save.hpp>
+#include <ringload/selection.hpp>
+#include <ringload/stats.hpp>
+#include <ringload/verify.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ringload {
+inline namespace v0 {
+struct storing;
+struct writing;
+}  // namespace v0
+}  // namespace ringload
+
+namespace ringload::python {
+
+namespace nb = nanobind;
+
+/// "bf16", "f8_e4m3", "bool"
+std::string name_of(dtype type);
+/// The type of that name, in either case. Throws nb::value_error.
+dtype dtype_of(std::string_view name);
+
+/// Throws nb::python_error where it cannot be had.
+nb::tuple tuple_of(std::span<const std::uint64_t> shape);
+nb::str str_of(std::string_view text);
+
+nb::dict dict_of(const load_stats& stats);
+nb::dict dict_of(const tensor_info& info);
+nb::dict dict_of(const composite_info& info);
+nb::dict dict_of(const saved& done);
+
+/// Options that a dictionary names, None standing for the default. Throws nb::value_error for a key
+/// or a value that is not known.
+limits limits_of(const nb::dict& given);
+open_options open_options_of(const nb::dict& given);
+saving saving_of(const nb::dict& given);
+fill_policies policies_of(const nb::dict& given);
+writing writing_of(const nb::dict& given);
+storing storing_of(const nb::dict& given);
+
+/// Those of a load, and the manifest that they point to.
+struct loading_options {
+  explicit loading_options(const nb::dict& given);
+  loading_options(const loading_options&) = delete;
+  loading_options& operator=(const loading_options&) = delete;
+
+  load_options of;
+
+ private:
+  manifest listed_;
+};
+
+/// The tensors of a sequence of (name, DLPack capsule) or (name, Tensor). Capsules stay theirs who
+/// made them: they must live until the operation is over.
+std::vector<destination> destinations_of(const nb::sequence& named, const device& on);
+std::vector<tensor_view> views_of(const nb::sequence& named, const device& on);
+
+/// Sets the exception of Python's that fits.
+void set_python_error(const std::exception_ptr& failure);
+
+}  // namespace ringload::python

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Exceptions of the library as those of Python: ringload._errors chooses the class.
+
+#include <boost/asio/error.hpp>
+#include <ringload/error.hpp>
+#include <vector>
+
+#include "convert.hpp"
+
+namespace ringload::python {
+
+namespace {
+
+#define RINGLOAD_NAMED(code) \
+  case errc::code: return #code
+
+// The enumerator's own name, by which Python programs tell errors apart.
+const char* name_of(errc code) {
+  switch (code) {
+    RINGLOAD_NAMED(source_not_found);
+    RINGLOAD_NAMED(not_a_checkpoint);
+    RINGLOAD_NAMED(ambiguous_source);
+    RINGLOAD_NAMED(incomplete_series);
+    RINGLOAD_NAMED(invalid_source_name);
+    RINGLOAD_NAMED(path_outside_source);
+    RINGLOAD_NAMED(not_a_regular_file);
+    RINGLOAD_NAMED(header_too_small);
+    RINGLOAD_NAMED(header_too_large);
+    RINGLOAD_NAMED(header_outside_file);
+    RINGLOAD_NAMED(header_not_utf8);
+    RINGLOAD_NAMED(malformed_header);
+    RINGLOAD_NAMED(invalid_offsets);
+    RINGLOAD_NAMED(wrong_tensor_bytes);
+    RINGLOAD_NAMED(size_overflow);
+    RINGLOAD_NAMED(fractional_bytes);
+    RINGLOAD_NAMED(extent_outside_file);
+    RINGLOAD_NAMED(trailing_bytes);
+    RINGLOAD_NAMED(unsupported_feature);
+    RINGLOAD_NAMED(malformed_index);
+    RINGLOAD_NAMED(duplicate_tensor);
+    RINGLOAD_NAMED(missing_tensor);
+    RINGLOAD_NAMED(truncated_file);
+    RINGLOAD_NAMED(changed_file);
+    RINGLOAD_NAMED(malformed_stream);
+    RINGLOAD_NAMED(codec_unavailable);
+    RINGLOAD_NAMED(no_such_tensor);
+    RINGLOAD_NAMED(memory_exceeded);
+    RINGLOAD_NAMED(engine_unavailable);
+    RINGLOAD_NAMED(direct_unavailable);
+    RINGLOAD_NAMED(invalid_limits);
+    RINGLOAD_NAMED(device_unavailable);
+    RINGLOAD_NAMED(unsupported_dtype);
+    RINGLOAD_NAMED(invalid_destination);
+    RINGLOAD_NAMED(unexpected_tensor);
+    RINGLOAD_NAMED(wrong_dtype);
+    RINGLOAD_NAMED(wrong_shape);
+    RINGLOAD_NAMED(invalid_selection);
+    RINGLOAD_NAMED(not_mappable);
+    RINGLOAD_NAMED(invalid_tensor);
+    RINGLOAD_NAMED(invalid_saving);
+    RINGLOAD_NAMED(read_back_differs);
+    RINGLOAD_NAMED(malformed_manifest);
+    RINGLOAD_NAMED(incomplete_manifest);
+    RINGLOAD_NAMED(digest_unavailable);
+    RINGLOAD_NAMED(wrong_digest);
+    RINGLOAD_NAMED(wrong_indices);
+    default: return "";  // Of a library that is newer than this module.
+  }
+}
+
+#undef RINGLOAD_NAMED
+
+nb::list list_of(std::span<const std::string> names) {
+  nb::list all;
+  for (const std::string& name : names) all.append(str_of(name));
+  return all;
+}
+
+void set(const std::string& kind, int number, std::string_view text, std::string_view place,
+         const fill_error* filled_in_part) {
+  nb::object made = nb::module_::import_("ringload._errors")
+                        .attr("make")(str_of(kind), number, str_of(text), str_of(place));
+  if (filled_in_part != nullptr) {
+    made.attr("whole") = list_of(filled_in_part->whole());
+    made.attr("torn") = list_of(filled_in_part->torn());
+  }
+  PyErr_SetObject(made.type().ptr(), made.ptr());
+}
+
+void set(const error& failure, const fill_error* filled_in_part) {
+  const boost::system::error_code code = failure.code();
+  const std::string kind = code == boost::asio::error::operation_aborted ? "cancelled"
+                           : code.category() == ringload::category()
+                               ? name_of(static_cast<errc>(code.value()))
+                           : code.category() == boost::system::system_category() ? "errno"
+                                                                                 : "device";
+  set(kind, code.value(), failure.what(), failure.place(), filled_in_part);
+}
+
+}  // namespace
+
+void set_python_error(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const fill_error& failed) {
+    set(failed, &failed);
+  } catch (const error& failed) {
+    set(failed, nullptr);
+  } catch (const boost::system::system_error& failed) {
+    const bool cancelled = failed.code() == boost::asio::error::operation_aborted;
+    set(cancelled ? "cancelled" : "errno", failed.code().value(), failed.what(), "", nullptr);
+  }
+}
+
+}  // namespace ringload::python

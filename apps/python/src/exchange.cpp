@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Tensors of other libraries, to be filled or saved: described by DLPack capsules that stay whole,
+// so that what frees them runs in Python's threads.
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <memory>
+#include <ringload/dlpack.hpp>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "convert.hpp"
+#include "held.hpp"
+
+namespace ringload::python {
+
+namespace {
+
+// The same description, whose end means nothing to the one who made it.
+template <class Managed>
+Managed* shadow_of(nb::handle capsule, const char* name) {
+  const auto* original = static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), name));
+  if (original == nullptr) throw nb::python_error();
+  auto shadow = std::make_unique<Managed>(*original);
+  shadow->manager_ctx = nullptr;
+  shadow->deleter = [](Managed* self) { delete self; };
+  return shadow.release();
+}
+
+bool is_capsule(nb::handle of, const char* name) { return PyCapsule_IsValid(of.ptr(), name) == 1; }
+
+template <class From, class Legacy, class Versioned>
+From described(std::string name, nb::handle exported, const device& on, Legacy legacy,
+               Versioned versioned) {
+  if (is_capsule(exported, "dltensor")) {
+    return legacy(std::move(name), shadow_of<dlpack::managed_tensor>(exported, "dltensor"), on);
+  }
+  if (is_capsule(exported, "dltensor_versioned")) {
+    return versioned(std::move(name),
+                     shadow_of<dlpack::managed_tensor_versioned>(exported, "dltensor_versioned"),
+                     on);
+  }
+  throw nb::type_error(("tensor '" + name + "': not a DLPack capsule that is still whole").c_str());
+}
+
+// A description in words: (address, dtype, shape, strides in elements, whether it may be written
+// to, the owner). For arrays that cannot describe themselves by DLPack.
+template <class From>
+From of_words(std::string name, const nb::tuple& words) {
+  From made;
+  made.name = std::move(name);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  made.data = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(words[0]));
+  made.dtype = dtype_of(nb::cast<std::string>(words[1]));
+  made.shape = nb::cast<std::vector<std::uint64_t>>(words[2]);
+  made.strides = nb::cast<std::vector<std::int64_t>>(words[3]);
+  if (std::is_same_v<From, destination> && !nb::cast<bool>(words[4])) {
+    throw nb::type_error(("tensor '" + made.name + "' is read-only").c_str());
+  }
+  return made;
+}
+
+// Each is (name, capsule, words or Tensor; the type that the elements mean or None).
+template <class From, class Make>
+std::vector<From> all_of(const nb::sequence& named, Make make) {
+  std::vector<From> all;
+  for (nb::handle one : named) {
+    const auto fields = nb::cast<nb::tuple>(one);
+    auto name = nb::cast<std::string>(fields[0]);
+    const nb::object described = fields[1];
+    From made = nb::isinstance<nb::tuple>(described)
+                    ? of_words<From>(std::move(name), nb::borrow<nb::tuple>(described))
+                    : make(std::move(name), nb::handle(described));
+    if (!fields[2].is_none()) {
+      const dtype meant = dtype_of(nb::cast<std::string>(fields[2]));
+      if (bits(meant) != bits(made.dtype)) {
+        throw nb::type_error(("tensor '" + made.name + "': its elements are not as wide as " +
+                              python::name_of(meant))
+                                 .c_str());
+      }
+      made.dtype = meant;
+    }
+    all.push_back(std::move(made));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<destination> destinations_of(const nb::sequence& named, const device& on) {
+  return all_of<destination>(named, [&](std::string name, nb::handle into) {
+    if (nb::isinstance<held_tensor>(into)) {
+      const tensor& t = *nb::cast<const held_tensor&>(into).of;
+      if (t.read_only()) throw nb::type_error(("tensor '" + name + "' is read-only").c_str());
+      return destination(std::move(name), t.data(), t.dtype(), {t.shape().begin(), t.shape().end()},
+                         t.device());
+    }
+    return described<destination>(
+        std::move(name), into, on,
+        [](std::string n, dlpack::managed_tensor* m, const device& d) {
+          return destination_of(std::move(n), m, d);
+        },
+        [](std::string n, dlpack::managed_tensor_versioned* m, const device& d) {
+          return destination_of(std::move(n), m, d);
+        });
+  });
+}
+
+std::vector<tensor_view> views_of(const nb::sequence& named, const device& on) {
+  return all_of<tensor_view>(named, [&](std::string name, nb::handle from) {
+    if (nb::isinstance<held_tensor>(from)) {
+      return tensor_view(std::move(name), *nb::cast<const held_tensor&>(from).of);
+    }
+    return described<tensor_view>(
+        std::move(name), from, on,
+        [](std::string n, dlpack::managed_tensor* m, const device& d) {
+          return view_of(std::move(n), m, d);
+        },
+        [](std::string n, dlpack::managed_tensor_versioned* m, const device& d) {
+          return view_of(std::move(n), m, d);
+        });
+  });
+}
+
+}  // namespace ringload::python

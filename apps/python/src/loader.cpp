@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Loader and Loading: every operation of the library, begun from Python.
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+#include <ringload/loader.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#if RINGLOAD_PYTHON_CUDA
+#include <ringload/cuda.hpp>
+#endif
+#if RINGLOAD_PYTHON_HDF5
+#include <ringload/hdf5.hpp>
+#endif
+
+#include "convert.hpp"
+#include "held.hpp"
+#include "loader.hpp"
+
+namespace ringload::python {
+
+namespace {
+
+using begun = std::unique_ptr<held_operation>;
+
+// Formats that are read only where they are asked for.
+std::vector<extension> extensions(bool with_hdf5) {
+  std::vector<extension> all;
+  if (!with_hdf5) return all;
+#if RINGLOAD_PYTHON_HDF5
+  all.push_back(hdf5());
+#else
+  throw nb::value_error("this ringload was built without libhdf5");
+#endif
+  return all;
+}
+
+class held_loader {
+ public:
+  held_loader(const std::string& on, const nb::dict& within, bool with_hdf5)
+      : of_(std::make_shared<running<loader>>()) {
+    const device target = device_of(on);
+    const limits bounds = limits_of(within);
+    auto with = extensions(with_hdf5);
+    const nb::gil_scoped_release released;
+    (*of_)->of = std::make_shared<loader>(target, bounds, std::move(with));
+  }
+  ~held_loader() {
+    if (!of_.inherited()) close();
+  }
+
+  // Cancels what is in flight, and waits until nobody writes to memory of ours.
+  void close() {
+    if (of_.inherited()) return;
+    std::shared_ptr<loader> last = std::move((*of_)->of);
+    const nb::gil_scoped_release released;
+    last.reset();
+  }
+  bool closed() const { return !(*of_)->of; }
+
+  begun open(const nb::object& source, const nb::dict& how) {
+    loader& with = open_loader();
+    const open_options options = open_options_of(how);
+    return begin<checkpoint>(*of_, [&](auto handler) {
+      if (nb::isinstance<nb::str>(source)) {
+        with.open_async(nb::cast<std::string>(source), options, std::move(handler));
+      } else {
+        with.open_async(nb::cast<std::vector<std::string>>(source), options, std::move(handler));
+      }
+    });
+  }
+
+  begun load(const nb::object& source, const selection* wanted, const nb::dict& how) {
+    loader& with = open_loader();
+    const loading_options options(how);
+    selection some = wanted != nullptr ? *wanted : selection();
+    return begin<model>(*of_, [&](auto handler) {
+      if (nb::isinstance<nb::str>(source)) {
+        with.load_async(nb::cast<std::string>(source), std::move(some), options.of,
+                        std::move(handler));
+      } else {
+        with.load_async(*nb::cast<const held_checkpoint&>(source).of, std::move(some), options.of,
+                        std::move(handler));
+      }
+    });
+  }
+
+  begun start(const nb::object& source, const selection* wanted, const nb::dict& how) {
+    loader& with = open_loader();
+    const loading_options options(how);
+    selection some = wanted != nullptr ? *wanted : selection();
+    begun started = begin<loading>(*of_, [&](auto handler) {
+      if (nb::isinstance<nb::str>(source)) {
+        with.start_async(nb::cast<std::string>(source), std::move(some), options.of,
+                         std::move(handler));
+      } else {
+        with.start_async(*nb::cast<const held_checkpoint&>(source).of, std::move(some), options.of,
+                         std::move(handler));
+      }
+    });
+    started->of->by = *of_;
+    return started;
+  }
+
+  begun fill(const held_checkpoint& file, const nb::sequence& into, const nb::dict& policies,
+             const selection* wanted, const nb::dict& how) {
+    loader& with = open_loader();
+    const loading_options options(how);
+    auto destinations = destinations_of(into, with.device());
+    return begin<filled>(
+        *of_,
+        [&](auto handler) {
+          with.fill_async(*file.of, std::move(destinations), policies_of(policies),
+                          wanted != nullptr ? *wanted : selection(), options.of,
+                          std::move(handler));
+        },
+        into);
+  }
+
+  begun save(const std::string& path, const nb::sequence& tensors, const nb::dict& how) {
+    loader& with = open_loader();
+    auto views = views_of(tensors, with.device());
+    return begin<saved>(
+        *of_,
+        [&](auto handler) {
+          with.save_async(path, std::move(views), saving_of(how), std::move(handler));
+        },
+        tensors);
+  }
+
+  begun copy(const held_tensor& from, const std::optional<std::string>& to,
+             const std::optional<std::string>& as) {
+    loader& with = open_loader();
+    const device target = to ? device_of(*to) : from.of->device();
+    const std::optional<dtype> type = as ? std::optional(dtype_of(*as)) : std::nullopt;
+    return begin<tensor>(
+        *of_, [&](auto handler) { with.copy_async(*from.of, target, type, std::move(handler)); });
+  }
+
+  nb::dict stats() { return dict_of(open_loader().stats()); }
+
+  nb::dict memory() {
+    const memory_use use = open_loader().memory();
+    nb::dict all;
+    all["tensor_bytes"] = use.tensor_bytes;
+    all["tensor_bytes_peak"] = use.tensor_bytes_peak;
+    all["tensor_allocations"] = use.tensor_allocations;
+    all["pinned_bytes"] = use.pinned_bytes;
+    all["mapped_bytes"] = use.mapped_bytes;
+    all["mappings"] = use.mappings;
+    return all;
+  }
+
+ private:
+  loader& open_loader() {
+    refuse_inherited(of_.inherited(), "the Loader");
+    if (closed()) {
+      throw nb::builtin_exception(nb::exception_type::runtime_error, "the Loader is closed");
+    }
+    return *(*of_)->of;
+  }
+
+  of_this_process<std::shared_ptr<running<loader>>> of_;
+};
+
+// A load in flight. Dropping it cancels it.
+struct held_loading {
+  struct parts {
+    std::shared_ptr<running<loader>> by;
+    loading of;
+  };
+  held_loading(std::shared_ptr<running<loader>> by, loading of)
+      : parts_(parts{std::move(by), std::move(of)}) {}
+
+  parts& checked() {
+    refuse_inherited(parts_.inherited(), "the load");
+    return *parts_;
+  }
+
+  of_this_process<parts> parts_;
+};
+
+void bind_loading(nb::module_& in) {
+  nb::class_<held_loading>(in, "Loading", "A load in flight.")
+      .def("tensor",
+           [](held_loading& self, const std::string& name) {
+             auto& [by, of] = self.checked();
+             return begin<tensor>(by,
+                                  [&](auto handler) { of.tensor_async(name, std::move(handler)); });
+           })
+      .def("next",
+           [](held_loading& self) {
+             auto& [by, of] = self.checked();
+             return begin<std::optional<tensor>>(
+                 by, [&](auto handler) { of.next_async(std::move(handler)); });
+           })
+      .def("finish",
+           [](held_loading& self) {
+             auto& [by, of] = self.checked();
+             return begin<model>(by, [&](auto handler) { of.finish_async(std::move(handler)); });
+           })
+      .def("progress", [](held_loading& self) { return dict_of(self.checked().of.progress()); })
+      .def("infos",
+           [](held_loading& self) {
+             nb::list all;
+             for (const tensor_info& t : self.checked().of.catalog().tensors) {
+               all.append(dict_of(t));
+             }
+             return all;
+           })
+      .def("cancel", [](held_loading& self) {
+        if (!self.parts_.inherited()) self.parts_->of.cancel();
+      });
+}
+
+}  // namespace
+
+device device_of(std::string_view name) {
+  if (name == "cpu" || name == "host") return host();
+#if RINGLOAD_PYTHON_CUDA
+  if (name == "cuda") return cuda_device(0);
+  if (name.starts_with("cuda:") && name.size() > 5 && name.size() < 9 &&
+      name.find_first_not_of("0123456789", 5) == name.npos) {
+    return cuda_device(std::stoi(std::string(name.substr(5))));
+  }
+#else
+  if (name.starts_with("cuda")) {
+    throw nb::value_error("this ringload was built without CUDA: the only device is 'cpu'");
+  }
+#endif
+  throw nb::value_error(("there is no device '" + std::string(name) + "'").c_str());
+}
+
+nb::object object_of(loading of, const std::shared_ptr<running<loader>>& by) {
+  return nb::cast(new held_loading(by, std::move(of)), nb::rv_policy::take_ownership);
+}
+
+void bind_loader(nb::module_& in) {
+  nb::class_<held_loader>(in, "Engine", nb::is_weak_referenceable(),
+                          "The library's loader: its threads, its ring, its buffers.")
+      .def(nb::init<const std::string&, const nb::dict&, bool>(), nb::arg("device"),
+           nb::arg("limits"), nb::arg("hdf5"))
+      .def("open", &held_loader::open, nb::arg("source"), nb::arg("options"))
+      .def("load", &held_loader::load, nb::arg("source"), nb::arg("select").none(),
+           nb::arg("options"))
+      .def("start", &held_loader::start, nb::arg("source"), nb::arg("select").none(),
+           nb::arg("options"))
+      .def("fill", &held_loader::fill, nb::arg("file"), nb::arg("into"), nb::arg("policies"),
+           nb::arg("select").none(), nb::arg("options"))
+      .def("save", &held_loader::save, nb::arg("path"), nb::arg("tensors"), nb::arg("options"))
+      .def("copy", &held_loader::copy, nb::arg("tensor"), nb::arg("device").none(),
+           nb::arg("dtype").none())
+      .def("stats", &held_loader::stats)
+      .def("memory", &held_loader::memory)
+      .def("close", &held_loader::close)
+      .def("closed", &held_loader::closed);
+  bind_loading(in);
+}
+
+}  // namespace ringload::python

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Operations that Python has begun, and what keeps what they run on.
+
+#include <nanobind/nanobind.h>
+
+#include <boost/asio/execution_context.hpp>
+#include <memory>
+#include <ringload/device.hpp>
+#include <string_view>
+#include <utility>
+
+#include "fork.hpp"
+#include "operation.hpp"
+
+namespace ringload {
+inline namespace v0 {
+class loader;
+class loading;
+}  // namespace v0
+}  // namespace ringload
+
+namespace ringload::python {
+
+/// A loader, or a writer, and the context that its operations complete in. The context is destroyed
+/// last, in a thread of Python's.
+template <class T>
+struct running {
+  boost::asio::execution_context context;
+  std::shared_ptr<T> of;
+};
+
+/// What Python's Operation holds.
+struct held_operation {
+  held_operation(std::shared_ptr<void> ran_by, std::shared_ptr<operation_state> s,
+                 nanobind::object used)
+      : of(parts{std::move(ran_by), std::move(s), std::move(used), nullptr}) {}
+  /// Cancels what has not ended, and waits for what still uses memory of Python's objects.
+  ~held_operation();
+
+  struct parts {
+    std::shared_ptr<void> runner;
+    std::shared_ptr<operation_state> state;
+    nanobind::object kept;                // Python's objects whose memory it uses.
+    std::shared_ptr<running<loader>> by;  // For a loading, which outlives this.
+  };
+  of_this_process<parts> of;
+};
+
+/// Begins an operation that gives a T: `initiate` is given its handler.
+template <class T, class Runner, class Initiate>
+std::unique_ptr<held_operation> begin(const std::shared_ptr<Runner>& runner, Initiate initiate,
+                                      nanobind::object kept = nanobind::none()) {
+  auto state = std::make_shared<operation_state>();
+  initiate(settling_handler<T>(state, settling_executor(runner->context)));
+  return std::make_unique<held_operation>(runner, std::move(state), std::move(kept));
+}
+
+/// A loading as Python's object, with the loader that runs it.
+nanobind::object object_of(loading of, const std::shared_ptr<running<loader>>& by);
+
+/// "cpu", "cuda", "cuda:1". Throws nb::value_error.
+device device_of(std::string_view name);
+
+/// Throws an exception of Python's in a child of the process that made it.
+void refuse_inherited(bool inherited, const char* what);
+
+}  // namespace ringload::python

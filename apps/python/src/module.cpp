@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The module ringload._core. Importing it makes nothing: no thread, no ring, no memory.
+
+#include <nanobind/nanobind.h>
+
+#include "convert.hpp"
+#include "held.hpp"
+
+NB_MODULE(_core, m) {
+  namespace nb = nanobind;
+  nb::set_leak_warnings(false);  // A thread may still wait when the interpreter ends.
+  m.doc() = "The library's own objects, as the package ringload wraps them.";
+  m.attr("version") = RINGLOAD_VERSION;
+  m.attr("has_cuda") = RINGLOAD_PYTHON_CUDA != 0;
+  m.attr("has_hdf5") = RINGLOAD_PYTHON_HDF5 != 0;
+  nb::register_exception_translator([](const std::exception_ptr& failure, void*) {
+    ringload::python::set_python_error(failure);
+  });
+  ringload::python::bind_tensor(m);
+  ringload::python::bind_checkpoint(m);
+  ringload::python::bind_operation(m);
+  ringload::python::bind_loader(m);
+  ringload::python::bind_writer(m);
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Operation and Waker: how Python waits for what the engine does.
+
+#include <nanobind/stl/optional.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "convert.hpp"
+#include "held.hpp"
+#include "loader.hpp"
+
+namespace ringload::python {
+
+namespace {
+
+// The library's threads share a waker by a pointer of C++. nanobind's own would give back an object
+// of Python in them, and so wait for the GIL.
+struct held_waker {
+  std::shared_ptr<waker> of = std::make_shared<waker>();
+};
+
+// Between two looks for signals, and so the longest that Ctrl-C takes.
+constexpr std::chrono::milliseconds signal_interval{20};
+
+bool wait_a_while(operation_state& state, std::chrono::milliseconds time) {
+  const nb::gil_scoped_release released;
+  return state.wait_for(time);
+}
+
+// True when it has ended; false after so many seconds.
+bool wait(const held_operation& self, std::optional<double> seconds) {
+  using clock = std::chrono::steady_clock;
+  refuse_inherited(self.of.inherited(), "the operation");
+  const auto state = self.of->state;
+  const bool forever = !seconds || !(*seconds < 1e9);
+  const auto until =
+      clock::now() + std::chrono::duration_cast<clock::duration>(
+                         std::chrono::duration<double>(forever ? 0 : std::fmax(*seconds, 0)));
+  while (true) {
+    auto time = signal_interval;
+    if (!forever) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - clock::now());
+      time = std::clamp(left, std::chrono::milliseconds(0), signal_interval);
+    }
+    if (wait_a_while(*state, time)) return true;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (!forever && clock::now() >= until) return false;
+  }
+}
+
+nb::object result_of(any_result result, const held_operation& of) {
+  return std::visit(
+      [&](auto&& value) -> nb::object {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::monostate>) {
+          return nb::none();
+        } else if constexpr (std::is_same_v<T, checkpoint>) {
+          return object_of<held_checkpoint>(std::move(value));
+        } else if constexpr (std::is_same_v<T, model>) {
+          return object_of<held_model>(std::move(value));
+        } else if constexpr (std::is_same_v<T, tensor>) {
+          if (!value) return nb::none();
+          return object_of<held_tensor>(std::move(value));
+        } else if constexpr (std::is_same_v<T, loading>) {
+          return object_of(std::move(value), of.of->by);
+        } else if constexpr (std::is_same_v<T, filled>) {
+          nb::dict done;
+          nb::list missing;
+          for (const auto& name : value.missing) missing.append(str_of(name));
+          nb::list unexpected;
+          for (const auto& name : value.unexpected) unexpected.append(str_of(name));
+          done["missing"] = missing;
+          done["unexpected"] = unexpected;
+          done["stats"] = dict_of(value.stats);
+          return done;
+        } else if constexpr (std::is_same_v<T, saved>) {
+          return dict_of(value);
+        } else if constexpr (std::is_same_v<T, written>) {
+          const auto* bytes = reinterpret_cast<const char*>(value.file.data());
+          return nb::make_tuple(value.bytes, nb::bytes(bytes, value.file.size()));
+        } else {
+          return nb::int_(value);
+        }
+      },
+      std::move(result));
+}
+
+nb::object take(const held_operation& self) {
+  refuse_inherited(self.of.inherited(), "the operation");
+  return result_of(self.of->state->take(), self);
+}
+
+}  // namespace
+
+void refuse_inherited(bool inherited, const char* what) {
+  if (!inherited) return;
+  const std::string text = std::string(what) +
+                           " was made before this process was forked, and its threads are the "
+                           "parent's: make a Loader in the child";
+  throw nb::builtin_exception(nb::exception_type::runtime_error, text.c_str());
+}
+
+held_operation::~held_operation() {
+  if (of.inherited() || of->state->ended()) return;
+  of->state->cancel();
+  if (of->kept.is_none()) return;
+  const nb::gil_scoped_release released;
+  while (!of->state->wait_for(std::chrono::hours(1))) {
+  }
+}
+
+void bind_operation(nb::module_& in) {
+  nb::class_<held_operation>(in, "Begun", "An operation that the engine works on.")
+      .def("ended",
+           [](const held_operation& self) {
+             return !self.of.inherited() && self.of->state->ended();
+           })
+      .def("wait", &wait, nb::arg("seconds") = nb::none(),
+           "Waits without the GIL; signals are handled meanwhile. Whether it has ended.")
+      .def("cancel",
+           [](const held_operation& self) {
+             if (!self.of.inherited()) self.of->state->cancel();
+           })
+      .def("take", &take, "The result, once; or raises what it failed with.")
+      .def(
+          "subscribe",
+          [](const held_operation& self, const held_waker& with, std::uint64_t token) {
+            refuse_inherited(self.of.inherited(), "the operation");
+            self.of->state->subscribe(with.of, token);
+          },
+          nb::arg("waker"), nb::arg("token"));
+
+  nb::class_<held_waker>(in, "Waker", "A descriptor that is readable when operations have ended.")
+      .def(nb::init<>())
+      .def("fileno", [](const held_waker& self) { return self.of->descriptor(); })
+      .def("drain", [](const held_waker& self) {
+        nb::list tokens;
+        for (const std::uint64_t token : self.of->drain()) tokens.append(token);
+        return tokens;
+      });
+}
+
+}  // namespace ringload::python

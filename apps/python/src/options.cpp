@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Options of the library from dictionaries: each function lists the keys that it knows.
+
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <functional>
+#include <initializer_list>
+#include <ringload/writer.hpp>
+#include <utility>
+
+#include "convert.hpp"
+
+namespace ringload::python {
+
+namespace {
+
+using setter = std::function<void(nb::handle)>;
+
+void apply(const nb::dict& given, std::initializer_list<std::pair<std::string_view, setter>> keys) {
+  for (const auto& [key, value] : given) {
+    const auto name = nb::cast<std::string>(key);
+    const auto known =
+        std::find_if(keys.begin(), keys.end(), [&](const auto& k) { return k.first == name; });
+    if (known == keys.end()) throw nb::value_error(("there is no option " + name).c_str());
+    if (!value.is_none()) known->second(value);
+  }
+}
+
+template <class T>
+setter number(T& into) {
+  return [&into](nb::handle value) { into = nb::cast<T>(value); };
+}
+
+template <class T>
+setter word(T& into, std::initializer_list<std::pair<std::string_view, T>> words) {
+  return [&into, all = std::vector(words)](nb::handle value) {
+    const auto given = nb::cast<std::string>(value);
+    std::string known;
+    for (const auto& [name, meaning] : all) {
+      if (name == given) {
+        into = meaning;
+        return;
+      }
+      known.append(known.empty() ? "" : ", ").append(name);
+    }
+    throw nb::value_error(("'" + given + "' is none of: " + known).c_str());
+  };
+}
+
+setter type(std::optional<dtype>& into) {
+  return [&into](nb::handle value) { into = dtype_of(nb::cast<std::string>(value)); };
+}
+
+setter digest(std::optional<digest_algorithm>& into) {
+  return [&into](nb::handle value) {
+    digest_algorithm chosen = digest_algorithm::crc32c;
+    word(chosen,
+         {{"crc32c", digest_algorithm::crc32c}, {"sha256", digest_algorithm::sha256}})(value);
+    into = chosen;
+  };
+}
+
+setter strictness(profile& into) {
+  return word(into, {{"strict", profile::strict}, {"reference", profile::reference}});
+}
+
+setter nameless(nameless_types& into) {
+  return [&into](nb::handle value) {
+    for (nb::handle one : value) {
+      const dtype chosen = dtype_of(nb::cast<std::string>(one));
+      (bits(chosen) == 8 ? into.one_byte : into.two_bytes) = chosen;
+    }
+  };
+}
+
+setter texts(std::vector<std::pair<std::string, std::string>>& into) {
+  return [&into](nb::handle value) {
+    for (const auto& [key, text] : nb::cast<nb::dict>(value)) {
+      into.emplace_back(nb::cast<std::string>(key), nb::cast<std::string>(text));
+    }
+  };
+}
+
+}  // namespace
+
+limits limits_of(const nb::dict& given) {
+  limits within;
+  apply(given, {{"slots", number(within.slots)},
+                {"slot_bytes", number(within.slot_bytes)},
+                {"bytes_in_flight", number(within.bytes_in_flight)},
+                {"arena_bytes_max", number(within.arena_bytes_max)},
+                {"kept_bytes", number(within.kept_bytes)},
+                {"copy_threads", number(within.copy_threads)},
+                {"reader_threads", number(within.reader_threads)},
+                {"engine", word(within.engine, {{"automatic", read_engine::automatic},
+                                                {"ring", read_engine::ring},
+                                                {"threads", read_engine::threads}})},
+                {"huge_pages", word(within.huge_pages, {{"transparent", huge_pages::transparent},
+                                                        {"reserved", huge_pages::reserved},
+                                                        {"none", huge_pages::none}})}});
+  return within;
+}
+
+open_options open_options_of(const nb::dict& given) {
+  open_options how;
+  apply(given, {{"strictness", strictness(how.strictness)},
+                {"independent_files", number(how.independent_files)},
+                {"nameless", nameless(how.nameless)}});
+  return how;
+}
+
+loading_options::loading_options(const nb::dict& given) {
+  const setter verify = [this](nb::handle value) {
+    const auto text = nb::cast<std::string>(value);
+    if (text == "if_present") {
+      of.verify = stored_digests::if_present;
+    } else if (text == "require") {
+      of.verify = stored_digests::require;
+    } else {
+      listed_ = read_manifest(text);
+      of.verify = &listed_;
+    }
+  };
+  apply(given,
+        {{"strictness", strictness(of.strictness)},
+         {"nameless", nameless(of.nameless)},
+         {"route", word(of.route, {{"automatic", read_route::automatic},
+                                   {"direct", read_route::direct},
+                                   {"buffered", read_route::buffered}})},
+         {"dtype", type(of.dtype)},
+         {"window_bytes", number(of.window_bytes)},
+         {"allocation", word(of.allocation, {{"per_load", allocation::per_load},
+                                             {"per_file", allocation::per_file},
+                                             {"per_tensor", allocation::per_tensor}})},
+         {"memory",
+          word(of.memory, {{"owned", tensor_memory::owned}, {"mapped", tensor_memory::mapped}})},
+         {"access", word(of.access, {{"read_only", mapped_access::read_only},
+                                     {"copy_on_write", mapped_access::copy_on_write}})},
+         {"unmappable",
+          word(of.unmappable, {{"refuse", on_unmappable::refuse}, {"copy", on_unmappable::copy}})},
+         {"populate", number(of.populate)},
+         {"verify", verify}});
+}
+
+saving saving_of(const nb::dict& given) {
+  saving how;
+  apply(given, {{"format", word(how.format, {{"by_name", save_format::by_name},
+                                             {"safetensors", save_format::safetensors}})},
+                {"metadata", texts(how.metadata)},
+                {"order", word(how.order, {{"reference", tensor_order::reference},
+                                           {"given", tensor_order::given}})},
+                {"alignment", number(how.alignment)},
+                {"shard_bytes", number(how.shard_bytes)},
+                {"shard_count", number(how.shard_count)},
+                {"dtype", type(how.dtype)},
+                {"replace", number(how.replace)},
+                {"sync", number(how.sync)},
+                {"read_back", number(how.read_back)},
+                {"digest", digest(how.digest)}});
+  return how;
+}
+
+fill_policies policies_of(const nb::dict& given) {
+  using p = fill_policies;
+  fill_policies how;
+  apply(given,
+        {{"missing",
+          word(how.missing, {{"error", p::on_missing::error}, {"report", p::on_missing::report}})},
+         {"unexpected", word(how.unexpected, {{"ignore", p::on_unexpected::ignore},
+                                              {"report", p::on_unexpected::report},
+                                              {"error", p::on_unexpected::error}})},
+         {"dtype",
+          word(how.dtype, {{"exact", p::on_dtype::exact}, {"convert", p::on_dtype::convert}})},
+         {"shape", word(how.shape,
+                        {{"exact", p::on_shape::exact}, {"broadcast", p::on_shape::broadcast}})}});
+  return how;
+}
+
+writing writing_of(const nb::dict& given) {
+  writing how;
+  apply(given, {{"alignment", number(how.alignment)},
+                {"zstd_threads", number(how.zstd_threads)},
+                {"replace", number(how.replace)},
+                {"sync", number(how.sync)}});
+  return how;
+}
+
+storing storing_of(const nb::dict& given) {
+  storing how;
+  const setter attributes = [&how](nb::handle value) {
+    for (const auto& [key, json] : nb::cast<nb::dict>(value)) {
+      how.attributes.emplace_back(nb::cast<std::string>(key),
+                                  attribute::json(nb::cast<std::string>(json)));
+    }
+  };
+  apply(given, {{"zstd_level", number(how.zstd_level)},
+                {"digest", digest(how.digest)},
+                {"type", number(how.type)},
+                {"attributes", attributes}});
+  return how;
+}
+
+}  // namespace ringload::python

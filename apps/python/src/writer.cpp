@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Writer: one .zt file, object by object.
+
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <ringload/writer.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "convert.hpp"
+#include "held.hpp"
+#include "loader.hpp"
+
+namespace ringload::python {
+
+namespace {
+
+using begun = std::unique_ptr<held_operation>;
+
+class held_writer {
+ public:
+  explicit held_writer(writer made) : of_(std::make_shared<running<writer>>()) {
+    (*of_)->of = std::make_shared<writer>(std::move(made));
+  }
+  ~held_writer() {
+    if (of_.inherited()) return;
+    std::shared_ptr<writer> last = std::move((*of_)->of);
+    const nb::gil_scoped_release released;
+    last.reset();
+  }
+
+  begun add(const nb::sequence& one, const nb::dict& how) {
+    return step(
+        [&](writer& to, auto handler) {
+          to.add_async(the_view(one), storing_of(how), std::move(handler));
+        },
+        one);
+  }
+
+  begun declare(const std::string& name, const std::string& layout,
+                const std::vector<std::uint64_t>& shape, const nb::dict& attributes) {
+    object_info what;
+    what.name = name;
+    what.layout = layout;
+    what.shape = shape;
+    for (const auto& [key, json] : attributes) {
+      what.attributes.emplace_back(nb::cast<std::string>(key),
+                                   attribute::json(nb::cast<std::string>(json)));
+    }
+    return step(
+        [&](writer& to, auto handler) { to.declare_async(std::move(what), std::move(handler)); });
+  }
+
+  begun add_part(const std::string& object, const nb::sequence& one, const nb::dict& how) {
+    return step(
+        [&](writer& to, auto handler) {
+          to.add_part_async(object, the_view(one), storing_of(how), std::move(handler));
+        },
+        one);
+  }
+
+  begun add_alias(const std::string& name, const std::string& of) {
+    return step(
+        [&](writer& to, auto handler) { to.add_alias_async(name, of, std::move(handler)); });
+  }
+
+  begun copy(const std::string& file, const std::optional<std::vector<std::string>>& without) {
+    std::function<bool(std::string_view)> chosen;
+    if (without) {
+      chosen = [left_out = std::set<std::string, std::less<>>(without->begin(), without->end())](
+                   std::string_view name) { return !left_out.contains(name); };
+    }
+    return step([&](writer& to, auto handler) {
+      to.copy_async(file, std::move(chosen), copying(), std::move(handler));
+    });
+  }
+
+  begun replace(const nb::sequence& by) {
+    return step(
+        [&](writer& to, auto handler) { to.replace_async(the_view(by), std::move(handler)); }, by);
+  }
+
+  begun set_attribute(const std::string& key, const std::string& json) {
+    return step([&](writer& to, auto handler) {
+      to.set_attribute_async(key, attribute::json(json), std::move(handler));
+    });
+  }
+
+  begun finish() {
+    return begin<written>(*of_, [&](auto handler) { checked().finish_async(std::move(handler)); });
+  }
+
+ private:
+  static tensor_view the_view(const nb::sequence& one) { return views_of(one, host()).at(0); }
+
+  writer& checked() {
+    refuse_inherited(of_.inherited(), "the writer");
+    return *(*of_)->of;
+  }
+
+  template <class Initiate>
+  begun step(Initiate initiate, nb::object kept = nb::none()) {
+    writer& to = checked();
+    return begin<std::uint64_t>(
+        *of_, [&](auto handler) { initiate(to, std::move(handler)); }, std::move(kept));
+  }
+
+  of_this_process<std::shared_ptr<running<writer>>> of_;
+};
+
+}  // namespace
+
+void bind_writer(nb::module_& in) {
+  nb::class_<held_writer>(in, "ZtWriter", "A .zt file that is written object by object.")
+      .def(nb::new_([](const std::string& path, const nb::dict& how) {
+             return std::make_unique<held_writer>(writer(path, writing_of(how)));
+           }),
+           nb::arg("path"), nb::arg("options"))
+      .def_static("append",
+                  [](const std::string& path, const nb::dict& how) {
+                    return std::make_unique<held_writer>(writer::append(path, writing_of(how)));
+                  })
+      .def_static("in_memory",
+                  [](const nb::dict& how) {
+                    return std::make_unique<held_writer>(writer::in_memory(writing_of(how)));
+                  })
+      .def("add", &held_writer::add, nb::arg("tensor"), nb::arg("options"))
+      .def("declare", &held_writer::declare, nb::arg("name"), nb::arg("layout"), nb::arg("shape"),
+           nb::arg("attributes"))
+      .def("add_part", &held_writer::add_part, nb::arg("object"), nb::arg("tensor"),
+           nb::arg("options"))
+      .def("add_alias", &held_writer::add_alias, nb::arg("name"), nb::arg("of"))
+      .def("copy", &held_writer::copy, nb::arg("file"), nb::arg("without").none())
+      .def("replace", &held_writer::replace, nb::arg("by"))
+      .def("set_attribute", &held_writer::set_attribute, nb::arg("key"), nb::arg("json"))
+      .def("finish", &held_writer::finish);
+}
+
+}  // namespace ringload::python

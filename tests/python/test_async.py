@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations that are awaited, waited for, made futures, and cancelled."""
+
+import asyncio
+import concurrent.futures
+import threading
+
+import pytest
+from conftest import same
+
+import ringload
+
+
+def run(main):
+    return asyncio.run(asyncio.wait_for(main, 60))
+
+
+def test_awaited_load(sample, arrays):
+    async def main():
+        async with ringload.Loader() as loader:
+            return await loader.load(sample)
+
+    model = run(main())
+    assert same(model["f32"].numpy(), arrays["f32"])
+
+
+def test_many_loads_at_once_on_one_loader(sample):
+    async def main():
+        async with ringload.Loader() as loader:
+            return await asyncio.gather(*(loader.load(sample) for _ in range(50)))
+
+    assert [len(model) for model in run(main())] == [len(ringload.load(sample))] * 50
+
+
+def test_loops_one_after_the_other_and_beside_each_other(sample):
+    async def main(loader):
+        return len(await loader.load(sample))
+
+    with ringload.Loader() as loader:
+        counts = [run(main(loader)) for _ in range(3)]
+        threads = []
+        for _ in range(4):
+            threads.append(threading.Thread(target=lambda: counts.append(run(main(loader)))))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+    assert len(set(counts)) == 1 and len(counts) == 7
+
+
+def test_operation_gives_its_result_as_often_as_it_is_asked(sample):
+    async def main():
+        async with ringload.Loader() as loader:
+            operation = loader.load(sample)
+            first = await operation
+            assert await operation is first
+            assert operation.result() is first
+            assert operation.done() and operation.exception() is None
+            both = await asyncio.gather(operation, operation)
+            assert both == [first, first]
+
+    run(main())
+
+
+def test_tensor_and_the_rest_of_a_load_in_flight(sample, arrays):
+    async def main():
+        async with ringload.Loader() as loader:
+            load = await loader.start(sample)
+            assert {info.name for info in load.infos()} == set(arrays)
+            tensor = await load.tensor("model.layers.1.weight")
+            assert same(tensor.numpy(), arrays["model.layers.1.weight"])
+            names = [name async for name, _ in load]
+            assert sorted(names) == sorted(arrays)
+            assert len(await load.finish()) == len(arrays)
+            with pytest.raises(KeyError):
+                await load.tensor("no")
+
+    run(main())
+
+
+def test_stream_through_a_window_holds_no_more_than_that(large):
+    async def main():
+        peak = 0
+        async with ringload.Loader() as loader:
+            names = []
+            async for name, tensor in loader.stream(large, window="64MiB"):
+                names.append(name)
+                assert tensor.nbytes == 8 << 20
+                peak = max(peak, loader.memory["tensor_bytes"])
+                del tensor
+            assert names == [f"t{i:02}" for i in range(64)]
+        assert 0 < peak <= 64 << 20
+
+    run(main())
+
+
+def test_window_that_is_held_is_a_MemoryError(large):
+    held = []
+    with pytest.raises(MemoryError):
+        for pair in ringload.stream(large, window="32MiB"):
+            held.append(pair)
+    assert len(held) < 5
+
+
+def test_stream_that_is_left_is_cancelled(large):
+    with ringload.Loader() as loader:
+        for _name, _tensor in loader.stream(large):
+            break
+        del _tensor
+    for name, _tensor in ringload.stream(large):
+        assert name
+        break
+
+
+def test_failure_is_raised_where_it_is_awaited(tmp_path):
+    async def main():
+        async with ringload.Loader() as loader:
+            operation = loader.load(tmp_path / "no")
+            for _ in range(2):
+                with pytest.raises(FileNotFoundError):
+                    await operation
+            assert isinstance(operation.exception(), FileNotFoundError)
+
+    run(main())
+
+
+# --- cancelling
+
+
+def test_cancelling_the_task_cancels_the_load(large):
+    async def main():
+        async with ringload.Loader() as loader:
+            operation = loader.load(large)
+
+            async def waiting():
+                await operation
+
+            task = asyncio.ensure_future(waiting())
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert operation.done()
+            assert loader.memory["tensor_bytes"] == 0
+
+    run(main())
+
+
+def test_timeout_cancels_the_load(large):
+    async def main():
+        async with ringload.Loader() as loader:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(loader.load(large), 0.001)
+            assert loader.memory["tensor_bytes"] == 0
+
+    run(main())
+
+
+def test_cancelled_operation_says_so(large):
+    with ringload.Loader() as loader:
+        operation = loader.load(large)
+        operation.cancel()
+        with pytest.raises(ringload.CancelledError):
+            operation.result()
+
+    async def main():
+        async with ringload.Loader() as loader:
+            operation = loader.load(large)
+            operation.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await operation
+
+    run(main())
+
+
+def test_closing_the_loader_cancels_its_loads(large):
+    loader = ringload.Loader()
+    operation = loader.load(large)
+    loader.close()
+    with pytest.raises(ringload.CancelledError):
+        operation.result()
+    with pytest.raises(RuntimeError, match="closed"):
+        loader.load(large)
+    loader.close()
+
+
+def test_cancelling_the_wait_for_one_tensor_leaves_the_load(large):
+    async def main():
+        async with ringload.Loader() as loader:
+            load = await loader.start(large)
+            waiting = load.tensor("t63")
+            waiting.cancel()
+            try:
+                await waiting
+            except asyncio.CancelledError:
+                pass
+            assert len(await load.finish()) == 64
+
+    run(main())
+
+
+def test_fill_is_over_when_its_cancelling_is(large):
+    import numpy
+
+    async def main():
+        into = {f"t{i:02}": numpy.ones(8 << 20, numpy.uint8) for i in range(8)}
+        async with ringload.Loader() as loader:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(loader.fill(large, into), 0.0001)
+            before = {name: array.tobytes() for name, array in into.items()}
+            await loader.load(large, select="t00")
+            assert before == {name: array.tobytes() for name, array in into.items()}
+
+    run(main())
+
+
+# --- waiting
+
+
+def test_result_waits_no_longer_than_it_is_told(large):
+    with ringload.Loader() as loader:
+        operation = loader.load(large)
+        with pytest.raises(TimeoutError):
+            operation.result(0)
+        assert not operation.done()
+        assert len(operation.result()) == 64
+
+
+def test_future_of_concurrent_futures(sample, tmp_path):
+    with ringload.Loader() as loader:
+        futures = [loader.load(sample).future() for _ in range(8)]
+        done, waiting = concurrent.futures.wait(futures, 60)
+        assert len(done) == 8 and not waiting
+        assert all(len(future.result()) for future in done)
+        failed = loader.load(tmp_path / "no").future()
+        assert isinstance(failed.exception(60), FileNotFoundError)
+        opened = loader.open(sample).future().result(60)
+        assert "f32" in opened
+
+
+def test_cancelled_future(large):
+    with ringload.Loader() as loader:
+        future = loader.load(large).future()
+        assert future.cancel()
+        assert future.cancelled()
+
+
+def test_threads_may_share_an_operation(sample):
+    with ringload.Loader() as loader:
+        operation = loader.load(sample)
+        found = []
+        threads = [
+            threading.Thread(target=lambda: found.append(operation.result())) for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 8 and all(one is found[0] for one in found)

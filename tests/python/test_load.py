@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ringload.load, ringload.open and what they refuse."""
+
+import os
+import pathlib
+import struct
+
+import ml_dtypes
+import numpy
+import pytest
+from conftest import same, write_safetensors
+
+import ringload
+
+
+def test_load_gives_every_tensor_as_it_is_in_the_file(sample, arrays):
+    model = ringload.load(sample)
+    assert len(model) == len(arrays)
+    assert set(model) == set(model.keys()) == set(arrays)
+    assert model.metadata == {"made_by": "conftest"}
+    for name, tensor in model.items():
+        assert same(tensor.numpy(), arrays[name]), name
+        assert tensor.nbytes == arrays[name].nbytes
+        assert tensor.device == "cpu"
+
+
+def test_model_is_a_mapping(sample):
+    from collections.abc import Mapping
+
+    model = ringload.load(sample)
+    assert isinstance(model, Mapping)
+    assert "scalar" in model and "no" not in model and 3 not in model
+    assert model.get("no") is None
+    assert model.get("scalar").shape == ()
+    with pytest.raises(KeyError):
+        model["no"]
+
+
+def test_tensors_outlive_model_and_loader(sample, arrays):
+    tensor = ringload.load(sample)["model.layers.0.weight"]
+    array = tensor.numpy()
+    del tensor
+    assert same(array, arrays["model.layers.0.weight"])
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "bfloat16", ml_dtypes.bfloat16])
+def test_dtype_converts_floating_tensors_only(sample, arrays, dtype):
+    model = ringload.load(sample, dtype=dtype)
+    expected = arrays["model.layers.0.weight"].astype(ml_dtypes.bfloat16)
+    assert same(model["model.layers.0.weight"].numpy(), expected)
+    assert model["i32"].dtype == "i32"
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "model.*",
+        ["model.layers.0.*", "model.layers.1.*"],
+        lambda info: info.name.startswith("model"),
+        ringload.Selection().matching("*weight"),
+    ],
+    ids=["glob", "globs", "predicate", "Selection"],
+)
+def test_select_chooses(sample, select):
+    model = ringload.load(sample, select=select)
+    assert set(model) == {"model.layers.0.weight", "model.layers.1.weight"}
+
+
+def test_selection_slices_shards_and_fuses(sample, arrays):
+    names = ["model.layers.0.weight", "model.layers.1.weight"]
+    part = ringload.select().names(names).shard("*", 1, 1, 2).fused("both", names, 0)
+    expected = numpy.concatenate([arrays[name][:, 35:] for name in names])
+    assert same(ringload.load(sample, select=part)["both"].numpy(), expected)
+
+
+def test_progress_is_told_and_ends_whole(sample):
+    told = []
+    ringload.load(sample, progress=told.append)
+    assert told[-1]["bytes"] == told[-1]["bytes_total"] == os.path.getsize(sample) - header(sample)
+
+
+def header(path):
+    with open(path, "rb") as file:
+        return 8 + struct.unpack("<Q", file.read(8))[0]
+
+
+def test_several_files_are_one_checkpoint(tmp_path):
+    ones = write_safetensors(tmp_path / "a.safetensors", {"a": numpy.ones(3, numpy.int8)})
+    twos = write_safetensors(tmp_path / "b.safetensors", {"b": numpy.full(3, 2, numpy.int8)})
+    assert set(ringload.load([ones, twos])) == {"a", "b"}
+
+
+def test_mapped_tensors_are_views_of_the_file(sample, arrays):
+    model = ringload.load(sample, memory="mapped", unmappable="copy")
+    tensor = model["model.layers.0.weight"]
+    assert tensor.read_only
+    assert not tensor.numpy().flags.writeable
+    assert same(tensor.numpy(), arrays["model.layers.0.weight"])
+    with pytest.raises(TypeError, match="read-only"):
+        ringload.fill(sample, {"model.layers.0.weight": tensor})
+
+
+# --- open
+
+
+def test_open_reads_no_more_than_is_asked_for(sample, arrays):
+    with ringload.open(sample) as checkpoint:
+        assert list(checkpoint) == checkpoint.keys()
+        assert checkpoint["bf16"].dtype == "bf16"
+        weight = checkpoint["model.layers.0.weight"]
+        expected = arrays[weight.name]
+        assert same(weight[10:20].numpy(), expected[10:20])
+        assert same(weight[10:20, 3:9].numpy(), expected[10:20, 3:9])
+        assert same(weight[..., -5:].numpy(), expected[..., -5:])
+        assert same(weight[:].numpy(), expected)
+        assert same(weight[5:5].numpy(), expected[5:5])
+        model = checkpoint.load("model.*").result()
+        assert len(model) == 2
+
+
+def test_open_refuses_what_is_no_range(sample):
+    with ringload.open(sample) as checkpoint:
+        weight = checkpoint["model.layers.0.weight"]
+        with pytest.raises(ValueError):
+            weight[::2]
+        with pytest.raises(TypeError):
+            weight[3]
+        with pytest.raises(IndexError):
+            weight[1:2, 1:2, 1:2]
+        with pytest.raises(KeyError, match="'no'"):
+            checkpoint["no"]
+
+
+def test_catalog_says_where_bytes_lie(sample, arrays):
+    with ringload.open(sample) as checkpoint:
+        (path, size, kind) = checkpoint.files[0]
+        assert (path, size, kind) == (sample, os.path.getsize(sample), "safetensors")
+        with open(sample, "rb") as file:
+            for info in checkpoint.infos():
+                file.seek(info.offset)
+                assert file.read(info.nbytes) == arrays[info.name].tobytes()
+
+
+# --- errors
+
+
+def test_missing_source_is_a_FileNotFoundError(tmp_path):
+    with pytest.raises(FileNotFoundError) as failed:
+        ringload.load(tmp_path / "no.safetensors")
+    assert isinstance(failed.value, ringload.Error)
+    assert failed.value.kind in ("source_not_found", "errno")
+    assert "no.safetensors" in str(failed.value)
+
+
+def test_truncated_file_names_tensor_and_byte(sample, tmp_path):
+    path = tmp_path / "short.safetensors"
+    path.write_bytes(pathlib.Path(sample).read_bytes()[:-10])
+    with pytest.raises(ringload.InvalidFileError, match="short.safetensors") as failed:
+        ringload.load(path)
+    assert failed.value.kind == "extent_outside_file"
+    assert isinstance(failed.value, ValueError)
+
+
+def test_selecting_what_is_not_there_is_a_KeyError(sample):
+    with pytest.raises(KeyError) as failed:
+        ringload.load(sample, select=ringload.select().names(["no"]))
+    assert failed.value.kind == "no_such_tensor"
+    assert "no" in str(failed.value)
+
+
+def test_too_much_memory_is_a_MemoryError(sample):
+    with ringload.Loader(arena_bytes_max="4KiB") as loader:
+        with pytest.raises(MemoryError) as failed:
+            loader.load(sample).result()
+    assert failed.value.kind == "memory_exceeded"
+
+
+def test_unreadable_file_is_a_PermissionError(sample, tmp_path):
+    if os.geteuid() == 0:
+        pytest.skip("root may read everything")
+    path = tmp_path / "secret.safetensors"
+    path.write_bytes(pathlib.Path(sample).read_bytes())
+    path.chmod(0)
+    with pytest.raises(PermissionError):
+        ringload.load(path)
+
+
+def test_wrong_options_are_ValueErrors(sample):
+    with pytest.raises(ValueError, match="no option colour"):
+        ringload.load(sample, colour="red")
+    with pytest.raises(ValueError, match="automatic, direct, buffered"):
+        ringload.load(sample, route="scenic")
+    with pytest.raises(ValueError, match="no dtype 'f7'"):
+        ringload.load(sample, dtype="f7")
+    with pytest.raises(ValueError, match="no device"):
+        ringload.load(sample, device="tpu")
+    with pytest.raises(ValueError, match="no size"):
+        ringload.Loader(slot_bytes="much")
+    with pytest.raises(ringload.UsageError):
+        ringload.Loader(slots=5000)
+
+
+def test_predicate_that_raises_fails_the_load(sample):
+    with pytest.raises(ZeroDivisionError):
+        ringload.load(sample, select=lambda info: 1 // 0)
+
+
+def test_manifest_is_compared(sample, arrays, tmp_path):
+    saved = ringload.save(tmp_path / "x.safetensors", {"a": arrays["f32"]}, digest="crc32c")
+    manifest = tmp_path / "x.sums"
+    manifest.write_text(saved.digests["a"] + "\n")
+    assert ringload.load(tmp_path / "x.safetensors", verify=manifest).stats["bytes_verified"] > 0
+    ringload.save(tmp_path / "x.safetensors", {"a": arrays["f32"] + 1})
+    with pytest.raises(ringload.InvalidFileError) as failed:
+        ringload.load(tmp_path / "x.safetensors", verify=manifest)
+    assert failed.value.kind == "wrong_digest"
