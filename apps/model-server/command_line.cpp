@@ -71,6 +71,10 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
       ->type_name("DIR");
   app.add_option("--model", preloads, "Load this model at startup; repeatable")
       ->type_name("[ID=]SOURCE");
+  app.add_option("--keep", out.keep,
+                 "A socket where other processes of this user attach the models by their ids,\n"
+                 "without a copy (ringload::attach). On the host only")
+      ->type_name("PATH");
   tool::add_device(app, out.device);
   tool::add_dtype(app, out.dtype);
   tool::add_engine(app, out.within.engine);
@@ -104,6 +108,9 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
   }
   if (out.roots.empty() && !out.hub_cache) {
     throw tool::usage_error("no source is allowed: give --root or --hub-cache");
+  }
+  if (!out.keep.empty() && out.device != "host") {
+    throw tool::usage_error("--keep: memory of a GPU cannot be attached");
   }
   boost::system::error_code no_address;
   boost::asio::ip::make_address(out.address, no_address);

@@ -7,6 +7,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/system_executor.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <future>
 #include <utility>
@@ -27,8 +28,8 @@ std::unique_ptr<loader> make_loader(const settings& from) {
   auto made = std::async(std::launch::async, [&from] {
     // Per thread on Linux. Raising it needs no privilege.
     (void)::nice(from.load_nice);
-    return std::make_unique<loader>(tool::device_named(from.device), from.within,
-                                    tool::extensions());
+    const device target = from.keep.empty() ? tool::device_named(from.device) : shared_host();
+    return std::make_unique<loader>(target, from.within, tool::extensions());
   });
   return made.get();
 }
@@ -39,7 +40,19 @@ load_options options_from(const settings& from) {
   return how;
 }
 
-asio::awaitable<void> load_model(loader& with, load_options how, std::shared_ptr<attempt> into) {
+std::unique_ptr<keeper> make_keeper(const settings& from) {
+  return from.keep.empty() ? nullptr : std::make_unique<keeper>(from.keep);
+}
+
+// Sealing takes milliseconds, in which the server's own thread has others to answer.
+asio::awaitable<void> publish(keeper& to, std::string id, model loaded) {
+  keeper& keeps = to;
+  keeps.publish(id, loaded);
+  co_return;
+}
+
+asio::awaitable<void> load_model(loader& with, load_options how, std::shared_ptr<attempt> into,
+                                 keeper* keeps, std::string id) {
   const std::string source = into->order.source;
   auto file = co_await with.open_async(source);
   selection wanted = tool::selection_of(into->order.wanted, file.catalog());
@@ -48,6 +61,10 @@ asio::awaitable<void> load_model(loader& with, load_options how, std::shared_ptr
   // The catalog is known, and clients may ask for single tensors from now on.
   if (into->state == load_state::opening) into->state = load_state::loading;
   auto loaded = co_await into->load.finish_async();
+  if (keeps != nullptr) {
+    co_await asio::co_spawn(asio::system_executor(), publish(*keeps, id, loaded),
+                            asio::use_awaitable);
+  }
   into->loaded = std::move(loaded);
 }
 
@@ -101,6 +118,7 @@ models::models(asio::any_io_executor executor, const settings& from)
       models_max_(from.models_max),
       loads_max_(from.loads_max),
       how_(options_from(from)),
+      keeper_(make_keeper(from)),
       loader_(make_loader(from)) {}
 
 start_result models::start(const std::string& id, load_order what) {
@@ -129,6 +147,7 @@ remove_result models::remove(const std::string& id) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return remove_result::absent;
   const std::shared_ptr<entry> of = found->second;
+  if (keeper_) keeper_->withdraw(id);
   of->served.reset();
   of->next.reset();
   of->removed = true;
@@ -167,7 +186,7 @@ void models::run(const std::shared_ptr<entry>& of, load_order what) {
   ++loads_;
   of->latest = std::make_shared<attempt>(std::move(what));
   asio::co_spawn(
-      executor_, load_model(*loader_, how_, of->latest),
+      executor_, load_model(*loader_, how_, of->latest, keeper_.get(), of->id),
       asio::bind_cancellation_slot(of->latest->cancel.slot(),
                                    [this, of](std::exception_ptr failure) { ended(of, failure); }));
 }

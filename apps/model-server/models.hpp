@@ -21,6 +21,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ringload/keeper.hpp>
 #include <ringload/loader.hpp>
 #include <string>
 #include <string_view>
@@ -131,6 +132,7 @@ class models {
   load_counts counts_;
   bool closing_ = false;
   std::function<void()> when_idle_;
+  const std::unique_ptr<keeper> keeper_;  // Null: nobody can attach.
   // Destroyed first: its destructor waits until no read is in flight.
   const std::unique_ptr<loader> loader_;
 };

@@ -30,6 +30,9 @@ struct settings {
   // Loaded from the start on: id and source. No id twice, and no more than the limits below allow.
   std::vector<std::pair<std::string, std::string>> preload;
 
+  // Where other processes attach the models that are ready, by their ids; empty: nowhere.
+  std::string keep;
+
   std::string device = "host";           // As `ringload load --device` has it.
   std::optional<ringload::dtype> dtype;  // What all tensors that can be are converted to.
   limits within;

@@ -143,6 +143,19 @@ CLI::App& add_load(CLI::App& root, load_request& request) {
   return load;
 }
 
+// Nothing is loaded, so what is said of loads means nothing.
+void check_attached(const CLI::App& sum, const source_request& from) {
+  if (from.sources.size() > 1) throw CLI::ValidationError("--attach", "takes one name");
+  for (const CLI::Option* each : sum.get_options()) {
+    const std::string name = each->get_name();
+    const bool means_something =
+        name == "SOURCE" || name == "--attach" || name == "--algorithm" || name == "--no-progress";
+    if (each->count() > 0 && !means_something) {
+      throw CLI::ValidationError(name, "not with --attach, where nothing is loaded");
+    }
+  }
+}
+
 CLI::App& add_sum(CLI::App& root, sum_request& request) {
   CLI::App& sum = *root.add_subcommand(
       "sum", "Load a checkpoint and print the digest of each tensor, sorted by name");
@@ -161,9 +174,13 @@ CLI::App& add_sum(CLI::App& root, sum_request& request) {
                  "Write the digests to this file instead of standard output, for\n"
                  "'load --verify' and 'verify'. On success it replaces an existing file")
       ->type_name("FILE");
+  sum.add_option("--attach", request.attach,
+                 "SOURCE is the name of a model that a keeper has at this socket")
+      ->type_name("SOCKET");
   add_reporting(sum, request.load);
-  sum.callback([&request] {
+  sum.callback([&sum, &request] {
     check_source(request.load.from);
+    if (!request.attach.empty()) check_attached(sum, request.load.from);
     if (request.manifest.empty()) return;
     if (request.load.how.dtype) {
       throw CLI::ValidationError(
@@ -253,6 +270,49 @@ CLI::App& add_convert(CLI::App& root, convert_request& request) {
   return convert;
 }
 
+// "NAME=SOURCE", or a source alone, which then is the name as well.
+std::pair<std::string, std::string> named_source(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos) return {text, text};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+CLI::App& add_keep(CLI::App& root, keep_request& request) {
+  CLI::App& keep = *root.add_subcommand(
+      "keep", "Load models, and hold them for other processes to attach, until Ctrl-C");
+  const auto take_models = [&request](const std::vector<std::string>& all) {
+    for (const std::string& each : all) request.models.push_back(named_source(each));
+  };
+  keep.add_option_function<std::vector<std::string>>(
+          "SOURCE", take_models, "A checkpoint, and before it NAME= if its name is to be another")
+      ->required()
+      ->type_name("");
+  keep.add_option("--socket", request.socket, "Where others attach: a path of at most 107 bytes")
+      ->required()
+      ->type_name("PATH");
+  const auto take_mode = [&request](const std::string& text) {
+    std::size_t end = 0;
+    try {
+      request.mode = static_cast<unsigned>(std::stoul(text, &end, 8));
+    } catch (const std::logic_error&) {
+    }
+    if (end != text.size() || request.mode > 0777) refuse("--mode", text, "is no mode, as 0660 is");
+  };
+  keep.add_option_function<std::string>("--mode", take_mode,
+                                        "The socket's mode: who may write to it may attach.\n"
+                                        "Default: 0600")
+      ->type_name("MODE");
+  keep.add_option("--user", request.users,
+                  "Of those, the numbers of the users that may; repeatable. Default: all")
+      ->type_name("UID");
+  add_engine(keep, request.load.within.engine);
+  add_limits(keep, request.load.within);
+  add_dtype(keep, request.load.how.dtype);
+  add_progress(keep, request.load.progress);
+  keep.footer(std::string(about_sources) + "\n" + about_sizes);
+  return keep;
+}
+
 }  // namespace
 
 any_request parse_command_line(int argc, const char* const* argv) {
@@ -270,12 +330,14 @@ any_request parse_command_line(int argc, const char* const* argv) {
   make_request make;
   convert_request convert;
   rewrite_request rewrite;
+  keep_request keep;
   const CLI::App& ls_command = add_ls(root, ls);
   const CLI::App& load_command = add_load(root, load);
   const CLI::App& sum_command = add_sum(root, sum);
   const CLI::App& verify_command = add_verify(root, verify);
   add_make(root, make);
   const CLI::App& convert_command = add_convert(root, convert);
+  const CLI::App& keep_command = add_keep(root, keep);
   add_rewriting(root, rewrite);
 
   try {
@@ -295,6 +357,7 @@ any_request parse_command_line(int argc, const char* const* argv) {
   if (sum_command.parsed()) return sum;
   if (verify_command.parsed()) return verify;
   if (convert_command.parsed()) return convert;
+  if (keep_command.parsed()) return keep;
   if (root.got_subcommand("make")) return make;
   return rewrite;
 }

@@ -14,6 +14,8 @@ void sum_tensors(const sum_request& request, output& out);
 void verify_checkpoint(const verify_request& request, output& out);
 void make_checkpoint(const make_request& request, output& out);
 void convert_checkpoint(const convert_request& request, output& out);
+/// Serves until it is interrupted.
+void keep_models(const keep_request& request, output& out);
 void rewrite_archive(const rewrite_request& request, output& out);
 
 }  // namespace ringload::tool

@@ -9,6 +9,7 @@
 #include <ringload/limits.hpp>
 #include <ringload/verify.hpp>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct load_request {
 
 struct sum_request {
   load_request load;
+  std::string attach;  // A keeper's socket, and the source is a name there; or empty.
   digest_algorithm algorithm = digest_algorithm::sha256;
   std::string manifest;  // Where to write one, or empty.
 };
@@ -95,12 +97,22 @@ struct rewrite_request {
   bool progress = true;
 };
 
+// Models for other processes to attach.
+struct keep_request {
+  load_request load;                                        // Of each.
+  std::vector<std::pair<std::string, std::string>> models;  // Name and source.
+  std::string socket;
+  unsigned mode = 0600;
+  std::vector<unsigned> users;  // Empty: all whom the mode lets in.
+};
+
 // What --help and --version ask for.
 struct text_request {
   std::string text;
 };
 
-using any_request = std::variant<text_request, ls_request, load_request, sum_request,
-                                 verify_request, make_request, convert_request, rewrite_request>;
+using any_request =
+    std::variant<text_request, ls_request, load_request, sum_request, verify_request, make_request,
+                 convert_request, rewrite_request, keep_request>;
 
 }  // namespace ringload::tool

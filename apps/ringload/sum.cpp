@@ -73,8 +73,10 @@ void sum_tensors(const sum_request& request, output& out) {
   std::optional<unpublished> manifest;
   if (!request.manifest.empty()) manifest.emplace(request.manifest, entry_kind::file, true);
 
-  const summed all =
-      sum_all_tensors(request.load, [&request](std::string_view) { return request.algorithm; });
+  const auto algorithm_of = [&request](std::string_view) { return request.algorithm; };
+  const summed all = request.attach.empty()
+                         ? sum_all_tensors(request.load, algorithm_of)
+                         : sum_attached(request.load, request.attach, algorithm_of);
   if (manifest) write_manifest(all, request.manifest, *manifest);
   if (request.load.json) {
     write_json(request, all, out);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <ringload/keeper.hpp>
 #include <ringload/loader.hpp>
 #include <utility>
 
@@ -75,6 +76,20 @@ asio::awaitable<void> sum_all(state& s) {
   co_await s.hashes.finish_async();
 }
 
+asio::awaitable<void> sum_held(
+    const model& held, const std::function<digest_algorithm(std::string_view)>& algorithm_of,
+    hashing& to) {
+  hashing& hashes = to;
+  for (const tensor& each : held) hashes.add(each, algorithm_of(each.name()));
+  co_await hashes.finish_async();
+}
+
+// std::string compares as unsigned bytes.
+void sort_by_name(std::vector<tensor_digest>& sums) {
+  std::sort(sums.begin(), sums.end(),
+            [](const tensor_digest& a, const tensor_digest& b) { return a.name < b.name; });
+}
+
 }  // namespace
 
 summed sum_all_tensors(const load_request& request,
@@ -94,9 +109,25 @@ summed sum_all_tensors(const load_request& request,
   summed all{s.started.load.catalog(),  s.started.load.progress(),
              std::move(s.started.file), {hashes.sums().begin(), hashes.sums().end()},
              starting.count(),          s.started.seconds_opening};
-  // std::string compares as unsigned bytes.
-  std::sort(all.sums.begin(), all.sums.end(),
-            [](const tensor_digest& a, const tensor_digest& b) { return a.name < b.name; });
+  sort_by_name(all.sums);
+  return all;
+}
+
+summed sum_attached(const load_request& request, const std::string& socket,
+                    const std::function<digest_algorithm(std::string_view)>& algorithm_of) {
+  const model held = attach(socket, request.from.sources.front());
+  std::uint64_t bytes_total = 0;
+  for (const tensor& each : held) bytes_total += each.bytes();
+
+  asio::io_context context;
+  hashing hashes(context);
+  progress_bar bar("hashing", request.progress);
+  run_to_end(context, sum_held(held, algorithm_of, hashes), bar,
+             [&] { return progress{hashes.bytes_hashed(), bytes_total}; });
+  summed all;
+  all.loaded = held.catalog();
+  all.sums = {hashes.sums().begin(), hashes.sums().end()};
+  sort_by_name(all.sums);
   return all;
 }
 

@@ -8,6 +8,7 @@
 #include <ringload/checkpoint.hpp>
 #include <ringload/stats.hpp>
 #include <ringload/verify.hpp>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,5 +29,9 @@ struct summed {
 /// what the load throws, or `interrupted`.
 summed sum_all_tensors(const load_request& request,
                        const std::function<digest_algorithm(std::string_view)>& algorithm_of);
+
+/// The same of the model that a keeper has under the first source's name.
+summed sum_attached(const load_request& request, const std::string& socket,
+                    const std::function<digest_algorithm(std::string_view)>& algorithm_of);
 
 }  // namespace ringload::tool

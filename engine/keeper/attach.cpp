@@ -12,11 +12,11 @@
 #include <utility>
 
 #include "core/attempt.hpp"
+#include "core/packet_socket.hpp"
 #include "device/shared_arena.hpp"
 #include "formats/printable.hpp"
 #include "keeper/description.hpp"
 #include "keeper/messages.hpp"
-#include "keeper/packet_socket.hpp"
 #include "pipeline/tensor_storage.hpp"
 
 namespace ringload::inline v0 {

@@ -19,13 +19,12 @@
 #include <vector>
 
 #include "core/fault.hpp"
+#include "core/packet_socket.hpp"
 
 namespace ringload::inline v0::detail {
 
 inline constexpr std::size_t name_bytes_max = 255;
 inline constexpr std::size_t packet_bytes_max = 512;
-// That the kernel passes with one packet (SCM_MAX_FD); one of them is the description's.
-inline constexpr std::size_t descriptors_max = 253;
 inline constexpr std::uint64_t description_bytes_max = std::uint64_t{1} << 30;
 
 struct keep_request {

@@ -13,7 +13,8 @@
 #include <system_error>
 #include <utility>
 
-#include "keeper/packet_socket.hpp"
+#include "core/packet_socket.hpp"
+#include "core/signals_blocked.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -49,6 +50,7 @@ keeper_server::keeper_server(std::string path, keeper_settings how, unique_fd li
       wake_(std::move(wake)) {
   struct ::stat is = {};
   if (::lstat(path_.c_str(), &is) == 0) made_ = {is.st_dev, is.st_ino};
+  const signals_blocked in_the_thread;
   thread_ = std::thread([this] { run(); });
 }
 

@@ -373,3 +373,32 @@ TEST_CASE("command line: the verbs that write .zt from .zt") {
   CHECK_THROWS_AS(parsed({"merge", "a", "b"}), tool::usage_error);
   CHECK_THROWS_AS(parsed({"remove", "a", "-o", "b"}), tool::usage_error);
 }
+
+TEST_CASE("command line: keep takes sources, with names of their own or without") {
+  const auto kept = parsed_as<tool::keep_request>(
+      {"keep", "a=x/y.safetensors", "owner/model", "--socket", "/s", "--mode", "0660", "--user",
+       "7", "--user", "8", "--dtype", "bf16", "--huge-pages", "reserved"});
+  using models = std::vector<std::pair<std::string, std::string>>;
+  CHECK(kept.models == models{{"a", "x/y.safetensors"}, {"owner/model", "owner/model"}});
+  CHECK(kept.socket == "/s");
+  CHECK(kept.mode == 0660);
+  CHECK(kept.users == std::vector<unsigned>{7, 8});
+  CHECK(kept.load.within.huge_pages == ringload::huge_pages::reserved);
+  CHECK(parsed_as<tool::keep_request>({"keep", "a", "--socket", "s"}).mode == 0600);
+  CHECK(complaint({"keep", "a"}).find("--socket") != std::string::npos);
+  CHECK(complaint({"keep", "--socket", "s"}).find("SOURCE") != std::string::npos);
+  CHECK(complaint({"keep", "a", "--socket", "s", "--mode", "1000"}).find("no mode") !=
+        std::string::npos);
+}
+
+TEST_CASE("command line: sum of what is attached takes nothing that is said of loads") {
+  const auto sum =
+      parsed_as<tool::sum_request>({"sum", "name", "--attach", "/s", "--algorithm", "crc32c"});
+  CHECK(sum.attach == "/s");
+  CHECK(sum.load.from.sources == std::vector<std::string>{"name"});
+  for (const char* option : {"--json", "--mapped", "--slots=3", "--manifest=f", "--select=a"}) {
+    const std::string said = complaint({"sum", "name", "--attach", "/s", option});
+    CHECK(said.find("not with --attach") != std::string::npos);
+  }
+  CHECK(complaint({"sum", "a", "b", "--attach", "/s"}).find("takes one name") != std::string::npos);
+}

@@ -15,10 +15,10 @@
 #include <thread>
 #include <vector>
 
+#include "core/packet_socket.hpp"
 #include "core/shared_memory.hpp"
 #include "keeper/description.hpp"
 #include "keeper/messages.hpp"
-#include "keeper/packet_socket.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/waiting.hpp"
 

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "keeper/packet_socket.hpp"
+#include "core/packet_socket.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/small_limits.hpp"
 #include "support/waiting.hpp"
@@ -183,7 +183,7 @@ TEST_CASE("keeper: a path has one keeper, and one that was left behind is taken 
   const std::string left = (kept.folder.path() / "left").string();
   {
     // Its process ended without removing it.
-    const auto abandoned = detail::listen_at(left, 0600);
+    const auto abandoned = listen_at(left, 0600);
     REQUIRE(abandoned.has_value());
   }
   CHECK(error_of([&] { attach(left, "m"); }).code() == boost::system::errc::connection_refused);

@@ -21,8 +21,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/packet_socket.hpp"
 #include "keeper/messages.hpp"
-#include "keeper/packet_socket.hpp"
 #include "support/child_program.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/skip.hpp"
@@ -147,17 +147,17 @@ TEST_CASE("keeper: 1,000 clients that leave at every step of attaching leave not
   const std::size_t before = open_descriptors();
   const auto request = detail::packed(detail::keep_request{"m"});
   for (int i = 0; i < 1000; ++i) {
-    const auto client = detail::connect_to(kept.socket, patience);
+    const auto client = connect_to(kept.socket, patience);
     REQUIRE(client.has_value());
     if (i % 4 == 0) continue;  // Without a word.
-    REQUIRE(detail::send_packet(*client, request).has_value());
+    REQUIRE(send_packet(*client, request).has_value());
     if (i % 4 == 1) continue;  // Without reading the answer.
     std::array<std::byte, detail::packet_bytes_max> room = {};
-    const auto answer = detail::receive_packet(*client, room);
+    const auto answer = receive_packet(*client, room);
     REQUIRE(answer.has_value());
     CHECK(answer->descriptors.size() == 2);
     // With a second request, which ends the connection from the other side.
-    if (i % 4 == 3) (void)detail::send_packet(*client, request);
+    if (i % 4 == 3) (void)send_packet(*client, request);
   }
   CHECK(settles(kept, before));
   CHECK(kept.attached().read_line() == kept.digest);
@@ -167,11 +167,11 @@ TEST_CASE("keeper: what is no request is answered with a refusal, and others are
   kept_noise kept;
   std::vector<std::byte> request = detail::packed(detail::keep_request{"m"});
   for (std::size_t bytes = 1; bytes < request.size(); ++bytes) {
-    const auto client = detail::connect_to(kept.socket, patience);
+    const auto client = connect_to(kept.socket, patience);
     REQUIRE(client.has_value());
-    REQUIRE(detail::send_packet(*client, std::span(request).first(bytes)).has_value());
+    REQUIRE(send_packet(*client, std::span(request).first(bytes)).has_value());
     std::array<std::byte, detail::packet_bytes_max> room = {};
-    const auto answer = detail::receive_packet(*client, room);
+    const auto answer = receive_packet(*client, room);
     REQUIRE(answer.has_value());
     const auto reply = detail::unpacked_reply(std::span(room).first(answer->bytes));
     REQUIRE(reply.has_value());

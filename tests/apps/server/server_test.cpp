@@ -11,6 +11,8 @@
 #include <boost/json/parse.hpp>
 #include <fstream>
 #include <iterator>
+#include <ringload/error.hpp>
+#include <ringload/keeper.hpp>
 #include <string_view>
 #include <utility>
 
@@ -461,6 +463,28 @@ TEST_CASE("server: saves a model where that is allowed, and nowhere without an o
             .body() == "0123456789");
 }
 
+TEST_CASE("server: other processes attach what is ready by its id, and keep what is replaced") {
+  const temporary_folder near;
+  const std::string socket = (near.path() / "s").string();
+  const served keeps({"--model", "one.safetensors", "--keep", socket});
+  keeps.end_of("main");
+  const ringload::model first = ringload::attach(socket, "main");
+  const auto text_of = [](const ringload::model& held) {
+    const auto bytes = held.at("a/b").as<const std::byte>();
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  CHECK(text_of(first) == "0123456789");
+  CHECK(client(keeps.server.port()).ask(post("two.safetensors", "main")).result() ==
+        http::status::accepted);
+  keeps.end_of("main");
+  CHECK(text_of(ringload::attach(socket, "main")) == "abcdefghij");
+  CHECK(text_of(first) == "0123456789");
+  CHECK(
+      client(keeps.server.port()).ask(make_request(http::verb::delete_, "/models/main")).result() ==
+      http::status::no_content);
+  CHECK_THROWS_AS(ringload::attach(socket, "main"), ringload::error);
+}
+
 TEST_CASE("server: reports why it cannot start") {
   CHECK(server_process({"--bogus"}).exit_code() == 2);
   CHECK(server_process({}).exit_code() == 2);
@@ -468,5 +492,7 @@ TEST_CASE("server: reports why it cannot start") {
   CHECK(server_process({"--root", ".", "--model", "missing"}).exit_code() == 1);
   CHECK(server_process({"--root", ".", "--device", "cuda:1023"}).exit_code() == 1);
   CHECK(server_process({"--root", ".", "--slots", "1025"}).exit_code() == 1);
+  CHECK(server_process({"--root", ".", "--keep", "s", "--device", "cuda:0"}).exit_code() == 2);
+  CHECK(server_process({"--root", ".", "--keep", "/no/such/folder"}).exit_code() == 1);
   CHECK(server_process({"--help"}).exit_code() == 0);
 }

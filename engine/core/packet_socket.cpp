@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "keeper/packet_socket.hpp"
+#include "core/packet_socket.hpp"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -10,9 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "keeper/messages.hpp"
-
-namespace ringload::inline v0::detail {
+namespace ringload::inline v0 {
 
 namespace {
 
@@ -156,4 +154,4 @@ result<unsigned> user_at(const unique_fd& other_end) {
   return who.uid;
 }
 
-}  // namespace ringload::inline v0::detail
+}  // namespace ringload::inline v0

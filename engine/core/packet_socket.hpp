@@ -12,7 +12,10 @@
 #include "core/fault.hpp"
 #include "core/unique_fd.hpp"
 
-namespace ringload::inline v0::detail {
+namespace ringload::inline v0 {
+
+// That the kernel passes with one packet (SCM_MAX_FD).
+inline constexpr std::size_t descriptors_max = 253;
 
 // Binds a socket that nobody waits at any more, or none; with that mode, and listening.
 result<unique_fd> listen_at(const std::string& path, unsigned mode);
@@ -35,4 +38,4 @@ result<received_packet> receive_packet(const unique_fd& from, std::span<std::byt
 // The user of the process at the other end, as it was when it connected.
 result<unsigned> user_at(const unique_fd& other_end);
 
-}  // namespace ringload::inline v0::detail
+}  // namespace ringload::inline v0

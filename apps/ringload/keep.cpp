@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// ringload keep: loads models once, and holds them for other processes to attach.
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <ringload/keeper.hpp>
+#include <ringload/loader.hpp>
+#include <string>
+#include <utility>
+
+#include "commands.hpp"
+#include "extensions.hpp"
+#include "interrupts.hpp"
+#include "opening.hpp"
+#include "progress_bar.hpp"
+#include "session.hpp"
+#include "text.hpp"
+
+namespace ringload::tool {
+
+namespace {
+
+namespace asio = boost::asio;
+
+struct state {
+  const load_request& request;
+  loader& with;
+  started_load started;
+  bool loads = false;
+  model loaded;
+};
+
+asio::awaitable<void> load_one(state& s) {
+  auto started = co_await start_load(s.with, s.request);
+  s.started = std::move(started);
+  s.loads = true;
+  auto loaded = co_await s.started.load.finish_async();
+  s.loaded = std::move(loaded);
+}
+
+model load(loader& with, load_request one) {
+  asio::io_context context;
+  progress_bar bar("loading", one.progress);
+  state s{one, with, started_load(), false, {}};
+  run_to_end(context, load_one(s), bar, [&s] {
+    if (!s.loads) return progress();
+    const load_stats now = s.started.load.progress();
+    return progress{now.bytes_arrived(), now.bytes_total};
+  });
+  return std::move(s.loaded);
+}
+
+void wait_for_interrupt() {
+  ::pollfd until = {interrupt_fd(), POLLIN, 0};
+  while (interrupt_signal() == 0) (void)::poll(&until, 1, -1);
+  throw_if_interrupted();
+}
+
+}  // namespace
+
+void keep_models(const keep_request& request, output& out) {
+  watch_for_interrupts();
+  keeper_settings how;
+  how.mode = request.mode;
+  how.users = request.users;
+  // Before the loads: if the socket is taken, nothing need be loaded.
+  keeper keeps(request.socket, how);
+  loader with(shared_host(), request.load.within, extensions());
+  for (const auto& [name, source] : request.models) {
+    load_request one = request.load;
+    one.from.sources = {source};
+    const model loaded = load(with, std::move(one));
+    keeps.publish(name, loaded);
+    out.write(fmt::format("{}: {} tensors, {} bytes\n", printable(name), loaded.size(),
+                          loaded.catalog().bytes()));
+    out.flush();
+  }
+  wait_for_interrupt();
+}
+
+}  // namespace ringload::tool
