@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the modules of this package have in common: one loader for each device, made when needed."""
+
+import os
+import threading
+
+from .._loader import Loader
+
+_lock = threading.Lock()
+_loaders = {}  # By device, whether HDF5 is read, and process: a child of fork makes its own.
+
+# PyTorch's devices that the library knows. Others are reached through the host.
+_direct = ("cpu", "cuda")
+
+
+def loader(device="cpu", hdf5=False):
+    key = (device, hdf5, os.getpid())
+    with _lock:
+        if key not in _loaders:
+            _loaders[key] = Loader(device, hdf5=hdf5)
+        return _loaders[key]
+
+
+def device_text(device):
+    """The device's name: a number is a GPU's, as PyTorch has it."""
+    if device is None:
+        return "cpu"
+    return f"cuda:{device}" if isinstance(device, int) else str(device)
+
+
+def has_direct(device):
+    from .. import _core
+
+    kind = device.partition(":")[0]
+    return kind == "cpu" or (kind in _direct and _core.has_cuda)
+
+
+def loaded_torch(source, device="cpu", hdf5=False, **options):
+    """All tensors of `source` as PyTorch's, on any device that PyTorch has."""
+    device = device_text(device)
+    on = device if has_direct(device) else "cpu"
+    found = loader(on, hdf5).load(source, **options).result().torch()
+    if on != device:
+        found = {name: tensor.to(device) for name, tensor in found.items()}
+    return found

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""safe_open: one file, its tensors when they are asked for."""
+
+import os
+
+from ... import _convert, _core
+from ..._errors import Error
+from .. import _shared
+from ._errors import SafetensorError, as_theirs
+
+_frameworks = {
+    "pt": "pt", "torch": "pt", "pytorch": "pt", "np": "np", "numpy": "np", "jax": "jax",
+    "flax": "jax", "tf": "tf", "tensorflow": "tf", "mlx": "mlx", "paddle": "paddle",
+}  # fmt: skip
+
+
+class TensorMeta:
+    """A tensor's entry in the header."""
+
+    __slots__ = ("dtype", "shape", "data_offsets")
+
+    def __init__(self, dtype, shape, data_offsets):
+        self.dtype = dtype
+        self.shape = shape
+        self.data_offsets = data_offsets
+
+    def __repr__(self):
+        return f"TensorMeta({self.dtype!r}, {self.shape}, {self.data_offsets})"
+
+
+def given_as(tensor, framework, device):
+    """A Tensor as the framework's own."""
+    if framework == "pt":
+        made = _convert.torch_of(tensor)
+        return made if tensor.device == device else made.to(device)
+    if framework == "np":
+        return _convert.numpy_of(tensor)
+    if framework == "jax":
+        return _convert.jax_of(tensor)
+    array = _convert.numpy_of(tensor)
+    if framework == "tf":
+        import tensorflow
+
+        return tensorflow.convert_to_tensor(array)
+    if framework == "mlx":
+        import mlx.core
+
+        return mlx.core.array(array)
+    import paddle
+
+    return paddle.to_tensor(array)
+
+
+class safe_open:  # noqa: N801: the name it stands in for
+    """Opens a file and reads its header; tensors are read, or mapped, when they are asked for.
+
+    backend: "mmap" (get_tensor gives views of the file, copied on write, on the host) or "pread"
+    (get_tensor reads into memory of its own).
+    """
+
+    def __init__(self, filename, framework, device="cpu", *, backend="mmap"):
+        if framework not in _frameworks:
+            raise SafetensorError(f"framework {framework} is invalid")
+        if backend not in ("mmap", "pread"):
+            raise SafetensorError(f"backend {backend} is invalid")
+        self._framework = _frameworks[framework]
+        self._device = _shared.device_text(device)
+        on = self._device if _shared.has_direct(self._device) else "cpu"
+        self._loader = _shared.loader(on)
+        self._maps = backend == "mmap" and on == "cpu"
+        self._mapped = None
+        name = os.fspath(filename)
+        with as_theirs(name):
+            self._checkpoint = self._loader.open(name, strictness="reference").result()
+        self._begins = None
+
+    def _open(self):
+        if self._checkpoint is None:
+            raise SafetensorError("File is closed")
+        return self._checkpoint
+
+    def _info(self, name):
+        checkpoint = self._open()
+        if name not in checkpoint:
+            raise SafetensorError(f"File does not contain tensor {name}")
+        return checkpoint[name].info
+
+    def keys(self):
+        return sorted(self._open().keys())
+
+    def offset_keys(self):
+        return list(self._open().keys())
+
+    def metadata(self):
+        return self._open().metadata or None
+
+    def get_tensor(self, name):
+        info = self._info(name)
+        tensor = self._map().get(name) if self._maps else None
+        if tensor is None:
+            with as_theirs():
+                tensor = self._checkpoint[info.name].load().result()
+        return given_as(tensor, self._framework, self._device)
+
+    def _map(self):
+        """Views of all tensors; nothing of them is read before it is used."""
+        if self._mapped is None:
+            try:
+                self._mapped = self._checkpoint.load(
+                    memory="mapped", access="copy_on_write"
+                ).result()
+            except Error:  # One tensor is not aligned: all are read.
+                self._mapped = {}
+                self._maps = False
+        return self._mapped
+
+    def get_tensors(self):
+        with as_theirs():
+            model = self._open().load(strictness="reference").result()
+        return {
+            tensor.name: given_as(tensor, self._framework, self._device)
+            for tensor in model.values()
+        }
+
+    def get_slice(self, name):
+        return PySafeSlice(self, self._info(name))
+
+    def get_tensor_meta(self, name):
+        info = self._info(name)
+        if self._begins is None:
+            self._begins = min(one.offset for one in self._open().infos())
+        begin = info.offset - self._begins
+        return TensorMeta(info.dtype.upper(), list(info.shape), (begin, begin + info.nbytes))
+
+    def prefetch(self, plan=None, *, device=None, threads=8):
+        """Begins to load all tensors, or those of `plan`: {name: None or a slice, or several}.
+
+        `threads` means nothing here: the loader has as many reads in flight as its drive wants.
+        """
+        checkpoint = self._open()
+        wanted = None
+        if plan is not None:
+            wanted = _core.Selection().names(list(plan))
+            for name, part in plan.items():
+                if part is not None:
+                    self._plan(wanted, self._info(name), part)
+        loader = self._loader
+        if device is not None and _shared.device_text(device) != self._device:
+            device = _shared.device_text(device)
+            loader = _shared.loader(device if _shared.has_direct(device) else "cpu")
+        with as_theirs():
+            load = loader.start(checkpoint, select=wanted).result()
+        names = list(checkpoint.keys()) if plan is None else [n for n in checkpoint if n in plan]
+        return PrefetchLoader(load, names, self._framework, device or self._device)
+
+    @staticmethod
+    def _plan(wanted, info, part):
+        from ..._checkpoint import ranges
+
+        if not info.shape:
+            raise SafetensorError(f"tensor {info.name} has no dimension to slice")
+        try:
+            for dim, first, count in ranges(part, info.shape):
+                wanted.slice(info.name, dim, first, count)
+        except (ValueError, TypeError, IndexError) as wrong:
+            raise SafetensorError(f"tensor {info.name}: {wrong}") from None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        self._checkpoint = self._mapped = None
+
+
+def _safe_open_handle(file, framework, device="cpu", *, backend="mmap"):
+    """safe_open of a file that is open: of its descriptor, or else of its bytes."""
+    from ._serialize import memory_file
+
+    try:
+        opened = os.dup(file.fileno())
+    except (AttributeError, OSError):
+        with memory_file(file.read()) as path:
+            return safe_open(path, framework, device, backend=backend)
+    try:
+        return safe_open(f"/proc/self/fd/{opened}", framework, device, backend=backend)
+    finally:
+        os.close(opened)
+
+
+class PySafeSlice:
+    """One tensor in its file: an index reads the bytes that it needs."""
+
+    def __init__(self, handle, info):
+        self._handle = handle
+        self._info = info
+
+    def get_shape(self):
+        return list(self._info.shape)
+
+    def get_dtype(self):
+        return self._info.dtype.upper()
+
+    def __getitem__(self, index):
+        parts = [index] if isinstance(index, (slice, int, list)) or index is Ellipsis else [*index]
+        shape = self._info.shape
+        if Ellipsis in parts:
+            at = parts.index(Ellipsis)
+            parts[at : at + 1] = [slice(None)] * (len(shape) - len(parts) + 1)
+        if len(parts) > len(shape):
+            raise SafetensorError(f"{len(parts)} indices for a tensor of {len(shape)} dimensions")
+        read, rest = [], []
+        for dim, part in enumerate(parts):
+            read_part, rest_part = self._split(part, dim, parts)
+            read.append(read_part)
+            rest.append(rest_part)
+        handle = self._handle
+        checkpoint = handle._open()
+        with as_theirs():
+            tensor = checkpoint[self._info.name].load(tuple(read)).result()
+        made = given_as(tensor, handle._framework, handle._device)
+        return made[tuple(rest)] if any(part != slice(None) for part in rest) else made
+
+    def _split(self, part, dim, parts):
+        """The range to be read, and what is then taken of it."""
+        size = self._info.shape[dim]
+        if isinstance(part, list):
+            if part:
+                raise SafetensorError("Non empty lists are not implemented")
+            return slice(0, 0), slice(None)
+        if isinstance(part, slice):
+            stop = part.stop
+            if stop is not None and stop > size:
+                raise self._outside(parts, dim, stop - 1, size)
+            first, last, step = part.indices(size)
+            if step < 1:
+                raise SafetensorError("a step must be at least 1")
+            return slice(first, max(first, last)), slice(None, None, step if step > 1 else None)
+        if not hasattr(part, "__index__"):
+            raise SafetensorError(f"{part!r} is no index")
+        at = part.__index__()
+        if at < -size:
+            raise SafetensorError(f"Invalid index {at} for dimension {dim} of size {size}")
+        if at >= size:
+            raise self._outside(parts, dim, at, size)
+        at = at + size if at < 0 else at
+        return slice(at, at + 1), 0
+
+    def _outside(self, parts, dim, at, size):
+        words = ", ".join(_text(part) for part in parts)
+        return SafetensorError(
+            f"Error during slicing [{words}] with shape {self.get_shape()}: "
+            f"index {at} out of bounds for tensor dimension #{dim} of size {size}"
+        )
+
+
+def _text(part):
+    if not isinstance(part, slice):
+        return str(part)
+    ends = ["" if end is None else str(end) for end in (part.start, part.stop)]
+    return ":".join(ends)
+
+
+class PrefetchLoader:
+    """Tensors on their way: each is handed out once, by take() or by iterating."""
+
+    def __init__(self, load, names, framework, device):
+        self._load = load
+        self._names = names
+        self._left = set(names)
+        self._framework = framework
+        self._device = device
+
+    def names(self):
+        return list(self._names)
+
+    def __len__(self):
+        return len(self._names)
+
+    def _running(self):
+        if self._load is None:
+            raise SafetensorError("the loader is closed")
+        return self._load
+
+    def take(self, name):
+        load = self._running()
+        if name not in self._left:
+            known = name in self._names
+            raise SafetensorError(f"tensor {name} was {'taken already' if known else 'not planned'}")
+        with as_theirs():
+            tensor = load.tensor(name).result()
+        self._left.discard(name)
+        return given_as(tensor, self._framework, self._device)
+
+    def __iter__(self):
+        while self._left:
+            with as_theirs():
+                tensor = self._running().next().result()
+            if tensor is None:
+                return
+            if tensor.name in self._left:
+                self._left.discard(tensor.name)
+                yield tensor.name, given_as(tensor, self._framework, self._device)
+
+    def close(self):
+        if self._load is not None:
+            self._load.cancel()
+        self._load = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        self.close()

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""serialize, serialize_file and deserialize: tensors by their addresses, files as bytes."""
+
+import contextlib
+import ctypes
+import json
+import os
+
+from ... import _core
+from ..._names import dtype_name
+from ..._operation import one_step
+from .. import _shared
+from ._errors import SafetensorError, as_theirs
+
+_bits = {
+    "bool": 8, "u8": 8, "i8": 8, "f8_e4m3": 8, "f8_e5m2": 8, "f8_e4m3fnuz": 8, "f8_e5m2fnuz": 8,
+    "f8_e8m0": 8, "i16": 16, "u16": 16, "f16": 16, "bf16": 16, "i32": 32, "u32": 32, "f32": 32,
+    "i64": 64, "u64": 64, "f64": 64, "c64": 64, "f4": 4, "f6_e2m3": 6, "f6_e3m2": 6,
+}  # fmt: skip
+# The order of types in a file: as the reference has it, of ascending alignment.
+_order = (
+    "bool f4 f6_e2m3 f6_e3m2 u8 i8 f8_e5m2 f8_e4m3 f8_e8m0 f8_e4m3fnuz f8_e5m2fnuz i16 u16 f16 "
+    "bf16 i32 u32 f32 c64 f64 i64 u64"
+).split()
+
+
+class TensorSpec:
+    """A tensor in memory. Whoever makes one keeps the memory until it was serialized."""
+
+    __slots__ = ("_name", "_shape", "_address", "_bytes")
+
+    def __init__(self, *, dtype, shape, data_ptr, data_len):
+        shape = [int(size) for size in shape]
+        if dtype == "float4_e2m1fn_x2":
+            self._name = "f4"
+            shape = [*shape[:-1], shape[-1] * 2] if shape else shape
+        else:
+            self._name = dtype_name(dtype)
+        if self._name not in _bits:
+            raise SafetensorError(f"dtype {dtype} is not covered")
+        self._shape = shape
+        self._address = int(data_ptr)
+        self._bytes = int(data_len)
+
+    @property
+    def dtype(self):
+        return self._name.upper()
+
+    @property
+    def shape(self):
+        return self._shape
+
+    @property
+    def data_ptr(self):
+        return self._address
+
+    @property
+    def data_len(self):
+        return self._bytes
+
+    def _checked(self, name):
+        elements = 1
+        for size in self._shape:
+            elements *= size
+        if elements * _bits[self._name] != self._bytes * 8:
+            raise SafetensorError(
+                f"tensor {name}: {self._bytes} bytes are not those of {self.dtype} {self._shape}"
+            )
+        return self
+
+
+def _specs(tensors):
+    for name, spec in tensors.items():
+        if not isinstance(spec, TensorSpec):
+            raise TypeError(f"tensor {name}: expected a TensorSpec, not {type(spec).__name__}")
+        spec._checked(name)
+    return tensors
+
+
+def serialize(tensor_dict, metadata=None):
+    """The bytes of a file that has these tensors."""
+    tensors = _specs(tensor_dict)
+    order = sorted(tensors, key=lambda name: (-_order.index(tensors[name]._name), name))
+    header = {} if metadata is None else {"__metadata__": metadata}
+    end = 0
+    for name in order:
+        spec = tensors[name]
+        begin, end = end, end + spec.data_len
+        header[name] = {"dtype": spec.dtype, "shape": spec.shape, "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    parts = [len(text).to_bytes(8, "little"), text]
+    for name in order:
+        spec = tensors[name]
+        if spec.data_len:
+            parts.append((ctypes.c_char * spec.data_len).from_address(spec.data_ptr))
+    return b"".join(parts)
+
+
+def serialize_file(tensor_dict, filename, metadata=None):
+    """Writes a file that has these tensors, past the page cache where the drive allows it."""
+    views = []
+    for name, spec in _specs(tensor_dict).items():
+        words = (spec.data_ptr, spec._name, spec.shape, [], False, None)
+        views.append((name, words if spec.data_len else _empty(spec), None))
+    options = {"format": "safetensors", "sync": False}
+    if metadata is not None:
+        options["metadata"] = metadata
+    engine = _shared.loader()._engine
+    path = os.fsdecode(filename)
+    with as_theirs(path), _named(path) as target:
+        one_step(lambda: engine.save(target, views, options)).result()
+
+
+def _empty(spec):
+    place = ctypes.create_string_buffer(8)
+    return (ctypes.addressof(place), spec._name, spec.shape, [], False, place)
+
+
+@contextlib.contextmanager
+def _named(path):
+    """A name that ends with .safetensors, since any other would be a folder's."""
+    if path.endswith(".safetensors"):
+        yield path
+        return
+    target = f"{path}.{os.getpid()}.{id(path):x}.safetensors"
+    yield target
+    os.replace(target, path)
+
+
+@contextlib.contextmanager
+def memory_file(data):
+    """A path to a file in memory with these bytes."""
+    opened = os.memfd_create("safetensors")
+    try:
+        view = memoryview(data).cast("B")
+        while view:
+            view = view[os.write(opened, view) :]
+        yield f"/proc/self/fd/{opened}"
+    finally:
+        os.close(opened)
+
+
+def loaded(data):
+    """The Model of a file's bytes."""
+    with as_theirs(), memory_file(data) as path:
+        return _shared.loader().load(path, strictness="reference").result()
+
+
+def deserialize(bytes):  # noqa: A002: the name of the parameter that it stands in for
+    """[(name, {"shape", "dtype", "data"})]"""
+    model: _core.Model = loaded(bytes)
+    return [
+        (
+            tensor.name,
+            {
+                "shape": list(tensor.shape),
+                "dtype": tensor.dtype.upper(),
+                "data": bytearray(memoryview(tensor).cast("B") if tensor.nbytes else b""),
+            },
+        )
+        for tensor in model.values()
+    ]

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In place of safetensors.numpy."""
+
+import numpy as np
+
+from .. import _shared
+from ._errors import as_theirs
+from ._serialize import TensorSpec, loaded, serialize, serialize_file
+
+
+def _specs(tensors, kept):
+    found = {}
+    for name, array in tensors.items():
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
+        kept.append(array)
+        found[name] = TensorSpec(
+            dtype=array.dtype.name,
+            shape=array.shape,
+            data_ptr=array.__array_interface__["data"][0],
+            data_len=array.nbytes,
+        )
+    return found
+
+
+def save(tensor_dict, metadata=None):
+    """The bytes of a file with these arrays."""
+    kept = []
+    return serialize(_specs(tensor_dict, kept), metadata=metadata)
+
+
+def save_file(tensor_dict, filename, metadata=None):
+    """Writes a file with these arrays."""
+    kept = []
+    serialize_file(_specs(tensor_dict, kept), filename, metadata=metadata)
+
+
+def load(data):
+    """The arrays of a file's bytes."""
+    return loaded(data).numpy()
+
+
+def load_file(filename, *, backend="mmap"):
+    """The arrays of a file, in memory of their own."""
+    import os
+
+    with as_theirs(os.fspath(filename)):
+        return _shared.loader().load(filename, strictness="reference").result().numpy()

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In place of safetensors.torch."""
+
+import os
+
+import torch
+
+from .. import _shared
+from ._errors import as_theirs
+from ._serialize import TensorSpec, loaded, serialize, serialize_file
+
+
+# --- Which tensors share memory
+
+
+def storage_ptr(tensor):
+    """The address of the storage that the tensor is a view of; 0 where there is none."""
+    try:
+        storage = getattr(tensor, "untyped_storage", tensor.storage)()
+        return storage.data_ptr()
+    except (NotImplementedError, RuntimeError):
+        return 0
+
+
+def storage_size(tensor):
+    """Its bytes."""
+    try:
+        storage = getattr(tensor, "untyped_storage", tensor.storage)()
+        return storage.nbytes()
+    except (NotImplementedError, RuntimeError):
+        return tensor.nelement() * tensor.element_size()
+
+
+def _end_ptr(tensor):
+    """The address behind the last element."""
+    if tensor.nelement() == 0:
+        return tensor.data_ptr()
+    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
+    return tensor.data_ptr() + (last + 1) * tensor.element_size()
+
+
+def _is_complete(tensor):
+    """Whether the tensor is all of its storage."""
+    begins = tensor.data_ptr() == storage_ptr(tensor)
+    return begins and tensor.nelement() * tensor.element_size() == storage_size(tensor)
+
+
+def _overlapping(names, state_dict):
+    """The names in sets of tensors that overlap, one behind the other in memory."""
+    places = sorted((state_dict[n].data_ptr(), _end_ptr(state_dict[n]), n) for n in names)
+    groups = []
+    end = None
+    for begin, stop, name in places:
+        if end is None or begin >= end:
+            groups.append(set())
+        groups[-1].add(name)
+        end = stop
+    return groups
+
+
+def _find_shared_tensors(state_dict):
+    """Sets of names whose tensors share memory; a tensor that shares none is alone in its set."""
+    by_storage = {}
+    for name, tensor in state_dict.items():
+        if tensor.device.type == "meta" or storage_ptr(tensor) == 0 or storage_size(tensor) == 0:
+            continue
+        key = (tensor.device, storage_ptr(tensor), storage_size(tensor))
+        by_storage.setdefault(key, set()).add(name)
+    groups = []
+    for names in by_storage.values():
+        groups += [names] if len(names) == 1 else _overlapping(names, state_dict)
+    return groups
+
+
+def _remove_duplicate_names(state_dict, *, preferred_names=None, discard_names=None):
+    """{the name that is kept: those that are not, for they share its memory}"""
+    preferred = set(preferred_names or ())
+    discarded = set(discard_names or ())
+    removed = {}
+    for names in _find_shared_tensors(state_dict):
+        whole = {name for name in names if _is_complete(state_dict[name])}
+        if not whole:
+            raise RuntimeError(
+                f"None of {sorted(names)}, which share memory, covers the whole of their storage: "
+                "refusing to save or load what would take much more room than needed"
+            )
+        kept = min(whole & preferred or whole - discarded or whole)
+        others = sorted(names - {kept})
+        if others:
+            removed[kept] = others
+    return removed
+
+
+# --- Saving
+
+
+def _name_of(dtype):
+    return str(dtype).rpartition(".")[2]
+
+
+def _specs(tensors, kept):
+    if not isinstance(tensors, dict):
+        raise ValueError(f"Expected a dict of [str, torch.Tensor] but received {type(tensors)}")
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise ValueError(
+                f"Key `{name}` is invalid, expected torch.Tensor but received {type(tensor)}"
+            )
+    sparse = [name for name, tensor in tensors.items() if tensor.layout != torch.strided]
+    if sparse:
+        raise ValueError(f"these tensors are sparse, which the format has no way to say: {sparse}")
+    shared = [names for names in _find_shared_tensors(tensors) if len(names) > 1]
+    if shared:
+        raise RuntimeError(
+            f"Some tensors share memory, and would be written more than once: {shared}. "
+            "save_model() writes such a model"
+        )
+    found = {}
+    for name, tensor in tensors.items():
+        if not tensor.is_contiguous():
+            raise ValueError(
+                f"the tensor `{name}` is not contiguous: call `.contiguous()` on it before saving"
+            )
+        tensor = tensor.detach()
+        if tensor.device.type != "cpu":
+            tensor = tensor.to("cpu")
+        if tensor.is_conj() or tensor.is_neg():
+            tensor = tensor.resolve_conj().resolve_neg().contiguous()
+        kept.append(tensor)
+        found[name] = TensorSpec(
+            dtype=_name_of(tensor.dtype),
+            shape=tensor.shape,
+            data_ptr=tensor.data_ptr(),
+            data_len=tensor.nelement() * tensor.element_size(),
+        )
+    return found
+
+
+def save(tensors, metadata=None):
+    """The bytes of a file with these tensors."""
+    kept = []
+    return serialize(_specs(tensors, kept), metadata=metadata)
+
+
+def save_file(tensors, filename, metadata=None):
+    """Writes a file with these tensors, which are contiguous and share no memory."""
+    kept = []
+    serialize_file(_specs(tensors, kept), filename, metadata=metadata)
+
+
+def save_model(model, filename, metadata=None, force_contiguous=True):
+    """Writes a module's tensors; of those that share memory one, and metadata says which."""
+    state = model.state_dict()
+    metadata = dict(metadata or {})
+    for kept, others in _remove_duplicate_names(state).items():
+        for name in others:
+            metadata.setdefault(name, kept)
+            del state[name]
+    if force_contiguous:
+        state = {name: tensor.contiguous() for name, tensor in state.items()}
+    try:
+        save_file(state, filename, metadata=metadata or None)
+    except ValueError as failure:
+        hint = "Or use save_model(..., force_contiguous=True), which lays tensors out anew."
+        raise ValueError(f"{failure} {hint}") from None
+
+
+# --- Loading
+
+
+def load(data):
+    """The tensors of a file's bytes."""
+    return loaded(data).torch()
+
+
+def load_file(filename, device="cpu", *, backend="mmap"):
+    """The tensors of a file, in memory of their own on that device."""
+    with as_theirs(os.fspath(filename)):
+        return _shared.loaded_torch(filename, device, strictness="reference")
+
+
+def load_model(model, filename, strict=True, device="cpu", *, backend="mmap"):
+    """Loads a file into a module. Gives (names missing, names unexpected)."""
+    state = load_file(filename, device=device)
+    removed = _remove_duplicate_names(model.state_dict(), preferred_names=state.keys())
+    missing, unexpected = model.load_state_dict(state, strict=False)
+    missing, unexpected = set(missing), list(unexpected)
+    for others in removed.values():
+        for name in others:
+            if name in missing:  # It shares the memory of one that was loaded.
+                missing.remove(name)
+            else:
+                unexpected.append(name)
+    if strict and (missing or unexpected):
+        lines = [f"Error(s) in loading state_dict for {type(model).__name__}:"]
+        for what, names in (("Missing", missing), ("Unexpected", unexpected)):
+            if names:
+                listed = ", ".join(f'"{name}"' for name in sorted(names))
+                lines.append(f"    {what} key(s) in state_dict: {listed}")
+        raise RuntimeError("\n".join(lines))
+    return missing, unexpected

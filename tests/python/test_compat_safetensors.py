@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ringload.compat.safetensors: what its users rely on. The package's own tests run elsewhere."""
+
+import numpy
+import pytest
+from conftest import same
+
+from ringload.compat.safetensors import SafetensorError, safe_open
+from ringload.compat.safetensors import numpy as st_numpy
+
+
+@pytest.mark.parametrize("backend", ["mmap", "pread"])
+def test_safe_open_gives_names_tensors_and_what_the_header_says(sample, arrays, backend):
+    with safe_open(sample, framework="np", backend=backend) as file:
+        assert file.keys() == sorted(arrays)
+        assert file.metadata() == {"made_by": "conftest"}
+        for name in file.offset_keys():
+            assert same(file.get_tensor(name), arrays[name]), name
+            meta = file.get_tensor_meta(name)
+            assert meta.shape == list(arrays[name].shape)
+            assert meta.data_offsets[1] - meta.data_offsets[0] == arrays[name].nbytes
+        assert file.get_tensor_meta(file.offset_keys()[0]).data_offsets[0] == 0
+        assert all(same(array, arrays[name]) for name, array in file.get_tensors().items())
+        with pytest.raises(SafetensorError, match="no"):
+            file.get_tensor("no")
+    with pytest.raises(SafetensorError, match="closed"):
+        file.keys()
+
+
+def test_what_was_mapped_may_be_written_to_and_outlives_the_handle(sample, arrays):
+    with safe_open(sample, framework="np") as file:
+        array = file.get_tensor("model.layers.0.weight")
+    array[0] = 5
+    assert not same(array, arrays["model.layers.0.weight"])
+    with safe_open(sample, framework="np") as file:
+        assert same(file.get_tensor("model.layers.0.weight"), arrays["model.layers.0.weight"])
+
+
+def test_slices_read_ranges_rows_and_steps(sample, arrays):
+    expected = arrays["model.layers.0.weight"]
+    with safe_open(sample, framework="np") as file:
+        part = file.get_slice("model.layers.0.weight")
+        assert (part.get_shape(), part.get_dtype()) == ([300, 70], "F32")
+        for index in (
+            numpy.s_[:], numpy.s_[2:9], numpy.s_[3], numpy.s_[-1, 5:], numpy.s_[:, ::8],
+            numpy.s_[..., 1], numpy.s_[5:5],
+        ):  # fmt: skip
+            assert numpy.array_equal(part[index], expected[index]), index
+        with pytest.raises(SafetensorError, match="out of bounds"):
+            part[:301]
+
+
+def test_prefetch_hands_out_each_tensor_once(sample, arrays):
+    with safe_open(sample, framework="np") as file:
+        plan = {"f32": None, "model.layers.0.weight": slice(10, 20), "i8": None}
+        with file.prefetch(plan) as loader:
+            assert set(loader.names()) == set(plan) and len(loader) == 3
+            taken = loader.take("model.layers.0.weight")
+            assert same(taken, arrays["model.layers.0.weight"][10:20])
+            with pytest.raises(SafetensorError, match="taken already"):
+                loader.take("model.layers.0.weight")
+            assert {name for name, _ in loader} == {"f32", "i8"}
+        with pytest.raises(SafetensorError, match="closed"):
+            loader.take("f32")
+        with pytest.raises(SafetensorError, match="step of 1"):
+            file.prefetch({"model.layers.0.weight": slice(0, 9, 2)})
+
+
+def test_bytes_and_files_are_the_same(arrays, tmp_path):
+    data = st_numpy.save(arrays, metadata={"a": "b"})
+    st_numpy.save_file(arrays, tmp_path / "x.safetensors", metadata={"a": "b"})
+    assert (tmp_path / "x.safetensors").read_bytes() == data
+    st_numpy.save_file(arrays, tmp_path / "other.name", metadata={"a": "b"})
+    assert (tmp_path / "other.name").read_bytes() == data
+    assert all(same(array, arrays[name]) for name, array in st_numpy.load(data).items())
+    assert all(
+        same(array, arrays[name])
+        for name, array in st_numpy.load_file(tmp_path / "other.name").items()
+    )
+
+
+def test_errors_are_those_of_the_package(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        safe_open(tmp_path / "no", framework="np")
+    (tmp_path / "bad.safetensors").write_bytes(b"\xff" * 100)
+    with pytest.raises(SafetensorError):
+        safe_open(tmp_path / "bad.safetensors", framework="np")
+    with pytest.raises(SafetensorError):
+        st_numpy.load(b"\x08\0\0\0\0\0\0\0{}      trailing")
+    with pytest.raises(SafetensorError, match="framework"):
+        safe_open(tmp_path / "no", framework="abacus")
+
+
+def test_modules_of_torch(sample, tmp_path):
+    torch = pytest.importorskip("torch")
+    from ringload.compat.safetensors import torch as st_torch
+
+    linear = torch.nn.Linear(4, 3)
+    tied = torch.nn.ModuleDict({"a": linear, "b": linear})
+    st_torch.save_model(tied, tmp_path / "m.safetensors")
+    other = torch.nn.ModuleDict({"a": torch.nn.Linear(4, 3)})
+    other["b"] = other["a"]
+    assert st_torch.load_model(other, tmp_path / "m.safetensors") == (set(), [])
+    assert torch.equal(other["b"].weight, linear.weight)
+    with pytest.raises(RuntimeError, match="share memory"):
+        st_torch.save_file(tied.state_dict(), tmp_path / "n.safetensors")
