@@ -37,6 +37,7 @@ set(c_may "")
 set(hdf5_may core formats)
 set(remote_may core formats source)
 set(keeper_may core formats device pipeline)
+set(ranks_may core formats device pipeline)
 set(pipeline_may
   core formats plan source ring staging readers device selection decoding encoding layout writers
   archive)
@@ -45,7 +46,7 @@ set(pipeline_may
 # engine/ that may name them. The other top folders but include/ may name them too.
 set(outside asio liburing cuda hdf5)
 set(asio_headers "^boost/asio")
-set(asio_folders archive ring readers writers device device/cuda pipeline c keeper remote)
+set(asio_folders archive ring readers writers device device/cuda pipeline c keeper remote ranks)
 set(liburing_headers "^liburing")
 set(liburing_folders ring)
 set(cuda_headers "^(cuda|driver_types|nvtx)")

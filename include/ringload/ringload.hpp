@@ -12,6 +12,8 @@
 #include <ringload/error.hpp>
 #include <ringload/extension.hpp>
 #include <ringload/fill.hpp>
+#include <ringload/group.hpp>
+#include <ringload/group_load.hpp>
 #include <ringload/keeper.hpp>
 #include <ringload/limits.hpp>
 #include <ringload/loader.hpp>

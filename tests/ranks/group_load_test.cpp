@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Ranks that load one checkpoint together.
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/use_future.hpp>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <random>
+#include <ringload/group_load.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/made_checkpoint.hpp"
+#include "support/rank_threads.hpp"
+#include "support/safetensors_text.hpp"
+#include "support/small_limits.hpp"
+#include "support/waiting.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+using boost::asio::use_future;
+
+namespace {
+
+struct shaped {
+  std::string name;
+  std::string dtype;
+  std::uint64_t width;  // Of an element, in bytes.
+  std::vector<std::uint64_t> shape;
+  std::string bytes = {};
+
+  std::uint64_t elements() const {
+    std::uint64_t all = 1;
+    for (const std::uint64_t size : shape) all *= size;
+    return all;
+  }
+};
+
+std::vector<shaped> random_shapes(std::mt19937_64& random) {
+  const std::vector<std::pair<const char*, std::uint64_t>> types = {
+      {"F32", 4}, {"BF16", 2}, {"U8", 1}, {"I64", 8}};
+  std::vector<shaped> all;
+  const std::size_t count = 1 + random() % 6;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& [type, width] = types[random() % types.size()];
+    shaped one = {"t" + std::to_string(i), type, width, {}};
+    const std::size_t dims = random() % 4;
+    for (std::size_t d = 0; d < dims; ++d) {
+      one.shape.push_back(random() % 15 == 0 ? 0 : 1 + random() % 60);
+    }
+    all.push_back(one);
+  }
+  return all;
+}
+
+// The file's text; each tensor gets its bytes.
+std::string text_of(std::vector<shaped>& all, std::uint64_t seed) {
+  std::string header = "{";
+  std::string data;
+  for (shaped& t : all) {
+    t.bytes = noise(t.elements() * t.width, seed++);
+    std::string dims;
+    for (const std::uint64_t size : t.shape)
+      dims += (dims.empty() ? "" : ",") + std::to_string(size);
+    if (header.size() > 1) header += ',';
+    header += tensor_text(t.name, t.dtype, dims, data.size(), data.size() + t.bytes.size());
+    data += t.bytes;
+  }
+  return safetensors_text(header + "}", data);
+}
+
+// The bytes of indices [begin, end) of a dimension, found element by element.
+std::string block_of_elements(const shaped& t, std::size_t dim, std::uint64_t begin,
+                              std::uint64_t end) {
+  std::uint64_t inner = 1;
+  for (std::size_t d = dim + 1; d < t.shape.size(); ++d) inner *= t.shape[d];
+  std::string out;
+  for (std::uint64_t e = 0; e < t.elements(); ++e) {
+    const std::uint64_t index = e / inner % t.shape[dim];
+    if (index >= begin && index < end) out += t.bytes.substr(e * t.width, t.width);
+  }
+  return out;
+}
+
+std::string shard_of(const shaped& t, std::size_t dim, std::uint32_t rank, std::uint32_t ranks) {
+  const std::uint64_t length = (t.shape[dim] + ranks - 1) / ranks;
+  return block_of_elements(t, dim, length * rank, length * (rank + 1));
+}
+
+std::shared_ptr<group> borrowed(group& all) { return {std::shared_ptr<void>(), &all}; }
+
+group_load begin(loader& with, group& all, const std::string& source, group_options how = {}) {
+  return get(load_async(with, borrowed(all), source, how, use_future));
+}
+
+std::string all_right(group_load& load, const std::vector<shaped>& tensors, std::uint32_t rank,
+                      std::uint32_t ranks) {
+  for (const shaped& t : tensors) {
+    const tensor whole = get(load.tensor_async(t.name, use_future));
+    if (bytes_of(whole) != t.bytes) return t.name + " differs";
+    if (whole.name() != t.name) return t.name + " has another name";
+    if (!std::ranges::equal(whole.shape(), t.shape)) return t.name + " has another shape";
+    const std::uint32_t to = static_cast<std::uint32_t>(t.elements() % ranks);
+    const tensor pushed = get(load.push_async(t.name, to, use_future));
+    if (static_cast<bool>(pushed) != (rank == to)) return t.name + " was pushed to another rank";
+    if (pushed && bytes_of(pushed) != t.bytes) return t.name + " was pushed and differs";
+    for (std::uint32_t dim = 0; dim < t.shape.size(); ++dim) {
+      const tensor shard = get(load.shard_async(t.name, dim, use_future));
+      if (bytes_of(shard) != shard_of(t, dim, rank, ranks)) {
+        return t.name + " differs along dimension " + std::to_string(dim);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("group_load: what ranks get of random checkpoints is what the file holds") {
+  std::mt19937_64 random(11);
+  for (const std::uint32_t ranks : {1U, 2U, 3U, 4U, 7U}) {
+    for (int round = 0; round < 4; ++round) {
+      std::vector<shaped> tensors = random_shapes(random);
+      const made_file file(made_file::as_it_is::text, text_of(tensors, random()));
+      group_options how;
+      if (round == 3) how.reading = group_reading::own;
+      on_threads(ranks, [&](group& all) {
+        loader with(host(), small_limits(2, read_engine::threads));
+        group_load load = begin(with, all, file.name(), how);
+        return all_right(load, tensors, all.rank(), all.size());
+      });
+    }
+  }
+}
+
+TEST_CASE("group_load: all ranks together read the checkpoint once, each an equal part") {
+  const made_file file({f32("a", 3'000'000), f32("b", 5), f32("c", 1'000'000)});
+  std::vector<std::uint64_t> read(4);
+  on_threads(4, [&](group& all) {
+    loader with(host(), small_limits(2));
+    const group_load load = begin(with, all, file.name());
+    read[all.rank()] = load.stats().bytes_direct + load.stats().bytes_buffered;
+    return std::string();
+  });
+  std::uint64_t sum = 0;
+  for (const std::uint64_t each : read) {
+    CHECK(each >= 4'000'000 - 8192);
+    CHECK(each <= 4'000'000 + 16'384);
+    sum += each;
+  }
+  CHECK(sum <= 16'000'020 * 101 / 100);
+}
+
+TEST_CASE("group_load: ranks that read their own shards read no more than those") {
+  std::vector<shaped> tensors = {{"a", "F32", 4, {1000, 1000}}};
+  const made_file file(made_file::as_it_is::text, text_of(tensors, 5));
+  on_threads(4, [&](group& all) {
+    loader with(host(), small_limits(2));
+    group_options how;
+    how.reading = group_reading::own;
+    group_load load = begin(with, all, file.name(), how);
+    const tensor shard = get(load.shard_async("a", 0, use_future));
+    if (bytes_of(shard) != shard_of(tensors[0], 0, all.rank(), 4)) return std::string("differs");
+    return std::string(shard.bytes() == 1'000'000 ? "" : "more");
+  });
+}
+
+TEST_CASE("group_load: shards of several tensors are fused in the order of their names") {
+  std::vector<shaped> tensors = {{"q", "F32", 4, {6, 4}},
+                                 {"k", "F32", 4, {3, 4}},
+                                 {"v", "F32", 4, {5, 4}},
+                                 {"other", "BF16", 2, {6, 4}},
+                                 {"wide", "F32", 4, {6, 5}}};
+  const made_file file(made_file::as_it_is::text, text_of(tensors, 3));
+  on_threads(3, [&](group& all) {
+    loader with(host(), small_limits(2, read_engine::threads));
+    group_load load = begin(with, all, file.name());
+    const tensor qkv = get(load.fused_async("qkv", {"v", "q", "k"}, 0, use_future));
+    const auto part = [&](std::size_t t, std::size_t dim) {
+      return shard_of(tensors[t], dim, all.rank(), 3);
+    };
+    if (qkv.name() != "qkv" || qkv.shape()[1] != 4) return std::string("it is not qkv");
+    if (bytes_of(qkv) != part(2, 0) + part(0, 0) + part(1, 0)) return std::string("rows differ");
+    const tensor wide = get(load.fused_async("w", {"q", "wide"}, 1, use_future));
+    std::string rows;
+    const std::string a = part(0, 1);
+    const std::string b = part(4, 1);
+    for (std::size_t r = 0; r < 6; ++r) {
+      rows += a.substr(r * a.size() / 6, a.size() / 6) + b.substr(r * b.size() / 6, b.size() / 6);
+    }
+    if (bytes_of(wide) != rows) return std::string("columns differ");
+    if (code_of(load.fused_async("x", {"q", "other"}, 0, use_future)) != errc::wrong_dtype) {
+      return std::string("another type is fused");
+    }
+    if (code_of(load.fused_async("x", {"q", "wide"}, 0, use_future)) != errc::wrong_shape) {
+      return std::string("another shape is fused");
+    }
+    return std::string(code_of(load.fused_async("x", {}, 0, use_future)) == errc::no_such_tensor
+                           ? ""
+                           : "nothing is fused");
+  });
+}
+
+TEST_CASE("group_load: tensors are converted by who reads them") {
+  std::vector<shaped> tensors = {{"a", "BF16", 2, {7, 8}}};
+  const made_file file(made_file::as_it_is::text, text_of(tensors, 8));
+  on_threads(3, [&](group& all) {
+    loader with(host(), small_limits(2, read_engine::threads));
+    group_options how;
+    how.load.dtype = dtype::f32;
+    group_load load = begin(with, all, file.name(), how);
+    const tensor whole = get(load.tensor_async("a", use_future));
+    if (whole.dtype() != dtype::f32) return std::string("another type");
+    // A BF16 is the upper half of the same F32.
+    for (std::size_t i = 0; i < 56; ++i) {
+      std::uint16_t stored = 0;
+      std::uint32_t landed = 0;
+      std::memcpy(&stored, tensors[0].bytes.data() + 2 * i, 2);
+      std::memcpy(&landed, static_cast<const char*>(whole.data()) + 4 * i, 4);
+      const bool is_nan = (stored & 0x7FFFU) > 0x7F80U;
+      if (!is_nan && landed != std::uint32_t{stored} << 16U) return std::string("other numbers");
+    }
+    return std::string();
+  });
+}
+
+TEST_CASE("group_load: calls that differ are the same error on every rank, and the next is right") {
+  const made_file file({f32("a", 10), f32("b", 10)});
+  const auto said = all_said(3, [&](group& all) {
+    loader with(host(), small_limits(2, read_engine::threads));
+    group_load load = begin(with, all, file.name());
+    const std::string other = all.rank() == 2 ? "b" : "a";
+    const auto failed = failure_of(load.tensor_async(other, use_future));
+    const auto none = code_of(load.tensor_async("c", use_future));
+    const auto dimension = code_of(load.shard_async("a", 1, use_future));
+    const auto rank = code_of(load.push_async("a", 3, use_future));
+    if (get(load.tensor_async("a", use_future)).bytes() != 40) throw std::logic_error("a");
+    if (none != errc::no_such_tensor) throw std::logic_error("c");
+    if (dimension != errc::invalid_selection) throw std::logic_error("dimension");
+    if (rank != errc::invalid_selection) throw std::logic_error("rank");
+    if (failed->code() != errc::mismatched_call) throw std::logic_error("code");
+    throw *failed;
+  });
+  for (const std::string& each : said) {
+    CHECK(each == "rank 2: it does tensor('b', 0, 0), and rank 0 does tensor('a', 0, 0)");
+  }
+}
+
+TEST_CASE("group_load: files that hold other tensors are an error on every rank") {
+  const made_file first({f32("a", 10)});
+  const made_file second({f32("a", 11)});
+  const auto said = all_said(3, [&](group& all) {
+    loader with(host(), small_limits(2, read_engine::threads));
+    begin(with, all, all.rank() == 1 ? second.name() : first.name());
+  });
+  for (const std::string& each : said) {
+    CHECK(holds(each, "rank 1: it does load 1 tensors of 44 bytes"));
+    CHECK(holds(each, "and rank 0 does load 1 tensors of 40 bytes"));
+  }
+}
+
+TEST_CASE("group_load: what fails on one rank is its error there, and ends the others with it") {
+  const made_file file(equal_tensors(3, 200'000));
+  const auto said = all_said(3, [&](group& all) {
+    loader with(host(), small_limits(2, read_engine::threads));
+    begin(with, all, all.rank() == 1 ? "/no/such/file.safetensors" : file.name());
+  });
+  CHECK(said[1] == "/no/such/file.safetensors: there is no such file or folder");
+  CHECK(said[0] == "rank 1: /no/such/file.safetensors: there is no such file or folder");
+  CHECK(said[2] == said[0]);
+
+  const auto limited = all_said(2, [&](group& all) {
+    limits within = small_limits(2, read_engine::threads);
+    if (all.rank() == 1) within.arena_bytes_max = 1000;
+    loader with(host(), within);
+    begin(with, all, file.name());
+  });
+  CHECK(holds(limited[0], "rank 1: "));
+  CHECK(holds(limited[1], "bytes"));
+}
+
+TEST_CASE("group_load: options that ranks cannot have are refused") {
+  const made_file file({f32("a", 10)});
+  const auto refused = [&](const std::function<void(group_options&)>& change) {
+    group_options how;
+    change(how);
+    return all_said(1, [&](group& all) {
+      loader with(host(), small_limits(2, read_engine::threads));
+      begin(with, all, file.name(), how);
+    })[0];
+  };
+  CHECK(holds(refused([](group_options& o) { o.load.window_bytes = 100; }), "window"));
+  CHECK(holds(refused([](group_options& o) { o.load.memory = tensor_memory::mapped; }), "mapped"));
+  const manifest listed;
+  CHECK(holds(refused([&](group_options& o) { o.load.verify = &listed; }), "manifest"));
+  CHECK(refused([](group_options&) {}) == "");
+}

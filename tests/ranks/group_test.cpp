@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Ranks that talk to each other: threads, and processes.
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <ringload/error.hpp>
+#include <ringload/group.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/child_program.hpp"
+#include "support/made_checkpoint.hpp"
+#include "support/rank_threads.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/waiting.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+
+namespace {
+
+std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
+  std::vector<std::byte> out(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) out[i] = std::byte(i * 7 + i / 251 + seed);
+  return out;
+}
+
+constexpr std::size_t sizes[] = {0, 1, 4096, (std::size_t{3} << 20) + 5};
+
+}  // namespace
+
+TEST_CASE("group: a broadcast brings the root's bytes to every rank, of any number") {
+  for (const std::uint32_t ranks : {1U, 2U, 3U, 5U, 8U}) {
+    on_threads(ranks, [](group& all) {
+      for (std::uint32_t root = 0; root < all.size(); ++root) {
+        for (const std::size_t bytes : sizes) {
+          auto own = pattern(bytes, all.rank() == root ? root + 1 : 99);
+          all.broadcast(own, root);
+          if (own != pattern(bytes, root + 1)) return std::string("other bytes");
+        }
+      }
+      return std::string();
+    });
+  }
+}
+
+TEST_CASE("group: a scatter brings each rank its part, which may be empty") {
+  on_threads(4, [](group& all) {
+    std::vector<std::vector<std::byte>> parts;
+    std::vector<std::span<const std::byte>> views;
+    for (unsigned r = 0; r < 4; ++r) parts.push_back(pattern(r * 100'000, r));
+    for (const auto& each : parts) views.emplace_back(each);
+    std::vector<std::byte> own(all.rank() * 100'000);
+    all.scatter(all.rank() == 2 ? std::span(std::as_const(views))
+                                : std::span<const std::span<const std::byte>>(),
+                own, 2);
+    return std::string(own == parts[all.rank()] ? "" : "other bytes");
+  });
+}
+
+TEST_CASE("group: messages between two ranks keep their order, also where both send much") {
+  on_threads(3, [](group& all) {
+    const std::uint32_t next = (all.rank() + 1) % 3;
+    const std::uint32_t before = (all.rank() + 2) % 3;
+    for (unsigned i = 0; i < 20; ++i) {
+      const auto sent = pattern(i * 50'000, i);
+      std::vector<std::byte> got(sent.size());
+      // One of the circle begins by receiving.
+      if (all.rank() != 0) all.send(sent, next);
+      all.receive(got, before);
+      if (all.rank() == 0) all.send(sent, next);
+      if (got != sent) return std::string("other bytes");
+    }
+    return std::string();
+  });
+}
+
+TEST_CASE("group: nobody leaves a barrier before all have come") {
+  std::atomic<unsigned> came = 0;
+  on_threads(5, [&](group& all) {
+    for (unsigned round = 1; round <= 50; ++round) {
+      ++came;
+      all.barrier();
+      if (came < 5 * round) return std::string("a rank is missing");
+      all.barrier();
+    }
+    return std::string();
+  });
+}
+
+TEST_CASE("group: a rank that fails ends the calls of all others, with its reason") {
+  const auto said = all_said(4, [](group& all) {
+    if (all.rank() == 2) {
+      all.fail("its drive is gone");
+      all.fail("and again");
+    }
+    all.barrier();
+  });
+  for (const std::string& each : said) CHECK(each == "rank 2: its drive is gone");
+}
+
+TEST_CASE("group: a rank that leaves while others wait for it is an error for them") {
+  const auto said = all_said(3, [](group& all) {
+    if (all.rank() != 1) all.barrier();
+  });
+  CHECK(said[1] == "");
+  CHECK(holds(said[0], "rank 1: it has left the group"));
+  // Rank 0 has left then, or says so before.
+  CHECK(holds(said[2], "it has left the group"));
+}
+
+TEST_CASE("group: a rank that does not come ends the group when the time is over") {
+  const auto said = all_said(
+      3,
+      [](group& all) {
+        if (all.rank() != 0) return all.barrier();
+        // It is there, and busy with something else, until the others have given up.
+        std::vector<std::byte> never(1);
+        all.receive(never, 2);
+        all.receive(never, 2);
+      },
+      std::chrono::milliseconds(50));
+  CHECK(holds(said[1], "did not come within 50 ms"));
+}
+
+TEST_CASE("group: processes meet at a socket, in any order, and the path is free again") {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "ranks").string();
+  std::vector<std::jthread> threads;
+  std::vector<std::string> said(4);
+  for (const std::uint32_t rank : {3U, 1U, 0U, 2U}) {
+    threads.emplace_back([&, rank] {
+      said[rank] = what_of([&] {
+        const auto all = join_group(path, rank, 4, patience);
+        auto own = pattern(100, all->rank());
+        all->broadcast(own, 3);
+        if (own != pattern(100, 3)) throw std::runtime_error("other bytes");
+        all->barrier();
+      });
+    });
+  }
+  threads.clear();
+  for (const std::string& each : said) CHECK(each == "");
+  CHECK_FALSE(std::filesystem::exists(path));
+}
+
+TEST_CASE("group: who is no rank of it, or comes twice, ends the meeting for all") {
+  const temporary_folder folder;
+  for (const std::uint32_t stranger : {1U, 3U}) {
+    const std::string path = (folder.path() / std::to_string(stranger)).string();
+    std::vector<std::string> said(3);
+    {
+      std::vector<std::jthread> threads;
+      for (std::uint32_t i = 0; i < 3; ++i) {
+        const std::uint32_t rank = i == 2 ? stranger : i;
+        const std::uint32_t ranks = rank == 3 ? 4 : 3;
+        threads.emplace_back([&said, &path, i, rank, ranks] {
+          said[i] = what_of([&] { join_group(path, rank, ranks, patience); });
+        });
+      }
+    }
+    CHECK(holds(said[0], stranger == 3 ? "rank 3 of 4 came to a group of 3" : "there already"));
+    CHECK(said[2] != "");
+  }
+  CHECK(holds(what_of([&] { thread_groups(0); }), "1 to 127"));
+  CHECK(holds(what_of([&] { join_group("x", 5, 5); }), "there is no rank 5 of 5"));
+  CHECK(holds(what_of([&] {
+                join_group((folder.path() / "r").string(), 0, 2, std::chrono::milliseconds(20));
+              }),
+              "1 ranks did not come in time"));
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "r"));
+}
+
+TEST_CASE("group: a process that is killed ends the load of the others, which say which it was") {
+  const made_file file(equal_tensors(4, 1 << 20));
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "ranks").string();
+  std::vector<child_program> all;
+  for (unsigned rank = 0; rank < 3; ++rank) {
+    std::vector<std::string> command = {RANKS_TOOL, path,        std::to_string(rank),  "3",
+                                        "divided",  file.name(), folder.path().string()};
+    if (rank == 2) command.push_back("wait");
+    command.insert(command.end(), {"tensor,t1", "tensor,t3"});
+    all.emplace_back(command);
+  }
+  for (child_program& each : all) CHECK(each.read_line() == "ready");
+  all[2].kill();
+  for (unsigned rank : {0U, 1U}) {
+    CHECK(holds(all[rank].read_line(), "rank 2: it has"));
+    CHECK(all[rank].exit_code() == 1);
+  }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// ranks_tool SOCKET RANK RANKS own|divided SOURCE OUT CALL...
+//
+// One rank of a load. Meets the others at SOCKET, or by MPI where that is "mpi"; makes the calls,
+// and writes what each gives into OUT/RANK.NUMBER: a line with type and shape, or "nothing", then
+// the bytes. Prints "ready" when its part is read, at the end how many bytes it has read, or what
+// has failed, with exit code 1. A call is a word, then what it takes, separated by commas:
+//
+//   tensor,NAME   shard,NAME,DIM   fused,AS,DIM,NAME...   push,NAME,TO   wait
+
+#include <unistd.h>
+
+#include <boost/asio/use_future.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <ringload/group_load.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "mpi_ranks.hpp"
+
+namespace {
+
+using boost::asio::use_future;
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream from(text);
+  for (std::string part; std::getline(from, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+ringload::tensor made_by(ringload::group_load& load, const std::vector<std::string>& call) {
+  const auto number = [&](std::size_t at) {
+    return static_cast<std::uint32_t>(std::stoul(call.at(at)));
+  };
+  const std::string& what = call.at(0);
+  if (what == "tensor") return load.tensor_async(call.at(1), use_future).get();
+  if (what == "shard") return load.shard_async(call.at(1), number(2), use_future).get();
+  if (what == "push") return load.push_async(call.at(1), number(2), use_future).get();
+  if (what == "fused") {
+    const std::vector<std::string> names(call.begin() + 3, call.end());
+    return load.fused_async(call.at(1), names, number(2), use_future).get();
+  }
+  throw std::invalid_argument("there is no call " + what);
+}
+
+void write(const ringload::tensor& made, const std::filesystem::path& to) {
+  std::ofstream file(to, std::ios::binary);
+  if (!made) {
+    file << "nothing\n";
+    return;
+  }
+  file << name(made.dtype());
+  for (const std::uint64_t size : made.shape()) file << ' ' << size;
+  file << '\n';
+  file.write(static_cast<const char*>(made.data()), static_cast<std::streamsize>(made.bytes()));
+}
+
+int run(char** argv, const std::vector<std::string>& calls) {
+  const std::string socket = argv[1];
+  const auto rank = static_cast<std::uint32_t>(std::atoi(argv[2]));
+  const auto count = static_cast<std::uint32_t>(std::atoi(argv[3]));
+  const std::shared_ptr<ringload::group> ranks =
+      socket == "mpi" ? mpi_ranks() : ringload::join_group(socket, rank, count);
+  ringload::limits within;
+  within.slots = 2;
+  ringload::loader loader(ringload::host(), within);
+  ringload::group_options how;
+  if (std::string(argv[4]) == "own") how.reading = ringload::group_reading::own;
+  ringload::group_load load = ringload::load_async(loader, ranks, argv[5], how, use_future).get();
+  std::printf("ready\n");
+  std::fflush(stdout);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    char ignored = 0;
+    if (calls[i] == "wait") {
+      while (::read(STDIN_FILENO, &ignored, 1) > 0) {
+      }
+      continue;
+    }
+    const std::string name = std::to_string(ranks->rank()) + "." + std::to_string(i);
+    write(made_by(load, split(calls[i])), std::filesystem::path(argv[6]) / name);
+  }
+  const ringload::load_stats stats = load.stats();
+  std::printf("%llu\n", static_cast<unsigned long long>(stats.bytes_direct + stats.bytes_buffered));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 7) return 2;
+  try {
+    return run(argv, {argv + 7, argv + argc});
+  } catch (const std::exception& e) {
+    std::printf("%s\n", e.what());
+    return 1;
+  }
+}
