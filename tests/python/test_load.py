@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ringload.load, ringload.open and what they refuse."""
 
+import hashlib
 import os
 import pathlib
 import struct
@@ -205,12 +206,17 @@ def test_predicate_that_raises_fails_the_load(sample):
         ringload.load(sample, select=lambda info: 1 // 0)
 
 
-def test_manifest_is_compared(sample, arrays, tmp_path):
-    saved = ringload.save(tmp_path / "x.safetensors", {"a": arrays["f32"]}, digest="crc32c")
+@pytest.mark.parametrize("digest", ["crc32c", "sha256"])
+def test_manifest_is_compared(arrays, tmp_path, digest):
+    path = tmp_path / "x.safetensors"
+    array = arrays["model.layers.0.weight"]
+    saved = ringload.save(path, {"a": array}, digest=digest)
+    if digest == "sha256":
+        assert saved.digests["a"].split()[1] == hashlib.sha256(array.tobytes()).hexdigest()
     manifest = tmp_path / "x.sums"
     manifest.write_text(saved.digests["a"] + "\n")
-    assert ringload.load(tmp_path / "x.safetensors", verify=manifest).stats["bytes_verified"] > 0
-    ringload.save(tmp_path / "x.safetensors", {"a": arrays["f32"] + 1})
+    assert ringload.load(path, verify=manifest).stats["bytes_verified"] == array.nbytes
+    ringload.save(path, {"a": array + 1})
     with pytest.raises(ringload.InvalidFileError) as failed:
-        ringload.load(tmp_path / "x.safetensors", verify=manifest)
+        ringload.load(path, verify=manifest)
     assert failed.value.kind == "wrong_digest"

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "convert.hpp"
+#include "sha256.hpp"
 
 namespace ringload::python {
 
@@ -115,11 +116,12 @@ loading_options::loading_options(const nb::dict& given) {
   const setter verify = [this](nb::handle value) {
     const auto text = nb::cast<std::string>(value);
     if (text == "if_present") {
-      of.verify = stored_digests::if_present;
+      of.verify = {stored_digests::if_present, &make_sha256};
     } else if (text == "require") {
-      of.verify = stored_digests::require;
+      of.verify = {stored_digests::require, &make_sha256};
     } else {
       listed_ = read_manifest(text);
+      listed_.sha256 = &make_sha256;
       of.verify = &listed_;
     }
   };
@@ -146,6 +148,7 @@ loading_options::loading_options(const nb::dict& given) {
 
 saving saving_of(const nb::dict& given) {
   saving how;
+  how.sha256 = &make_sha256;
   apply(given, {{"format", word(how.format, {{"by_name", save_format::by_name},
                                              {"safetensors", save_format::safetensors}})},
                 {"metadata", texts(how.metadata)},
@@ -180,6 +183,7 @@ fill_policies policies_of(const nb::dict& given) {
 
 writing writing_of(const nb::dict& given) {
   writing how;
+  how.sha256 = &make_sha256;
   apply(given, {{"alignment", number(how.alignment)},
                 {"zstd_threads", number(how.zstd_threads)},
                 {"replace", number(how.replace)},

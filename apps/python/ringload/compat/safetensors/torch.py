@@ -181,7 +181,11 @@ def load_file(filename, device="cpu", *, backend="mmap"):
 
 def load_model(model, filename, strict=True, device="cpu", *, backend="mmap"):
     """Loads a file into a module. Gives (names missing, names unexpected)."""
-    state = load_file(filename, device=device)
+    return fill_model(model, load_file(filename, device=device), strict)
+
+
+def fill_model(model, state, strict):
+    """Puts tensors into a module, where several of its names may mean one memory."""
     removed = _remove_duplicate_names(model.state_dict(), preferred_names=state.keys())
     missing, unexpected = model.load_state_dict(state, strict=False)
     missing, unexpected = set(missing), list(unexpected)

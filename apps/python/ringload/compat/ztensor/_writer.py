@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writer: a .zt file, object by object; it appears under its name when it is finished."""
+
+import json
+import os
+
+from ... import _convert, _core
+from ..._operation import one_step
+from ._errors import FileError, as_theirs
+
+
+def zstd_level(compress):
+    if compress is True:
+        return 3
+    return max(0, int(compress or 0))
+
+
+def storing(compress, checksum, type=None, attributes=None):
+    if checksum not in ("none", "crc32c", "sha256"):
+        raise ValueError(f"checksum must be none, crc32c or sha256, not {checksum}")
+    return {
+        "zstd_level": zstd_level(compress),
+        "digest": None if checksum == "none" else checksum,
+        "type": type,
+        "attributes": {key: json.dumps(value) for key, value in (attributes or {}).items()},
+    }
+
+
+def described(name, array):
+    return [(name, *_convert.exported(array))]
+
+
+class Writer:
+    """Writes objects one by one. Left by an exception, it leaves nothing."""
+
+    def __init__(self, path):
+        self._begin(_core.ZtWriter(os.fspath(path), {"sync": False}))
+
+    @classmethod
+    def append(cls, path):
+        """A writer that adds to a file, whose place it takes when it is finished."""
+        self = cls.__new__(cls)
+        self._begin(_core.ZtWriter.append(os.fspath(path), {"sync": False}))
+        return self
+
+    def _begin(self, inner):
+        self._inner = inner
+        self._finished = False
+
+    def _do(self, step):
+        if self._finished:
+            raise FileError("the writer is finished")
+        with as_theirs():
+            return one_step(step).result()
+
+    def write(self, name, data, *, compress=None, checksum="none"):
+        """Adds a ztensor.Tensor with all its components."""
+        if data.format == "dense":
+            how = storing(compress, checksum, data.type, data.attributes)
+            self._do(lambda: self._inner.add(described(name, data.numpy()), how))
+            return
+        attributes = {key: json.dumps(value) for key, value in (data.attributes or {}).items()}
+        self._do(lambda: self._inner.declare(name, data.format, list(data.shape), attributes))
+        for part, array in data.components.items():
+            how = storing(compress, checksum, data.type if part == "values" else None)
+            one = described(part, array)
+            self._do(lambda one=one, how=how: self._inner.add_part(name, one, how))
+
+    def write_numpy(self, name, data, *, compress=None, checksum="none"):
+        how = storing(compress, checksum)
+        self._do(lambda: self._inner.add(described(name, data), how))
+
+    def write_torch(self, name, data, *, compress=None, checksum="none"):
+        self.write_numpy(name, data.detach().cpu(), compress=compress, checksum=checksum)
+
+    def add(self, name, data, compress=None, checksum="none"):
+        self.write_numpy(name, data, compress=compress, checksum=checksum)
+
+    def finish(self):
+        """Ends the file. Gives its bytes."""
+        size, _ = self._do(lambda: self._inner.finish())
+        self._finished = True
+        self._inner = None
+        return size
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *failure):
+        if not self._finished:
+            if kind is None:
+                self.finish()
+            else:
+                self._finished = True
+                self._inner = None
+        return False
+
+    def __repr__(self):
+        return f"<ztensor.Writer ({'finished' if self._finished else 'open'})>"
+
+
+def save_to(inner, tensors, metadata, compression):
+    """Adds all tensors and metadata to a writer of the library's, and finishes it."""
+    how = storing(compression, "none")
+    with as_theirs():
+        for key, value in (metadata or {}).items():
+            one_step(lambda key=key, value=value: inner.set_attribute(key, json.dumps(value))).result()
+        for name, tensor in tensors.items():
+            one = described(name, tensor)
+            one_step(lambda one=one: inner.add(one, how)).result()
+        return one_step(inner.finish).result()
+
+
+def remove_tensors(input, output, names):
+    """Writes to `output` what is in `input` but for these objects, their stored bytes as they are."""
+    from ._reader import Reader
+
+    names = [names] if isinstance(names, str) else list(names)
+    reader = Reader(input)
+    for name in names:
+        reader.metadata(name)
+    inner = _core.ZtWriter(os.fspath(output), {"sync": False})
+    with as_theirs():
+        one_step(lambda: inner.copy(os.fspath(input), names)).result()
+        one_step(inner.finish).result()
+
+
+def replace_tensor(path, name, data):
+    """Replaces the elements of a dense tensor that is stored raw by others of its type and shape."""
+    inner = _core.ZtWriter.append(os.fspath(path), {"sync": False})
+    with as_theirs():
+        one_step(lambda: inner.replace(described(name, data))).result()
+        one_step(inner.finish).result()

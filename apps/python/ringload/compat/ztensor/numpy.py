@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In place of ztensor.numpy."""
+
+import os
+
+import numpy as np
+
+from ... import _core
+from ..safetensors._serialize import memory_file
+from ._reader import Reader
+from ._writer import save_to
+
+
+def _checked(tensors):
+    if not isinstance(tensors, dict):
+        raise ValueError(f"Expected a dict of [str, np.ndarray] but received {type(tensors)}")
+    for name, array in tensors.items():
+        if not isinstance(array, np.ndarray):
+            raise ValueError(
+                f"Key `{name}` is invalid, expected np.ndarray but received {type(array)}"
+            )
+    return tensors
+
+
+def save_file(tensors, filename, metadata=None, compression=False):
+    """Writes a .zt file with these arrays, and the metadata as its attributes."""
+    inner = _core.ZtWriter(os.fspath(filename), {"sync": False})
+    save_to(inner, _checked(tensors), metadata, compression)
+
+
+def save(tensors, metadata=None, compression=False):
+    """Its bytes."""
+    return save_to(_core.ZtWriter.in_memory({}), _checked(tensors), metadata, compression)[1]
+
+
+def load_file(filename, copy=False):
+    """The arrays of a file of any format: views of it, copied on write, or memory of their own."""
+    reader = Reader(filename)
+    return reader.read_numpy(reader.keys(), copy=copy)
+
+
+def load(data):
+    """The arrays of a file's bytes."""
+    with memory_file(data) as path:
+        return load_file(path)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In place of ztensor.torch."""
+
+import os
+
+from ... import _core
+from .. import _shared
+from ..safetensors import torch as _torch
+from ..safetensors._serialize import memory_file
+from ._reader import Reader
+from ._writer import save_to
+
+
+def _checked(tensors):
+    kept = []
+    try:
+        _torch._specs({name: _laid_out(tensor) for name, tensor in tensors.items()}, kept)
+    except RuntimeError as shared:
+        raise ValueError(str(shared)) from None
+    return dict(zip(tensors, kept))
+
+
+def _laid_out(tensor):
+    return tensor.contiguous() if hasattr(tensor, "contiguous") and not tensor.is_sparse else tensor
+
+
+def save_file(tensors, filename, metadata=None, compression=False):
+    """Writes a .zt file with these tensors, and the metadata as its attributes."""
+    checked = _checked(tensors) if isinstance(tensors, dict) else _torch._specs(tensors, [])
+    inner = _core.ZtWriter(os.fspath(filename), {"sync": False})
+    save_to(inner, checked, metadata, compression)
+
+
+def save(tensors, metadata=None, compression=False):
+    """Its bytes."""
+    checked = _checked(tensors) if isinstance(tensors, dict) else _torch._specs(tensors, [])
+    return save_to(_core.ZtWriter.in_memory({}), checked, metadata, compression)[1]
+
+
+def load_file(filename, device="cpu", copy=False):
+    """The tensors of a file of any format: views of it, copied on write, or memory of their own."""
+    reader = Reader(filename)
+    return reader.read_torch(reader.keys(), device=_shared.device_text(device), copy=copy)
+
+
+def load(data):
+    """The tensors of a file's bytes."""
+    with memory_file(data) as path:
+        return load_file(path)
+
+
+def save_model(model, filename, metadata=None, force_contiguous=True):
+    """Writes a module's tensors; of those that share memory one, and metadata says which."""
+    state = model.state_dict()
+    metadata = dict(metadata or {})
+    for kept, others in _torch._remove_duplicate_names(state).items():
+        for name in others:
+            metadata.setdefault(name, kept)
+            del state[name]
+    save_file(state, filename, metadata=metadata)
+
+
+def load_model(model, filename, strict=True, device="cpu", copy=False):
+    """Loads a file into a module. Gives (names missing, names unexpected)."""
+    missing, unexpected = _torch.fill_model(model, load_file(filename, device, copy), strict)
+    return list(missing), unexpected
