@@ -162,9 +162,7 @@ void load_window::go_on() noexcept {
   try {
     take_steps();
   } catch (const std::bad_alloc&) {
-    awaiting_ = false;
-    set_failure(errc::memory_exceeded);
-    fail_all();
+    fail_for_memory();
   }
 }
 
@@ -195,13 +193,39 @@ void load_window::take_steps() {
   }
 }
 
+// A job's answer to the window. Where there is no memory to post it, it is destroyed uncalled.
+template <class Then>
+class load_window::answer {
+ public:
+  answer(std::shared_ptr<load_window> to, Then then) : to_(std::move(to)), then_(std::move(then)) {}
+  answer(answer&&) noexcept = default;
+  ~answer() {
+    if (to_) to_->fail_for_memory();
+  }
+
+  template <class T>
+  void operator()(const std::exception_ptr& failure, T value) {
+    const std::shared_ptr<load_window> to = std::move(to_);
+    try {
+      then_(*to, failure, std::move(value));
+    } catch (const std::bad_alloc&) {
+      to->fail_for_memory();
+    }
+  }
+
+ private:
+  std::shared_ptr<load_window> to_;
+  Then then_;
+};
+
 void load_window::await_front() {
   awaiting_ = true;
-  const auto answer = [self = shared_from_this()](const std::exception_ptr& failure, tensor one) {
-    self->arrived(failure, std::move(one));
+  const auto then = [](load_window& self, const std::exception_ptr& failure, tensor one) {
+    self.arrived(failure, std::move(one));
   };
-  begun_[front_].load->await_tensor(next_tensor_, make_operation<tensor>(boost::asio::bind_executor(
-                                                      engine_->loop.get_executor(), answer)));
+  begun_[front_].load->await_tensor(
+      next_tensor_, make_operation<tensor>(boost::asio::bind_executor(
+                        engine_->loop.get_executor(), answer(shared_from_this(), then))));
 }
 
 // Waits for a load that has given out its tensors and is not quite over. False: there is none.
@@ -210,14 +234,21 @@ bool load_window::await_end() {
       std::ranges::find_if(begun_, [](const begun& b) { return b.load != nullptr; });
   if (ending == begun_.end()) return false;
   awaiting_ = true;
-  const auto answer = [self = shared_from_this()](const std::exception_ptr& failure, const model&) {
-    self->awaiting_ = false;
-    if (failure) self->failure_ = failure;
-    self->go_on();
+  const auto then = [](load_window& self, const std::exception_ptr& failure, model loaded) {
+    self.awaiting_ = false;
+    if (failure) self.failure_ = failure;
+    loaded = model();  // Or its memory would count as held.
+    self.go_on();
   };
-  ending->load->await_finish(
-      make_operation<model>(boost::asio::bind_executor(engine_->loop.get_executor(), answer)));
+  ending->load->await_finish(make_operation<model>(
+      boost::asio::bind_executor(engine_->loop.get_executor(), answer(shared_from_this(), then))));
   return true;
+}
+
+void load_window::fail_for_memory() noexcept {
+  awaiting_ = false;
+  set_failure(errc::memory_exceeded);
+  fail_all();
 }
 
 void load_window::arrived(const std::exception_ptr& failure, tensor one) {

@@ -79,6 +79,10 @@ class load_window : public std::enable_shared_from_this<load_window> {
     void forget_returned();
   };
 
+  template <class Then>
+  class answer;
+
+  void fail_for_memory() noexcept;
   void go_on() noexcept;
   void take_steps();
   void begin_groups();

@@ -57,9 +57,7 @@ result<opened_source> find_source(const source_name& source, const open_options&
   read_options reading = options.strictness;
   reading.nameless = options.nameless;
   const source_options how(reading, by.with, by.stop);
-  if (const auto* paths = std::get_if<std::vector<std::string>>(&source)) {
-    return open_files(*paths, how);
-  }
+  if (const auto* list = std::get_if<path_list>(&source)) return open_files(list->paths, how);
   const std::string& name = std::get<std::string>(source);
   if (options.independent_files) return open_folder_of_files(name, how);
   return open_checkpoint(name, how);
@@ -76,7 +74,7 @@ catalog catalog_of_source(const source_name& source, const open_options& how,
 
 std::string shown(const source_name& source) {
   if (const auto* name = std::get_if<std::string>(&source)) return *name;
-  const auto& paths = std::get<std::vector<std::string>>(source);
+  const auto& paths = std::get<path_list>(source).paths;
   if (paths.empty()) return "";
   if (paths.size() == 1) return paths.front();
   return paths.front() + " and " + grouped(paths.size() - 1) + " more";
@@ -137,7 +135,7 @@ catalog read_catalog(std::string_view source, const open_options& how,
 
 catalog read_catalog(const std::vector<std::string>& files, const open_options& how,
                      const std::vector<extension>& with) {
-  return detail::catalog_of_source(files, how, with);
+  return detail::catalog_of_source(detail::path_list{files}, how, with);
 }
 
 }  // namespace ringload::inline v0

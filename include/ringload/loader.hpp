@@ -161,14 +161,15 @@ class RINGLOAD_EXPORT loader {
                 boost::asio::use_awaitable_t<>>
   auto open_async(std::vector<std::string> files, CompletionToken&& token = {}) {
     return boost::asio::async_initiate<CompletionToken, detail::open_signature>(
-        detail::initiate_open(engine_), token, detail::source_name(std::move(files)),
-        open_options());
+        detail::initiate_open(engine_), token,
+        detail::source_name(detail::path_list{std::move(files)}), open_options());
   }
   template <boost::asio::completion_token_for<detail::open_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto open_async(std::vector<std::string> files, open_options how, CompletionToken&& token = {}) {
     return boost::asio::async_initiate<CompletionToken, detail::open_signature>(
-        detail::initiate_open(engine_), token, detail::source_name(std::move(files)), how);
+        detail::initiate_open(engine_), token,
+        detail::source_name(detail::path_list{std::move(files)}), how);
   }
 
   /// Loads what `wanted` chooses of the checkpoint, or all of it. All or nothing: on failure, or

@@ -98,6 +98,26 @@ TEST_CASE("no memory: at each allocation of a load into many arenas, or of views
   }
 }
 
+TEST_CASE("no memory: at each allocation of a load through a window in turn, it ends") {
+  const made_file file(equal_tensors(6, 1'500'000));
+  load_options how;
+  how.window_bytes = std::uint64_t{4} << 20;
+  auto with = std::make_unique<loader>(counted_host(), small_limits(2));
+  const std::int64_t points = for_every_allocation([&] {
+    succeeds_or_lacks_memory([&] {
+      loading load = get(with->start_async(file.name(), how, asio::use_future));
+      int came = 0;
+      while (get(load.next_async(asio::use_future))) ++came;
+      until_failure = -1;
+      CHECK(came == 6);
+    });
+  });
+  CHECK(points > 10);
+  CHECK(settled_memory(*with, file.name()).tensor_allocations == 0);
+  with.reset();
+  CHECK(arenas_taken == 0);
+}
+
 TEST_CASE("no memory: at each allocation of a copy in turn, it ends and keeps nothing") {
   const made_file file({f32("b", 60'000)}, 3);
   auto with = std::make_unique<loader>(counted_host(), small_limits(2));

@@ -108,6 +108,18 @@ TEST_CASE("window: what is held leaves no room, and dropping it makes room again
   CHECK(!get(load.next_async(use_future)).has_value());
 }
 
+TEST_CASE("window: what was dropped leaves room, also while its load is still coming to its end") {
+  const made_file file(equal_tensors(40, 1'500'000));
+  loader with(host(), small_limits());
+  for (int turn = 0; turn < 20; ++turn) {
+    // Room for one tensor and none beside it.
+    loading load = get(with.start_async(file.name(), through(2 * mib), use_future));
+    int came = 0;
+    while (get(load.next_async(use_future))) ++came;
+    CHECK(came == 40);
+  }
+}
+
 TEST_CASE("window: a tensor that is larger is refused by name, before anything is read") {
   const made_file file(std::vector<made_tensor>{{"small", 1000}, {"large", 9'000'000}});
   loader with(host(), small_limits());

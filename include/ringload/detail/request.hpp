@@ -4,6 +4,7 @@
 // What a load or a save is asked for, on its way to the engine.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <ringload/checkpoint.hpp>
 #include <ringload/fill.hpp>
@@ -16,10 +17,20 @@
 #include <variant>
 #include <vector>
 
+namespace ringload::inline v0 {
+struct chosen_tensor;
+}
+
 namespace ringload::inline v0::detail {
 
+// A class, because libstdc++ 12 thinks that a std::variant of std::string and std::vector is never
+// valueless, and destroys what is none when copying one finds no memory.
+struct path_list {
+  std::vector<std::string> paths;
+};
+
 // What a user may write for a checkpoint: a name, or the paths of several files.
-using source_name = std::variant<std::string, std::vector<std::string>>;
+using source_name = std::variant<std::string, path_list>;
 
 // Memory of the caller's that is to be filled.
 struct fill_request {
