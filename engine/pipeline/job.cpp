@@ -86,6 +86,7 @@ void job::begin(opened_load work) {
   if (options().window_bytes > 0) {
     load_request of_groups = request_;
     of_groups.opened = checkpoint(from_);
+    of_groups.chosen = std::move(work.chosen);
     window_ = std::make_shared<load_window>(the_engine, std::move(of_groups), named_,
                                             std::move(work.groups));
   }

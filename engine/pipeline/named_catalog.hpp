@@ -4,28 +4,28 @@
 // An immutable catalog with a lookup by name. Any thread.
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <ringload/catalog.hpp>
 #include <string_view>
 #include <utility>
-#include <vector>
+
+#include "selection/name_index.hpp"
 
 namespace ringload::inline v0::detail {
 
 class named_catalog {
  public:
-  explicit named_catalog(ringload::catalog what)
-      : catalog_(std::move(what)), by_name_(catalog_.tensors.size()) {}
+  explicit named_catalog(ringload::catalog what) : catalog_(std::move(what)), names_(catalog_) {}
 
   const ringload::catalog& catalog() const noexcept { return catalog_; }
-  // The first call sorts the names.
-  std::optional<std::uint32_t> find(std::string_view name) const noexcept;
+  const name_index& names() const noexcept { return names_; }
+  std::optional<std::uint32_t> find(std::string_view name) const noexcept {
+    return names_.find(name);
+  }
 
  private:
   const ringload::catalog catalog_;
-  mutable std::once_flag sorted_;
-  mutable std::vector<std::uint32_t> by_name_;  // Written under sorted_.
+  const name_index names_;  // Of it.
 };
 
 }  // namespace ringload::inline v0::detail

@@ -60,16 +60,22 @@ result<std::shared_ptr<const opened_checkpoint>> checkpoint_of(const load_reques
   return open_source(what.source, how, what.options.route, by.direct, by.from);
 }
 
+result<std::vector<chosen_tensor>> boxes_of(const load_request& what,
+                                            const opened_checkpoint& from) {
+  if (what.chosen) {
+    const auto first = what.chosen->begin();
+    return std::vector(first + what.only_first, first + what.only_last);
+  }
+  const named_catalog& all = *from.named;
+  return choose(all.catalog(), all.names(), what.wanted.wishes(), printable_path(from.name));
+}
+
 // What is chosen of the checkpoint, and, of a fill, for which destination.
 result<checked_fill> chosen_of(const load_request& what, const opened_checkpoint& from,
                                const device& on) {
   const ringload::catalog& all = from.named->catalog();
-  auto which = choose(all, what.wanted.wishes(), printable_path(from.name));
+  auto which = boxes_of(what, from);
   if (!which) return which.error();
-  if (what.only_first > 0 || what.only_last < which->size()) {
-    which->erase(which->begin() + what.only_last, which->end());
-    which->erase(which->begin(), which->begin() + what.only_first);
-  }
   auto chosen = catalog_of(all, *which);
   if (!chosen) return chosen.error();
   if (what.fill) return check_fill(*what.fill, what.options, on, *which, *chosen);
@@ -198,6 +204,7 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
     auto groups = make_window_groups(wanted.loaded_bytes_of_each(), options.window_bytes, culprit);
     if (!groups) return groups.error().in(at_tensor(load.named->catalog(), culprit));
     load.groups = std::move(*groups);
+    load.chosen = std::make_shared<const std::vector<chosen_tensor>>(std::move(chosen->which));
     load.checks.clear();  // Each group checks its own.
     return load;
   }

@@ -40,7 +40,9 @@ struct opened_load {
   std::optional<filling> fill;
   std::vector<tensor_check> checks;  // By tensor; empty: nothing is checked.
   std::string route_reason;          // Why a file cannot be read directly, if so.
-  std::vector<window_group> groups;  // Of a load through a window, which has no plan of its own.
+  // Of a load through a window, which has no plan of its own.
+  std::vector<window_group> groups;
+  std::shared_ptr<const std::vector<chosen_tensor>> chosen;
 };
 
 // What it takes from the loader.

@@ -2,7 +2,6 @@
 #include "pipeline/tensor_storage.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <ringload/error.hpp>
 #include <ringload/model.hpp>
 #include <ringload/tensor.hpp>
@@ -11,20 +10,6 @@
 #include "formats/printable.hpp"
 
 namespace ringload::inline v0 {
-
-std::optional<std::uint32_t> detail::named_catalog::find(std::string_view name) const noexcept {
-  const auto& tensors = catalog_.tensors;
-  std::call_once(sorted_, [&] {
-    std::iota(by_name_.begin(), by_name_.end(), 0U);
-    std::sort(by_name_.begin(), by_name_.end(),
-              [&](std::uint32_t a, std::uint32_t b) { return tensors[a].name < tensors[b].name; });
-  });
-  const auto at = std::lower_bound(
-      by_name_.begin(), by_name_.end(), name,
-      [&](std::uint32_t t, std::string_view wanted) { return tensors[t].name < wanted; });
-  if (at == by_name_.end() || tensors[*at].name != name) return std::nullopt;
-  return *at;
-}
 
 dtype detail::loaded_tensors::dtype(std::uint32_t t) const noexcept {
   return where_[t].as.needed() ? dtype_of(where_[t].as.to) : info(t).dtype;

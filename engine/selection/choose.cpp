@@ -44,8 +44,10 @@ fault wrong_range(std::string place, std::string cause) {
 
 class chooser {
  public:
-  chooser(const catalog& from, const wishes& wanted, const std::string& source)
+  chooser(const catalog& from, const name_index& names, const wishes& wanted,
+          const std::string& source)
       : from_(from),
+        names_(names),
         wanted_(wanted),
         source_(source),
         all_(wanted.names.empty() && wanted.globs.empty() && wanted.predicates.empty()),
@@ -92,23 +94,18 @@ class chooser {
   result<void> found_any(bool any, const std::string& glob) const;
 
   const catalog& from_;
+  const name_index& names_;
   const wishes& wanted_;
   const std::string& source_;
   const bool all_;                // No tensor is chosen by name, glob or predicate: all are.
   std::vector<bool> taken_;       // By tensor: it is loaded by itself.
   std::vector<bool> fused_part_;  // By tensor.
-  std::unordered_map<std::string_view, std::uint32_t> by_name_;  // Filled when first needed.
   // By tensor, for those that are selected in part.
   std::unordered_map<std::uint32_t, std::vector<std::optional<range>>> cuts_;
 };
 
 result<std::optional<std::uint32_t>> chooser::find(const std::string& wanted_name) {
-  if (by_name_.empty()) {
-    by_name_.reserve(count());
-    for (std::uint32_t t = 0; t < count(); ++t) by_name_.emplace(name(t), t);
-  }
-  const auto at = by_name_.find(wanted_name);
-  if (at != by_name_.end()) return std::optional(at->second);
+  if (const auto at = names_.find(wanted_name)) return at;
   if (wanted_.missing_is_allowed) return std::optional<std::uint32_t>();
   return fault{errc::no_such_tensor, of_source(tensor_place(wanted_name))};
 }
@@ -307,7 +304,7 @@ result<std::vector<chosen_tensor>> chooser::put_together() {
     if (!made) return made.error();
     if (!made->boxes.empty()) fused[made->boxes.front().tensor].push_back(std::move(*made));
   }
-  out.reserve(count());
+  out.reserve(static_cast<std::size_t>(std::ranges::count(taken_, true)) + wanted_.fused.size());
   for (std::uint32_t t = 0; t < count(); ++t) {
     if (taken_[t]) {
       box whole_or_cut = box_of(t);
@@ -355,9 +352,9 @@ std::vector<composite_info> composites_of(const catalog& from,
 
 }  // namespace
 
-result<std::vector<chosen_tensor>> choose(const catalog& from, const detail::wishes& wanted,
-                                          const std::string& source) {
-  auto made = chooser(from, wanted, source).run();
+result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index& names,
+                                          const detail::wishes& wanted, const std::string& source) {
+  auto made = chooser(from, names, wanted, source).run();
   // Without fused tensors the names are those of the catalog, each once.
   if (made && !wanted.fused.empty()) {
     if (auto good = check_names_once(*made); !good) return good.error();
@@ -406,7 +403,7 @@ result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>
 }
 
 catalog chosen(const catalog& from, const selection& wanted) {
-  auto which = choose(from, wanted.wishes());
+  auto which = choose(from, name_index(from), wanted.wishes());
   if (!which) throw to_error(which.error());
   auto made = catalog_of(from, *which);
   if (!made) throw to_error(made.error());

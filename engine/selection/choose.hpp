@@ -11,6 +11,7 @@
 
 #include "core/fault.hpp"
 #include "core/range.hpp"
+#include "selection/name_index.hpp"
 
 namespace ringload::inline v0 {
 
@@ -32,7 +33,8 @@ struct chosen_tensor {
 // selected, each tensor of the catalog once, whole. Shapes are of the stored tensors; but ranges
 // and shapes of parts of blocks, and of fused ones, count elements: see block_tensors.hpp. `source`
 // is named by faults that are no one tensor's.
-result<std::vector<chosen_tensor>> choose(const catalog& from, const detail::wishes& wanted,
+result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index& names,
+                                          const detail::wishes& wanted,
                                           const std::string& source = {});
 
 // The catalog of these tensors. A number of bytes that is no whole number is

@@ -39,7 +39,7 @@ names names_of(const catalog& from) {
 }
 
 boost::system::error_code code_of(const catalog& from, const selection& wanted) {
-  auto which = choose(from, wanted.wishes());
+  auto which = choose(from, name_index(from), wanted.wishes());
   if (!which) return which.error().code;
   auto made = catalog_of(from, *which);
   return made ? boost::system::error_code() : made.error().code;
@@ -77,6 +77,20 @@ bool matches_by_definition(std::string_view glob, std::string_view text) {
 
 }  // namespace
 
+TEST_CASE("names: each is found, of equal ones the first, and others are not") {
+  catalog many;
+  CHECK(!name_index(many).find(""));
+  for (int i = 0; i < 1000; ++i) many.tensors.emplace_back().name = "t" + std::to_string(i);
+  many.tensors.emplace_back().name = "t7";
+  many.tensors.emplace_back();
+  const name_index all(many);
+  for (std::uint32_t t = 0; t < 1000; ++t) CHECK(all.find(many.tensors[t].name) == t);
+  CHECK(all.find("t7") == 7);
+  CHECK(all.find("") == 1001);
+  CHECK(!all.find("t1000"));
+  CHECK(!all.find("t"));
+}
+
 TEST_CASE("glob: stars, question marks and sets, as fnmatch has them") {
   CHECK(matches("", ""));
   CHECK(!matches("", "a"));
@@ -112,7 +126,7 @@ TEST_CASE("glob: agrees with the definition on all short texts, and takes no exp
 }
 
 TEST_CASE("selection: without a wish everything is chosen, whole") {
-  auto which = choose(llama, select().wishes());
+  auto which = choose(llama, name_index(llama), select().wishes());
   REQUIRE(which.has_value());
   REQUIRE(which->size() == llama.tensors.size());
   for (const chosen_tensor& each : *which) {
@@ -176,7 +190,7 @@ TEST_CASE("selection: a slice is a range of one dimension, and chooses its tenso
   REQUIRE(names_of(made) == names{"embed", "norm"});
   CHECK(made.tensors[0].shape == shape{3, 2});
   CHECK(made.tensors[0].bytes == 3 * 2 * 4);
-  const auto which = choose(llama, some.wishes());
+  const auto which = choose(llama, name_index(llama), some.wishes());
   CHECK(which->front().boxes.front().ranges == std::vector<range>{{2, 5}, {0, 2}});
 
   CHECK(code_of(llama, select().slice("embed", 0, 8, 0)) == boost::system::error_code());
@@ -191,7 +205,10 @@ TEST_CASE("selection: a slice is a range of one dimension, and chooses its tenso
 TEST_CASE("selection: shards are blocks of the size divided by the ranks, rounded up") {
   const catalog odd = catalog_with({{"w", {5, 3}}});
   const auto rows = [&](std::uint64_t rank, std::uint64_t ranks) {
-    return choose(odd, select().shard("w", 0, rank, ranks).wishes())->front().boxes.front().ranges;
+    return choose(odd, name_index(odd), select().shard("w", 0, rank, ranks).wishes())
+        ->front()
+        .boxes.front()
+        .ranges;
   };
   CHECK(rows(0, 2) == std::vector<range>{{0, 3}, {0, 3}});
   CHECK(rows(1, 2) == std::vector<range>{{3, 5}, {0, 3}});
@@ -212,7 +229,7 @@ TEST_CASE("selection: fused tensors are one behind the other, in the caller's or
   const catalog made = chosen(llama, some);
   CHECK(names_of(made) == names{"embed", "layers.0.qk", "layers.1.k", "layers.1.q", "norm"});
   CHECK(made.tensors[1].shape == shape{4 + 2, 4});
-  const auto which = choose(llama, some.wishes());
+  const auto which = choose(llama, name_index(llama), some.wishes());
   const chosen_tensor& fused = (*which)[1];
   REQUIRE(fused.boxes.size() == 2);
   CHECK(fused.boxes[0].tensor == 2);

@@ -67,9 +67,10 @@ struct load_request {
   load_options options;
   std::optional<fill_request> fill;  // Empty: the loader allocates the memory.
   std::optional<copy_request> copy;  // In place of a source.
-  // Of what is chosen, the tensors [only_first, only_last): a part of a larger load.
+  // A part of a larger load: of these, which it has chosen, the tensors [only_first, only_last).
+  std::shared_ptr<const std::vector<chosen_tensor>> chosen;
   std::uint32_t only_first = 0;
-  std::uint32_t only_last = ~std::uint32_t{0};
+  std::uint32_t only_last = 0;
 };
 
 // A load whose manifest is `own`.
