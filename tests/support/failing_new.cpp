@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "support/waiting.hpp"
+#include "support/has_feature.hpp"
 
 namespace {
 

@@ -12,11 +12,7 @@
 #include <string>
 #include <utility>
 
-#if defined(__has_feature)
-#define RINGLOAD_HAS_FEATURE(one) __has_feature(one)
-#else
-#define RINGLOAD_HAS_FEATURE(one) 0
-#endif
+#include "support/has_feature.hpp"
 
 #if defined(__SANITIZE_THREAD__) || RINGLOAD_HAS_FEATURE(thread_sanitizer)
 // The count of an exception_ptr lives in libstdc++.so, which ThreadSanitizer does not see into. So
