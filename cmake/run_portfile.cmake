@@ -156,7 +156,7 @@ include(${PORT_FOLDER}/portfile.cmake)
 # --- The checks that vcpkg makes after a build.
 
 set(wrong "")
-foreach(component cuda hdf5)
+foreach(component cuda hdf5 remote)
   foreach(file include/ringload/${component}.hpp lib/pkgconfig/ringload-${component}.pc
       share/${PORT}/ringload-${component}-targets.cmake)
     if(component IN_LIST FEATURES AND NOT EXISTS ${CURRENT_PACKAGES_DIR}/${file})
@@ -219,7 +219,11 @@ if(NOT DEFINED CONSUMER OR CONSUMER)
     if("hdf5" IN_LIST FEATURES)
       set(hdf5 ON)
     endif()
-    run(${CMAKE_COMMAND} -DWAY=find_package -DCUDA=${cuda} -DHDF5=${hdf5}
+    set(remote OFF)
+    if("remote" IN_LIST FEATURES)
+      set(remote ON)
+    endif()
+    run(${CMAKE_COMMAND} -DWAY=find_package -DCUDA=${cuda} -DHDF5=${hdf5} -DREMOTE=${remote}
       -DSOURCE=${root} -DPREFIX=${CURRENT_PACKAGES_DIR}
       -DWORK=${WORK}/consumer-${build_type} -DBUILD_TYPE=${build_type}
       -P ${root}/tests/consumer/consume.cmake)

@@ -9,6 +9,7 @@
 #   CUDA       ON: build and run a program with the component cuda as well
 #   C          ON: and one in C, with the component c
 #   HDF5       ON: and one with the component hdf5
+#   REMOTE     ON: and one with the component remote
 #   BUILD_TYPE Debug or Release
 #   MORE       more arguments for CMake
 
@@ -60,9 +61,16 @@ if(WAY STREQUAL pkg_config)
     separate_arguments(flags UNIX_COMMAND "${flags}")
     run(c++ -std=c++20 ${SOURCE}/tests/consumer/hdf5.cpp ${flags} -o ${program}_hdf5)
   endif()
+  if(REMOTE)
+    execute_process(COMMAND pkg-config --cflags --libs ringload-remote
+      OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    separate_arguments(flags UNIX_COMMAND "${flags}")
+    run(c++ -std=c++20 ${SOURCE}/tests/consumer/remote.cpp ${flags} -o ${program}_remote)
+  endif()
 else()
   run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${WORK}/build -G Ninja
     -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DWAY=${WAY} -DCUDA=${CUDA} -DC=${C} -DHDF5=${HDF5}
+    -DREMOTE=${REMOTE}
     -DCMAKE_PREFIX_PATH=${PREFIX} -DRINGLOAD_SOURCE=${SOURCE}
     -DFETCHCONTENT_SOURCE_DIR_RINGLOAD=${SOURCE} ${MORE})
   run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer)
@@ -74,6 +82,9 @@ else()
   endif()
   if(HDF5)
     run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer_hdf5)
+  endif()
+  if(REMOTE)
+    run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer_remote)
   endif()
 endif()
 
@@ -100,6 +111,13 @@ if(CUDA)
   run(${program}_cuda)
   if(NOT output MATCHES "^CUDA devices: [0-9]+, [a-z]")
     message(FATAL_ERROR "the consumer of the component cuda printed: ${output}")
+  endif()
+endif()
+
+if(REMOTE)
+  run(${program}_remote)
+  if(NOT output MATCHES "^http://127\\.0\\.0\\.1:1/model\\.safetensors: no connection to it")
+    message(FATAL_ERROR "the consumer of the component remote printed: ${output}")
   endif()
 endif()
 

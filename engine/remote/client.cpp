@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/client.hpp"
+
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <cstring>
+#include <future>
+#include <utility>
+
+#include "remote/goals.hpp"
+#include "remote/http_object.hpp"
+#include "remote/lanes.hpp"
+#include "remote/transfer.hpp"
+
+namespace ringload::inline v0::remote_http {
+
+namespace asio = boost::asio;
+
+lanes::lanes(client_settings with) : how(std::make_shared<const client_settings>(std::move(with))) {
+  for (std::uint32_t i = 0; i < how->lanes; ++i) all_.push_back(lane::make(how));
+}
+
+lanes::~lanes() {
+  for (const auto& each : all_) each->close();
+}
+
+std::shared_ptr<lane> lanes::next() noexcept {
+  return all_[next_.fetch_add(1, std::memory_order_relaxed) % all_.size()];
+}
+
+namespace {
+
+// Runs it and waits; not in a lane's thread.
+std::future<result<void>> begin(const std::shared_ptr<lane>& on,
+                                const std::shared_ptr<transfer>& one) {
+  const auto promise = std::make_shared<std::promise<result<void>>>();
+  auto future = promise->get_future();
+  asio::co_spawn(on->loop, one->run(),
+                 [promise, one](const std::exception_ptr& failed, result<void> how) {
+                   if (failed) {
+                     promise->set_exception(failed);
+                   } else {
+                     promise->set_value(std::move(how));
+                   }
+                 });
+  return future;
+}
+
+class client final : public http_client {
+ public:
+  explicit client(client_settings how) : lanes_(std::make_shared<lanes>(std::move(how))) {}
+
+  result<small_answer> fetch(const small_request& what, const std::stop_token& stop) override;
+  result<std::shared_ptr<byte_source>> open(const remote_object& what,
+                                            const std::stop_token& stop) override;
+  std::vector<result<std::shared_ptr<byte_source>>> open_all(std::span<const remote_object> what,
+                                                             const std::stop_token& stop) override;
+
+ private:
+  // Empty, or why nothing is fetched at all.
+  std::optional<fault> offline(const remote_object& what) const;
+
+  const std::shared_ptr<lanes> lanes_;
+};
+
+std::optional<fault> client::offline(const remote_object& what) const {
+  if (!lanes_->how->offline) return std::nullopt;
+  return fault(errc::source_not_found, what.name(), "remote_options::offline is set");
+}
+
+fault named(const fault& why, const remote_object& what) {
+  return {why.code, why.where.empty() ? what.name() : what.name() + ": " + why.where, why.cause};
+}
+
+result<small_answer> client::fetch(const small_request& what, const std::stop_token& stop) {
+  if (auto why = offline(what.what)) return *why;
+  small_answer out;
+  small_goal goal(what, out);
+  const auto on = lanes_->next();
+  const auto address = std::make_shared<object_address>(what.what);
+  const auto one = std::make_shared<transfer>(on, address, goal);
+  one->awaited = true;
+  one->listen(stop);
+  const result<void> how = begin(on, one).get();
+  if (!how) return named(how.error(), what.what);
+  out.from = address->current();
+  return out;
+}
+
+result<std::shared_ptr<byte_source>> client::open(const remote_object& what,
+                                                  const std::stop_token& stop) {
+  return std::move(open_all({&what, 1}, stop).front());
+}
+
+std::vector<result<std::shared_ptr<byte_source>>> client::open_all(
+    std::span<const remote_object> what, const std::stop_token& stop) {
+  struct opening {
+    std::shared_ptr<object_address> address;
+    std::shared_ptr<object_facts> facts;
+    std::unique_ptr<opening_goal> goal;
+    std::future<result<void>> ends;
+  };
+  std::vector<opening> all;
+  std::vector<result<std::shared_ptr<byte_source>>> out;
+  all.reserve(what.size());
+  for (const remote_object& each : what) {
+    opening& one = all.emplace_back();
+    if (offline(each)) continue;
+    one.address = std::make_shared<object_address>(each);
+    one.facts = std::make_shared<object_facts>();
+    one.goal =
+        std::make_unique<opening_goal>(one.address->what, lanes_->how->whole_bytes_max, *one.facts);
+    const auto on = lanes_->next();
+    const auto asking = std::make_shared<transfer>(on, one.address, *one.goal);
+    asking->listen(stop);
+    one.ends = begin(on, asking);
+  }
+  for (std::size_t i = 0; i < what.size(); ++i) {
+    if (!all[i].address) {
+      out.emplace_back(*offline(what[i]));
+      continue;
+    }
+    const result<void> how = all[i].ends.get();
+    if (how) {
+      out.emplace_back(make_http_object(lanes_, all[i].address, all[i].facts));
+    } else {
+      out.emplace_back(named(how.error(), what[i]));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<http_client> make_client(client_settings how) {
+  return std::make_shared<client>(std::move(how));
+}
+
+}  // namespace ringload::inline v0::remote_http

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What transfers are made for: a small body, the beginning of an object, a range of it.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "remote/answer.hpp"
+#include "remote/transfer.hpp"
+
+namespace ringload::inline v0::remote_http {
+
+// What is known of an object once it is open. Never changes.
+struct object_facts {
+  std::uint64_t bytes = 0;
+  std::string etag;              // As in the first answer; empty: it had none.
+  std::string modified;          // Last-Modified, where there is no ETag.
+  std::vector<std::byte> first;  // So many of its bytes have come with the first answer.
+};
+
+// Any answer is good.
+class small_goal final : public transfer_goal {
+ public:
+  small_goal(const small_request& what, small_answer& into) : what_(what), into_(into) {}
+
+  bool head() const noexcept override { return what_.head; }
+  bool follows() const noexcept override { return what_.follows; }
+  std::vector<header_field> fields() const override { return what_.fields; }
+  body_place place(const answer_head& head) override;
+  void arrived(std::uint64_t) override {}
+  state settle(const answer_head& head, fault& why) override;
+  state settle_refused(const answer_head& head, fault& why) override { return settle(head, why); }
+
+ private:
+  const small_request& what_;
+  small_answer& into_;
+};
+
+// The first bytes, and with them size and identity. A server that knows no ranges gives all of it,
+// which is kept where it is not too much.
+class opening_goal final : public transfer_goal {
+ public:
+  opening_goal(const remote_object& what, std::uint64_t whole_bytes_max, object_facts& into)
+      : what_(what), whole_bytes_max_(whole_bytes_max), into_(into) {}
+
+  std::vector<header_field> fields() const override;
+  body_place place(const answer_head& head) override;
+  void arrived(std::uint64_t bytes) override { arrived_ = bytes; }
+  state settle(const answer_head& head, fault& why) override;
+  state settle_refused(const answer_head& head, fault& why) override;
+
+  static constexpr std::uint64_t first_bytes = 128 << 10;  // The headers of most shards fit.
+
+ private:
+  result<std::uint64_t> bytes_that_follow(const answer_head& head);
+  result<void> check_expected() const;
+
+  const remote_object& what_;
+  const std::uint64_t whole_bytes_max_;
+  object_facts& into_;
+  std::string text_;  // A body of unknown length.
+  bool in_text_ = false;
+  fault refused_;
+  std::uint64_t arrived_ = 0;
+};
+
+// A range, into memory; goes on at the byte that was reached.
+class range_goal final : public transfer_goal {
+ public:
+  range_goal(std::shared_ptr<const object_facts> of, std::uint64_t offset,
+             std::span<std::byte> into, transfer_counts* counts)
+      : of_(std::move(of)), begin_(offset), into_(into), counts_(counts) {}
+
+  std::vector<header_field> fields() const override;
+  body_place place(const answer_head& head) override;
+  void arrived(std::uint64_t bytes) override;
+  state settle(const answer_head& head, fault& why) override;
+  state settle_refused(const answer_head& head, fault& why) override;
+
+ private:
+  asked_range asked() const;
+
+  const std::shared_ptr<const object_facts> of_;
+  const std::uint64_t begin_;
+  const std::span<std::byte> into_;
+  transfer_counts* const counts_;
+  std::uint64_t reached_ = 0;  // Of into_.
+  bool placing_ = false;
+  fault refused_;
+};
+
+}  // namespace ringload::inline v0::remote_http

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/http_store.hpp"
+
+#include <map>
+#include <ringload/error.hpp>
+#include <utility>
+
+#include "remote/percent.hpp"
+
+namespace ringload::inline v0::remote_http {
+
+namespace {
+
+[[noreturn]] void raise(const fault& why) { throw error(why.code, why.where, why.cause); }
+
+// The folder of one file, whose own address may have a query.
+class http_folder final : public byte_folder {
+ public:
+  http_folder(std::shared_ptr<http_client> by, http_url of, std::string file)
+      : client_(std::move(by)), of_(std::move(of)), file_(std::move(file)) {}
+
+  std::vector<std::string> names(const std::stop_token&) override {
+    throw error(errc::unsupported_feature, path_of({}),
+                "a web server does not say what it has: name a file, or an index");
+  }
+
+  std::shared_ptr<byte_source> open(const std::string& name, const std::stop_token& stop) override {
+    const auto ahead = opened_.find(name);
+    if (ahead == opened_.end()) return value_of(client_->open(object_of(name), stop));
+    auto found = std::move(ahead->second);
+    opened_.erase(ahead);
+    return value_of(std::move(found));
+  }
+
+  void expect(std::span<const std::string> names, const std::stop_token& stop) override {
+    std::vector<remote_object> all;
+    for (const std::string& each : names) all.push_back(object_of(each));
+    auto found = client_->open_all(all, stop);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      opened_.insert_or_assign(names[i], std::move(found[i]));
+    }
+  }
+
+  std::string path_of(const std::string& name) const override { return url_of(name).shown(); }
+
+ private:
+  using outcome = result<std::shared_ptr<byte_source>>;
+
+  // The place is added by who asked.
+  static std::shared_ptr<byte_source> value_of(outcome found) {
+    if (!found) raise({found.error().code, "", found.error().cause});
+    return std::move(*found);
+  }
+
+  http_url url_of(const std::string& name) const {
+    http_url out = of_;
+    if (name == file_) return out;
+    const std::string path(of_.path());
+    out.target = path.substr(0, path.rfind('/') + 1) + percent_encoded_path(name);
+    return out;
+  }
+  remote_object object_of(const std::string& name) const {
+    remote_object out;
+    out.url = url_of(name);
+    return out;
+  }
+
+  const std::shared_ptr<http_client> client_;
+  const http_url of_;
+  const std::string file_;
+  std::map<std::string, outcome> opened_;  // That were expected.
+};
+
+class http_store final : public byte_store {
+ public:
+  explicit http_store(std::shared_ptr<http_client> by) : client_(std::move(by)) {}
+
+  bool has_name(std::string_view source) const noexcept override {
+    return source.starts_with("http://") || source.starts_with("https://");
+  }
+
+  found_source find(std::string_view source, const std::stop_token&) override {
+    auto url = parse_http_url(source);
+    if (!url) raise(url.error());
+    const std::string path(url->path());
+    auto file = percent_decoded(path.substr(path.rfind('/') + 1));
+    if (!file) raise(file.error());
+    if (file->find('/') != std::string::npos) {
+      raise({errc::invalid_source_name, url->shown(), "the name of the file holds a '/'"});
+    }
+    found_source out;
+    out.folder = std::make_shared<http_folder>(client_, std::move(*url), *file);
+    out.file = std::move(*file);
+    return out;
+  }
+
+ private:
+  const std::shared_ptr<http_client> client_;
+};
+
+}  // namespace
+
+std::shared_ptr<byte_store> make_http_store(std::shared_ptr<http_client> by) {
+  return std::make_shared<http_store>(std::move(by));
+}
+
+}  // namespace ringload::inline v0::remote_http

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Addresses of web servers: a file, and what lies beside it.
+
+#include <memory>
+#include <ringload/byte_source.hpp>
+
+#include "remote/http.hpp"
+
+namespace ringload::inline v0::remote_http {
+
+std::shared_ptr<byte_store> make_http_store(std::shared_ptr<http_client> by);
+
+}  // namespace ringload::inline v0::remote_http

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/lane.hpp"
+
+#include <pthread.h>
+
+#include <boost/asio/post.hpp>
+#include <exception>
+
+#include "core/signals_blocked.hpp"
+
+namespace ringload::inline v0::remote_http {
+
+namespace {
+
+void run(lane& one) {
+  ::pthread_setname_np(::pthread_self(), "ringload-net");
+  while (!one.loop.stopped()) {
+    // Out of memory, a command is lost with its handlers; the others go on.
+    try {
+      one.loop.run();
+    } catch (const std::exception&) {
+    }
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<lane> lane::make(std::shared_ptr<const client_settings> how) {
+  auto made = std::make_shared<lane>(std::move(how));
+  const signals_blocked none;
+  // The thread keeps the lane, whoever else lets go of it.
+  made->thread_ = std::thread([made] { run(*made); });
+  return made;
+}
+
+void lane::close() {
+  boost::asio::post(loop, [this] {
+    for (const auto& each : pools_) each.second->close();
+    stay_.reset();
+  });
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
+
+host_pool& lane::pool_for(const origin& to) {
+  auto& one = pools_[to];
+  if (!one) one = std::make_shared<host_pool>(loop, to, *how);
+  return *one;
+}
+
+}  // namespace ringload::inline v0::remote_http

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Loads that a web server sends elsewhere, puts off or refuses, and loads that are cancelled.
+
+#include <doctest/doctest.h>
+
+#include <dirent.h>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/use_future.hpp>
+
+#include <cstdio>
+#include <functional>
+#include <ringload/remote.hpp>
+#include <ringload/ringload.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "remote/http_loads.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+
+namespace {
+
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  DIR* const folder = ::opendir("/proc/self/fd");
+  while (::readdir(folder) != nullptr) ++count;
+  ::closedir(folder);
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("http: redirects are followed, to web servers, and not for ever") {
+  scripted_server other(good);
+  scripted_server server(good);
+  const auto to = [&](std::string location, unsigned status = 302) {
+    server.follow([location, status](const web_request& asked, std::uint64_t n) {
+      if (asked.target == "/y") return good(asked, n);
+      return web_answer(status, {"Location: " + location});
+    });
+  };
+  const std::string name = server.address("/x.safetensors");
+  for (const unsigned status : {301U, 302U, 303U, 307U, 308U}) {
+    to("/y", status);
+    loader with = loads();
+    CHECK(right(get(with.load_async(name, asio::use_future))));
+  }
+  to(other.address("/z?signature=secret"));
+  {
+    loader with = loads();
+    CHECK(right(get(with.load_async(name, asio::use_future))));
+    CHECK(server.log().size() == 1);  // Where it is now is remembered,
+  }
+  // and asked for anew where that is not good any more.
+  other.follow([](const web_request& asked, std::uint64_t n) {
+    return n == 2 ? web_answer(403) : good(asked, n);
+  });
+  {
+    loader with = loads();
+    CHECK(right(get(with.load_async(name, asio::use_future))));
+    CHECK(server.log().size() > 1);
+  }
+  for (const char* location : {"/x.safetensors", "ftp://host/x", "file:///etc/passwd", "http://"}) {
+    CAPTURE(location);
+    to(location);
+    loader with = loads();
+    const error failed = failure(with, name);
+    CHECK(failed.code() == errc::remote_failed);
+    CHECK(holds(failed.what(), "redirected"));
+  }
+  to(other.address("/z?signature=secret"));
+  remote_options only = quick();
+  only.hosts = {"localhost"};
+  loader with = loads(only);
+  CHECK(failure(with, name).code() == errc::access_denied);
+}
+
+TEST_CASE("http: 429 and 5xx are asked again, as late as the server says, and not for ever") {
+  scripted_server server(good);
+  const std::string name = server.address("/x.safetensors");
+  for (const unsigned status : {408U, 429U, 500U, 502U, 503U, 504U}) {
+    CAPTURE(status);
+    std::set<std::string> asked_before;
+    server.follow([&, status = status](const web_request& asked, std::uint64_t n) {
+      const bool first = asked_before.insert(asked.field("range")).second;
+      return first ? web_answer(status, {"Retry-After: 0"}, "wait") : good(asked, n);
+    });
+    loader with = loads();
+    CHECK(right(get(with.load_async(name, asio::use_future))));
+    server.follow([status](const web_request&, std::uint64_t) { return web_answer(status); });
+    const error failed = failure(with, name);
+    CHECK(failed.code() == errc::remote_failed);
+    CHECK(holds(failed.what(), std::to_string(status)));
+    CHECK(server.log().size() == 3);
+  }
+  server.follow(
+      [](const web_request&, std::uint64_t) { return web_answer(503, {"Retry-After: 3600"}); });
+  loader with = loads();
+  CHECK(failure(with, name).code() == errc::remote_failed);
+  CHECK(server.log().size() == 1);
+}
+
+TEST_CASE("http: what a server refuses for good is said, without credentials") {
+  scripted_server server(good);
+  for (const auto& [status, code] :
+       {std::pair(401U, errc::access_denied), std::pair(403U, errc::access_denied),
+        std::pair(404U, errc::source_not_found), std::pair(400U, errc::remote_failed)}) {
+    server.follow([s = status](const web_request&, std::uint64_t) { return web_answer(s); });
+    loader with = loads();
+    const error failed = failure(with, server.address("/x.safetensors?token=secret"));
+    CHECK(failed.code() == code);
+    CHECK(holds(failed.what(), std::to_string(status)));
+    CHECK(!holds(failed.what(), "secret"));
+    CHECK(server.log().size() == 1);
+  }
+  loader with = loads();
+  const auto nobody = failure_of(with.load_async("http://127.0.0.1:1/x", asio::use_future));
+  REQUIRE(nobody);
+  CHECK(nobody->code() == errc::remote_failed);
+  remote_options how = quick();
+  how.offline = true;
+  loader offline = loads(how);
+  server.follow(good);
+  CHECK(failure(offline, server.address("/x.safetensors")).code() == errc::source_not_found);
+  CHECK(server.log().empty());
+}
+
+TEST_CASE("http: a server without ranges gives the whole file, where that is not too much") {
+  scripted_server server(good);
+  const std::string name = server.address("/x.safetensors");
+  const auto whole = [](const web_request&, std::uint64_t) { return web_answer(200, {}, object); };
+  const auto chunked = [](const web_request&, std::uint64_t) {
+    std::string body;
+    for (std::size_t at = 0; at < object.size(); at += 50'000) {
+      const std::string part = object.substr(at, 50'000);
+      char length[32];
+      std::snprintf(length, sizeof length, "%zx\r\n", part.size());
+      body += length + part + "\r\n";
+    }
+    return web_reply{web_head(200, {"Transfer-Encoding: chunked"}) + body + "0\r\n\r\n"};
+  };
+  const auto old = [](const web_request&, std::uint64_t) {
+    return web_reply{"HTTP/1.0 200 OK\r\n\r\n" + object, after::closed};
+  };
+  for (const scripted_server::rule& rule :
+       {scripted_server::rule(whole), scripted_server::rule(chunked), scripted_server::rule(old)}) {
+    server.follow(rule);
+    loader with = loads();
+    CHECK(right(get(with.load_async(name, asio::use_future))));
+    CHECK(server.log().size() == 1);
+  }
+  remote_options how = quick();
+  how.whole_bytes_max = object.size() - 1;
+  loader with = loads(how);
+  CHECK(failure(with, name).code() == errc::malformed_answer);
+  server.follow(whole);
+  CHECK(failure(with, name).code() == errc::unsupported_feature);
+}
+
+TEST_CASE("http: cancelled while a request waits, in its head and in its body, it ends at once") {
+  scripted_server server(good);
+  std::uint64_t requests = 0;
+  {
+    loader with = loads();
+    get(with.load_async(server.address("/x.safetensors"), asio::use_future));
+    requests = server.log().size();
+  }
+  for (std::uint64_t nth = 0; nth < requests; ++nth) {
+    for (const std::size_t kept : {0U, 30U, 5000U}) {
+      CAPTURE(nth);
+      CAPTURE(kept);
+      server.follow([&](const web_request& asked, std::uint64_t n) {
+        web_reply reply = good(asked, n);
+        if (n < nth) return reply;
+        reply.bytes.resize(kept);
+        reply.after = after::stalled;
+        return reply;
+      });
+      server.forget_answered();
+      loader with = loads();
+      asio::cancellation_signal signal;
+      auto ends = with.load_async(server.address("/x.safetensors"),
+                                  asio::bind_cancellation_slot(signal.slot(), asio::use_future));
+      REQUIRE(server.wait_until_answered(nth + 1));
+      signal.emit(asio::cancellation_type::terminal);
+      CHECK(code_of(std::move(ends)) == asio::error::operation_aborted);
+      CHECK(arenas_taken == 0);
+    }
+  }
+  CHECK(server.wait_until_alone());
+}
+
+TEST_CASE("http: a hundred loads that are cancelled leave no descriptor and no connection") {
+  scripted_server server([](const web_request& asked, std::uint64_t n) {
+    web_reply reply = good(asked, n);
+    if (n % 5 == 4) reply = {reply.bytes.substr(0, 3000), after::stalled};
+    return reply;
+  });
+  const auto cancel_some = [&](int times) {
+    const auto over_http = remote(quick());
+    loader with(counted_host(), small_limits(), {over_http});
+    for (int i = 0; i < times; ++i) {
+      asio::cancellation_signal signal;
+      server.forget_answered();
+      auto ends = with.load_async(server.address("/x.safetensors"),
+                                  asio::bind_cancellation_slot(signal.slot(), asio::use_future));
+      if (i % 3 != 0) CHECK(server.wait_until_answered(1));
+      signal.emit(asio::cancellation_type::terminal);
+      CHECK(code_of(std::move(ends)) == asio::error::operation_aborted);
+    }
+  };
+  cancel_some(3);
+  CHECK(server.wait_until_alone());
+  const std::size_t before = open_descriptors();
+  cancel_some(100);
+  CHECK(server.wait_until_alone());
+  CHECK(open_descriptors() == before);
+  CHECK(arenas_taken == 0);
+}
+
+TEST_CASE("http: through a proxy, which names the object, and may not lead into private networks") {
+  scripted_server proxy([](const web_request& asked, std::uint64_t n) {
+    if (asked.target == "http://public.example/x.safetensors") return good(asked, n);
+    if (asked.target == "http://public.example/inside") {
+      return web_answer(302, {"Location: http://169.254.169.254/latest"});
+    }
+    return web_answer(asked.method == "CONNECT" ? 403 : 404);
+  });
+  remote_options how = quick();
+  how.proxy = proxy.address("");
+  loader with = loads(how);
+  CHECK(right(get(with.load_async("http://public.example/x.safetensors", asio::use_future))));
+  CHECK(proxy.log().front().field("host") == "public.example");
+  const error inside = failure(with, "http://public.example/inside");
+  CHECK(inside.code() == errc::remote_failed);
+  CHECK(holds(inside.what(), "private network"));
+  const error tunnel = failure(with, "https://public.example/x.safetensors");
+  CHECK(holds(tunnel.what(), "the proxy answered 403"));
+  CHECK(proxy.log().back().target == "public.example:443");
+}
+
+TEST_CASE("http: options that contradict themselves are refused") {
+  for (const auto& wrong : std::vector<std::function<void(remote_options&)>>{
+           [](remote_options& o) { o.connections = 0; },
+           [](remote_options& o) { o.chunk_bytes = 1; }, [](remote_options& o) { o.threads = 65; },
+           [](remote_options& o) { o.tries_max = 0; },
+           [](remote_options& o) { o.silence_time_max = milliseconds(0); },
+           [](remote_options& o) { o.retry_delay = std::chrono::hours(1); },
+           [](remote_options& o) { o.proxy = "ftp://proxy"; },
+           [](remote_options& o) { o.ca_file = "/nonexistent"; }}) {
+    remote_options how;
+    wrong(how);
+    CHECK_THROWS_AS(remote(how), error);
+  }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A web server on loopback that does what a test tells it to, wrong things above all.
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/waiting.hpp"
+
+namespace ringload::testing {
+
+namespace asio = boost::asio;
+
+struct web_request {
+  std::string method;
+  std::string target;
+  std::map<std::string, std::string> fields;  // Names in lower case.
+
+  std::string field(const std::string& name) const {
+    const auto at = fields.find(name);
+    return at == fields.end() ? "" : at->second;
+  }
+};
+
+struct web_reply {
+  enum class end {
+    kept,  // The connection waits for the next request.
+    closed,
+    reset,
+    stalled,  // Nothing more is sent, until the client goes.
+    dripped,  // A byte from time to time, until the client goes.
+  };
+  std::string bytes;
+  end after = end::kept;
+};
+
+inline std::string web_head(unsigned status, const std::vector<std::string>& fields) {
+  std::string out = "HTTP/1.1 " + std::to_string(status) + " Some Reason\r\n";
+  for (const std::string& each : fields) out += each + "\r\n";
+  return out + "\r\n";
+}
+
+inline web_reply web_answer(unsigned status, std::vector<std::string> fields = {},
+                            const std::string& body = {}) {
+  fields.push_back("Content-Length: " + std::to_string(body.size()));
+  return {web_head(status, fields) + body};
+}
+
+// What a right server says when it is asked for a range of that object.
+inline web_reply web_range(const web_request& asked, const std::string& object,
+                           const std::string& etag = "\"one\"") {
+  const std::string text = asked.field("range");
+  const auto dash = text.find('-');
+  if (!text.starts_with("bytes=") || dash == text.npos) {
+    return web_answer(200, {"ETag: " + etag}, object);
+  }
+  const std::uint64_t begin = std::stoull(text.substr(6));
+  const std::uint64_t last =
+      std::min<std::uint64_t>(std::stoull(text.substr(dash + 1)), object.size() - 1);
+  if (begin >= object.size()) {
+    return web_answer(416, {"Content-Range: bytes */" + std::to_string(object.size())});
+  }
+  const std::string match = asked.field("if-match");
+  if (!match.empty() && match != etag) return web_answer(412);
+  return web_answer(
+      206,
+      {"ETag: " + etag, "Content-Range: bytes " + std::to_string(begin) + "-" +
+                            std::to_string(last) + "/" + std::to_string(object.size())},
+      object.substr(begin, last - begin + 1));
+}
+
+class scripted_server {
+ public:
+  // Asked in the server's thread for each request, with its number, from 0 on.
+  using rule = std::function<web_reply(const web_request&, std::uint64_t)>;
+
+  explicit scripted_server(rule how) : rule_(std::move(how)) {
+    asio::co_spawn(loop_, accept(), asio::detached);
+    thread_ = std::thread([this] { loop_.run(); });
+  }
+  scripted_server(const scripted_server&) = delete;
+  scripted_server& operator=(const scripted_server&) = delete;
+  ~scripted_server() {
+    loop_.stop();
+    thread_.join();
+  }
+
+  std::uint16_t port() const { return port_; }
+  std::string address(const std::string& target) const {
+    return "http://127.0.0.1:" + std::to_string(port_) + target;
+  }
+
+  void follow(rule how) {
+    const std::lock_guard lock(mutex_);
+    rule_ = std::move(how);
+    log_.clear();
+  }
+  std::vector<web_request> log() const {
+    const std::lock_guard lock(mutex_);
+    return log_;
+  }
+  std::uint64_t accepted() const {
+    const std::lock_guard lock(mutex_);
+    return accepted_;
+  }
+  // Until so many requests have been answered as far as they ever will.
+  bool wait_until_answered(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, patience, [&] { return answered_ >= count; });
+  }
+  // Until no client is connected any more.
+  bool wait_until_alone() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, patience, [&] { return open_ == 0; });
+  }
+  void forget_answered() {
+    const std::lock_guard lock(mutex_);
+    answered_ = 0;
+  }
+
+ private:
+  using tcp = asio::ip::tcp;
+
+  struct counted {
+    explicit counted(scripted_server& s) : of(s) { of.count(of.open_, 1); }
+    counted(const counted&) = delete;
+    counted& operator=(const counted&) = delete;
+    ~counted() { of.count(of.open_, -1); }
+    scripted_server& of;
+  };
+
+  template <class Number>
+  void count(Number& which, int more) {
+    const std::lock_guard lock(mutex_);
+    which += static_cast<Number>(more);
+    changed_.notify_all();
+  }
+
+  asio::awaitable<void> accept() {
+    boost::system::error_code code;
+    while (!code) {
+      tcp::socket one(loop_);
+      co_await acceptor_.async_accept(one, asio::redirect_error(asio::use_awaitable, code));
+      if (code) break;
+      count(accepted_, 1);
+      asio::co_spawn(loop_, serve(std::move(one)), asio::detached);
+    }
+  }
+
+  static web_request parse(const std::string& head) {
+    web_request out;
+    std::size_t at = head.find("\r\n");
+    const std::string line = head.substr(0, at);
+    out.method = line.substr(0, line.find(' '));
+    out.target = line.substr(out.method.size() + 1);
+    out.target.resize(out.target.rfind(' '));
+    for (at += 2; head.compare(at, 2, "\r\n") != 0;) {
+      const std::size_t end = head.find("\r\n", at);
+      const std::size_t colon = head.find(':', at);
+      std::string name = head.substr(at, colon - at);
+      for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+      out.fields[name] = head.substr(colon + 2, end - colon - 2);
+      at = end + 2;
+    }
+    return out;
+  }
+
+  web_reply reply_to(const web_request& what) {
+    rule how;
+    std::uint64_t number = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      number = log_.size();
+      log_.push_back(what);
+      how = rule_;
+    }
+    return how(what, number);
+  }
+
+  asio::awaitable<void> serve(tcp::socket client) {
+    const counted here(*this);
+    std::string received;
+    boost::system::error_code code;
+    bool kept = true;
+    client.set_option(tcp::no_delay(true), code);
+    while (kept && !code) {
+      const std::size_t bytes =
+          co_await asio::async_read_until(client, asio::dynamic_buffer(received), "\r\n\r\n",
+                                          asio::redirect_error(asio::use_awaitable, code));
+      if (code) break;
+      const web_reply reply = reply_to(parse(received.substr(0, bytes)));
+      received.erase(0, bytes);
+      co_await asio::async_write(client, asio::buffer(reply.bytes),
+                                 asio::redirect_error(asio::use_awaitable, code));
+      count(answered_, 1);
+      kept = reply.after == web_reply::end::kept;
+      if (reply.after == web_reply::end::reset) {
+        client.set_option(asio::socket_base::linger(true, 0), code);
+      }
+      if (reply.after == web_reply::end::stalled) {
+        co_await asio::async_read_until(client, asio::dynamic_buffer(received), "never",
+                                        asio::redirect_error(asio::use_awaitable, code));
+      }
+      if (reply.after == web_reply::end::dripped) co_await drip(client);
+    }
+  }
+
+  asio::awaitable<void> drip(tcp::socket& client) {
+    asio::steady_timer timer(loop_);
+    boost::system::error_code code;
+    while (!code) {
+      timer.expires_after(std::chrono::milliseconds(1));
+      co_await timer.async_wait(asio::use_awaitable);
+      co_await asio::async_write(client, asio::buffer("x", 1),
+                                 asio::redirect_error(asio::use_awaitable, code));
+    }
+  }
+
+  asio::io_context loop_{1};
+  tcp::acceptor acceptor_{loop_, {asio::ip::address_v4::loopback(), 0}};
+  const std::uint16_t port_ = acceptor_.local_endpoint().port();
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by the mutex.
+  rule rule_;
+  std::vector<web_request> log_;
+  std::uint64_t accepted_ = 0;
+  std::size_t answered_ = 0;
+  std::size_t open_ = 0;
+
+  std::thread thread_;
+};
+
+}  // namespace ringload::testing
