@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ringload.compat.fastsafetensors, and the plug-ins for engines on stand-ins for their interfaces."""
+"""ringload.compat.fastsafetensors: what its users rely on."""
 
 import numpy
 import pytest
@@ -25,7 +25,9 @@ class Rank:
 def files(tmp_path):
     base = numpy.arange(70, dtype=numpy.float32).reshape(7, 10)
     return [
-        write_safetensors(tmp_path / "a.safetensors", {"a": base, "i": numpy.arange(5)}, {"k": "v"}),
+        write_safetensors(
+            tmp_path / "a.safetensors", {"a": base, "i": numpy.arange(5)}, {"k": "v"}
+        ),
         write_safetensors(tmp_path / "b.safetensors", {"b": base + 100}),
     ]
 
@@ -70,7 +72,9 @@ def test_ranks_have_blocks_of_files_of_all(files, dim):
         assert all(torch.equal(block, whole + 100) for block in blocks)
     else:
         assert torch.equal(torch.cat(blocks, dim), whole + 100)
-        assert [block.shape[dim] for block in blocks] == ([2, 2, 2, 1] if dim == 0 else [3, 3, 3, 1])
+        assert [block.shape[dim] for block in blocks] == (
+            [2, 2, 2, 1] if dim == 0 else [3, 3, 3, 1]
+        )
 
 
 def test_filter_and_names_in_two_files(files):

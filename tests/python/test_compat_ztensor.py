@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ringload.compat.ztensor and .vajra: what their users rely on. ztensor's own tests run elsewhere."""
+"""ringload.compat.ztensor and .vajra: what their users rely on."""
 
 import hashlib
 

@@ -64,12 +64,16 @@ def test_torch_takes_every_type_that_it_has(sample, arrays):
         assert plain.tobytes() == arrays[name].tobytes(), name
 
 
-def test_jax_takes_what_it_has(sample, arrays):
-    jax = pytest.importorskip("jax")
+def test_jax_takes_what_it_has(sample, arrays, tmp_path):
+    pytest.importorskip("jax")
     model = ringload.load(sample)
     for name in ("f32", "bf16", "i32", "u8", "f16", "bool"):
         assert numpy.asarray(model[name].jax()).tobytes() == arrays[name].tobytes(), name
-    assert jax.Array
+    # Where the address is a multiple of 64, without a copy.
+    path = tmp_path / "aligned.safetensors"
+    ringload.save(path, {"a": numpy.ones((256, 1024), numpy.float32)}, alignment=4096)
+    tensor = ringload.load(path)["a"]
+    assert tensor.jax().unsafe_buffer_pointer() == tensor.data_ptr
 
 
 def test_fill_by_arrays(sample, arrays):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint that was opened once, and the tensors in it that are read when they are asked for."""
+"""A checkpoint that was opened once; its tensors are read when they are asked for."""
 
 from . import _core
 from ._operation import one_step

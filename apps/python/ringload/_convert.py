@@ -92,7 +92,9 @@ def numpy_dtype(name):
     try:
         import ml_dtypes
     except ImportError as missing:
-        raise TypeError(f"NumPy knows {name} by the package ml_dtypes, which is not here") from missing
+        raise TypeError(
+            f"NumPy knows {name} by the package ml_dtypes, which is not here"
+        ) from missing
     return numpy.dtype(getattr(ml_dtypes, _ml_names[name]))
 
 

@@ -156,7 +156,7 @@ class Stream:
 
 
 class Loader:
-    """Loads checkpoints into the memory of one device, in as much memory of its own as it was given.
+    """Loads checkpoints into the memory of one device, with buffers of a size that is bounded.
 
     Use it by `with` or `async with`, or call close(). Its operations begin when they are called;
     each can be awaited, or waited for by result(). May be used from any thread.

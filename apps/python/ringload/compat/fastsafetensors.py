@@ -45,7 +45,9 @@ def owned_expert_range(num_experts, ep_size, ep_rank):
     return first, first + each + (1 if ep_rank < more else 0)
 
 
-def expert_parallel_filter(num_experts, ep_size, ep_rank, pattern=re.compile(r"\.experts\.(\d+)\.")):
+def expert_parallel_filter(
+    num_experts, ep_size, ep_rank, pattern=re.compile(r"\.experts\.(\d+)\.")
+):
     """A predicate of names: those of a rank's experts, and all that are of no expert."""
     first, last = owned_expert_range(num_experts, ep_size, ep_rank)
 
@@ -274,12 +276,10 @@ class FilesBufferOnDevice:
         return TensorBase(_converted(joined, device, dtype))
 
     def as_dict(self, tensor_shard_dim):
-        return {
-            name: self.get_sharded_wrapped(name, dim) for name, dim in tensor_shard_dim.items()
-        }
+        return {name: self.get_sharded_wrapped(name, dim) for name, dim in tensor_shard_dim.items()}
 
 
-class fastsafe_open:  # noqa: N801: the name it stands in for
+class fastsafe_open:  # the name it stands in for
     """Opens one file, several, or {rank: [files]}, and loads them."""
 
     def __init__(

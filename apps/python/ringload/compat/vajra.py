@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In place of vajra, of the package vajra-streamer: `from ringload.compat.vajra import VajraStreamer`.
+"""In place of vajra, of the package vajra-streamer.
+
+    from ringload.compat.vajra import StreamConfig, VajraStreamer
 
 Other than there: models are those of the local Hugging Face cache, and files and folders too;
 tensors own their memory and may outlive the block; every type that PyTorch has is a tensor;

@@ -51,7 +51,7 @@ def given_as(tensor, framework, device):
     return paddle.to_tensor(array)
 
 
-class safe_open:  # noqa: N801: the name it stands in for
+class safe_open:  # the name it stands in for
     """Opens a file and reads its header; tensors are read, or mapped, when they are asked for.
 
     backend: "mmap" (get_tensor gives views of the file, copied on write, on the host) or "pread"
@@ -285,7 +285,9 @@ class PrefetchLoader:
         load = self._running()
         if name not in self._left:
             known = name in self._names
-            raise SafetensorError(f"tensor {name} was {'taken already' if known else 'not planned'}")
+            raise SafetensorError(
+                f"tensor {name} was {'taken already' if known else 'not planned'}"
+            )
         with as_theirs():
             tensor = load.tensor(name).result()
         self._left.discard(name)

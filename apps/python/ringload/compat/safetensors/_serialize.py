@@ -147,7 +147,7 @@ def loaded(data):
         return _shared.loader().load(path, strictness="reference").result()
 
 
-def deserialize(bytes):  # noqa: A002: the name of the parameter that it stands in for
+def deserialize(bytes):  # the name of the parameter that it stands in for
     """[(name, {"shape", "dtype", "data"})]"""
     model: _core.Model = loaded(bytes)
     return [

@@ -60,7 +60,9 @@ class Tensor:
         if shape is None and (format != "dense" or named not in components):
             raise ValueError("only a dense tensor's shape can be taken from its component 'data'")
         if dtype is None and named not in components:
-            raise ValueError(f"the type cannot be taken from the component '{named}': it is missing")
+            raise ValueError(
+                f"the type cannot be taken from the component '{named}': it is missing"
+            )
         self.components = dict(components)
         self.shape = list(components[named].shape if shape is None else shape)
         self.dtype = str(components[named].dtype if dtype is None else dtype)
@@ -103,9 +105,7 @@ class Reader:
             self._checkpoint = self._loader.open(path).result()
         self._composites = {one["name"]: one for one in self._checkpoint.composites}
         self._parts = {
-            f"{name}/{part}"
-            for name, one in self._composites.items()
-            for part in one["parts"]
+            f"{name}/{part}" for name, one in self._composites.items() for part in one["parts"]
         }
         self._mapped = None
 
@@ -164,7 +164,7 @@ class Reader:
     # --- Reading
 
     def _stored(self, names, copy):
-        """{name: the library's Tensor}: views of the file, copied on write, or memory of its own."""
+        """{name: Tensor}: views of the file, copied on write, or with memory of its own."""
         for name in names:
             if name not in self._checkpoint:
                 raise MissingTensorError(f"there is no tensor '{name}'")

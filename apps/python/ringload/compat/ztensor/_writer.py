@@ -104,7 +104,9 @@ def save_to(inner, tensors, metadata, compression):
     how = storing(compression, "none")
     with as_theirs():
         for key, value in (metadata or {}).items():
-            one_step(lambda key=key, value=value: inner.set_attribute(key, json.dumps(value))).result()
+            one_step(
+                lambda key=key, value=value: inner.set_attribute(key, json.dumps(value))
+            ).result()
         for name, tensor in tensors.items():
             one = described(name, tensor)
             one_step(lambda one=one: inner.add(one, how)).result()
@@ -112,7 +114,7 @@ def save_to(inner, tensors, metadata, compression):
 
 
 def remove_tensors(input, output, names):
-    """Writes to `output` what is in `input` but for these objects, their stored bytes as they are."""
+    """Writes to `output` the stored bytes of all objects of `input` but these."""
     from ._reader import Reader
 
     names = [names] if isinstance(names, str) else list(names)
@@ -126,7 +128,7 @@ def remove_tensors(input, output, names):
 
 
 def replace_tensor(path, name, data):
-    """Replaces the elements of a dense tensor that is stored raw by others of its type and shape."""
+    """Replaces the elements of a dense tensor, stored raw, by others of its type and shape."""
     inner = _core.ZtWriter.append(os.fspath(path), {"sync": False})
     with as_theirs():
         one_step(lambda: inner.replace(described(name, data))).result()

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads tensor checkpoints from disk through io_uring, awaited or not."""
+
+import concurrent.futures
+import os
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from types import TracebackType
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar
+
+from ._core import Model as Model
+from ._core import Selection as Selection
+from ._core import Tensor as Tensor
+
+_T = TypeVar("_T")
+
+_Path: TypeAlias = str | os.PathLike[str]
+_Source: TypeAlias = _Path | Sequence[_Path] | Checkpoint
+_Select: TypeAlias = str | Iterable[str] | Selection | Callable[[TensorInfo], bool] | None
+_Progress: TypeAlias = bool | Callable[[dict[str, Any]], object] | None
+_Strictness: TypeAlias = Literal["strict", "reference"]
+
+__version__: str
+
+class Error(Exception):
+    """A load, a save or an open has failed. Its text names the file, the tensor and the byte."""
+
+    kind: str
+    place: str
+    errno: int | None
+    whole: Sequence[str]
+    torn: Sequence[str]
+
+class CancelledError(Error): ...
+class SourceNotFoundError(Error, FileNotFoundError): ...
+class TensorNotFoundError(Error, KeyError): ...
+class OutOfMemoryError(Error, MemoryError): ...
+class InvalidFileError(Error, ValueError): ...
+class UsageError(Error, ValueError): ...
+class SystemCallError(Error, OSError): ...
+
+class Filled(NamedTuple):
+    """The result of a fill."""
+
+    missing: list[str]
+    unexpected: list[str]
+    stats: dict[str, Any]
+
+class Saved(NamedTuple):
+    """The result of a save."""
+
+    files: list[str]
+    nbytes: int
+    bytes_direct: int
+    bytes_straight: int
+    writes: int
+    seconds: float
+    route_reason: str
+    digests: dict[str, str]
+
+class TensorInfo:
+    """One tensor of a checkpoint: what it is, and where its bytes lie."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    file: int
+    offset: int
+    nbytes: int
+    encoding: str
+    stored_bytes: int
+    type: str
+    original_shape: tuple[int, ...]
+    digest: str
+    attributes: dict[str, str]
+
+class Operation(Generic[_T]):
+    """Work that has begun. Dropping it cancels it."""
+
+    def done(self) -> bool: ...
+    def cancel(self) -> None: ...
+    def result(self, timeout: float | None = None) -> _T: ...
+    def exception(self, timeout: float | None = None) -> BaseException | None: ...
+    def future(self) -> concurrent.futures.Future[_T]: ...
+    def __await__(self) -> Generator[Any, None, _T]: ...
+
+class StoredTensor:
+    """A tensor in its file. `stored[0:128]` reads that range and no more, `stored[:]` all of it."""
+
+    info: TensorInfo
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def nbytes(self) -> int: ...
+    def load(self, index: Any = ()) -> Operation[Tensor]: ...
+    def __getitem__(self, index: Any) -> Tensor: ...
+
+class Checkpoint(Mapping[str, StoredTensor]):
+    """Open files and their catalog: a mapping of names to StoredTensors."""
+
+    def __getitem__(self, name: str) -> StoredTensor: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __len__(self) -> int: ...
+    def infos(self) -> list[TensorInfo]: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def metadata(self) -> dict[str, str]: ...
+    @property
+    def files(self) -> list[tuple[str, int, str]]: ...
+    @property
+    def composites(self) -> list[dict[str, Any]]: ...
+    @property
+    def notes(self) -> list[str]: ...
+    def load(self, select: _Select = None, **options: Any) -> Operation[Model]: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *failure: object) -> None: ...
+
+class Load:
+    """A load in flight: its tensors can be used as they land. Dropping it cancels it."""
+
+    def tensor(self, name: str) -> Operation[Tensor]: ...
+    def next(self) -> Operation[Tensor | None]: ...
+    def finish(self) -> Operation[Model]: ...
+    def infos(self) -> list[TensorInfo]: ...
+    @property
+    def stats(self) -> dict[str, Any]: ...
+    def cancel(self) -> None: ...
+    def __iter__(self) -> Iterator[tuple[str, Tensor]]: ...
+    def __next__(self) -> tuple[str, Tensor]: ...
+    def __aiter__(self) -> AsyncIterator[tuple[str, Tensor]]: ...
+    async def __anext__(self) -> tuple[str, Tensor]: ...
+
+class Stream:
+    """(name, tensor) pairs as they land, by `for` or `async for`."""
+
+    @property
+    def stats(self) -> dict[str, Any] | None: ...
+    def cancel(self) -> None: ...
+    def __iter__(self) -> Iterator[tuple[str, Tensor]]: ...
+    def __next__(self) -> tuple[str, Tensor]: ...
+    def __aiter__(self) -> AsyncIterator[tuple[str, Tensor]]: ...
+    async def __anext__(self) -> tuple[str, Tensor]: ...
+
+class Loader:
+    """Loads checkpoints into the memory of one device."""
+
+    def __init__(
+        self,
+        device: str | int | object = "cpu",
+        *,
+        hdf5: bool = False,
+        slots: int = ...,
+        slot_bytes: int | str = ...,
+        bytes_in_flight: int | str = ...,
+        arena_bytes_max: int | str = ...,
+        kept_bytes: int | str = ...,
+        copy_threads: int = ...,
+        reader_threads: int = ...,
+        engine: Literal["automatic", "ring", "threads"] = ...,
+        huge_pages: Literal["transparent", "reserved", "none"] = ...,
+    ) -> None: ...
+    def open(
+        self,
+        source: _Path | Sequence[_Path],
+        *,
+        strictness: _Strictness | None = None,
+        independent_files: bool | None = None,
+        nameless: Sequence[str] | None = None,
+    ) -> Operation[Checkpoint]: ...
+    def load(
+        self,
+        source: _Source,
+        *,
+        dtype: Any = None,
+        select: _Select = None,
+        progress: _Progress = None,
+        **options: Any,
+    ) -> Operation[Model]: ...
+    def start(
+        self, source: _Source, *, dtype: Any = None, select: _Select = None, **options: Any
+    ) -> Operation[Load]: ...
+    def stream(
+        self,
+        source: _Source,
+        *,
+        window: int | str | None = None,
+        dtype: Any = None,
+        select: _Select = None,
+        **options: Any,
+    ) -> Stream: ...
+    def fill(
+        self,
+        source: _Source,
+        tensors: Mapping[str, Any],
+        *,
+        missing: Literal["error", "report"] | None = None,
+        unexpected: Literal["ignore", "report", "error"] | None = None,
+        dtype: Literal["exact", "convert"] | None = None,
+        shape: Literal["exact", "broadcast"] | None = None,
+        select: _Select = None,
+        **options: Any,
+    ) -> Operation[Filled]: ...
+    def save(
+        self, path: _Path, tensors: Mapping[str, Any] | Model, **options: Any
+    ) -> Operation[Saved]: ...
+    def copy(
+        self, tensor: Tensor, *, device: Any = None, dtype: Any = None
+    ) -> Operation[Tensor]: ...
+    @property
+    def stats(self) -> dict[str, Any]: ...
+    @property
+    def memory(self) -> dict[str, int]: ...
+    @property
+    def closed(self) -> bool: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *failure: object) -> None: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+def load(
+    source: _Source,
+    device: Any = "cpu",
+    dtype: Any = None,
+    select: _Select = None,
+    progress: _Progress = None,
+    **options: Any,
+) -> Model: ...
+def open(source: _Path | Sequence[_Path], device: Any = "cpu", **options: Any) -> Checkpoint: ...
+def stream(
+    source: _Source, device: Any = "cpu", window: int | str | None = None, **options: Any
+) -> Iterator[tuple[str, Tensor]]: ...
+def fill(
+    source: _Source, tensors: Mapping[str, Any], device: Any = "cpu", **policies: Any
+) -> Filled: ...
+def save(path: _Path, tensors: Mapping[str, Any] | Model, **options: Any) -> Saved: ...
+def select() -> Selection: ...

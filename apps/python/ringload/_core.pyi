@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library's own objects, as the package ringload wraps them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+version: str
+
+has_cuda: bool
+
+has_hdf5: bool
+
+class Tensor:
+    """
+    A loaded tensor. It owns its memory, together with the other tensors of its load.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> str:
+        """The type's name: 'bf16', 'f8_e4m3', 'bool'."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def device(self) -> str:
+        """'cpu' or 'cuda:0'."""
+
+    @property
+    def read_only(self) -> bool: ...
+    @property
+    def data_ptr(self) -> int:
+        """The address of the first byte."""
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def numpy(self) -> Any:
+        """
+        As a NumPy array, without a copy; types that NumPy lacks by the package ml_dtypes.
+        """
+
+    def torch(self) -> Any:
+        """As a PyTorch tensor, without a copy."""
+
+    def jax(self) -> Any:
+        """As a JAX array; without a copy where JAX takes the address."""
+
+    def __repr__(self) -> str: ...
+
+class Model:
+    """Loaded tensors: a mapping of names to Tensors, in the files' order."""
+
+    def __getitem__(self, name: str) -> Tensor: ...
+    def __len__(self) -> int: ...
+    def __contains__(self, arg: object, /) -> bool: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def keys(self) -> list[str]: ...
+    def values(self) -> list[Tensor]: ...
+    def items(self) -> list[tuple[str, Tensor]]: ...
+    def get(self, name: str, default: _T = ...) -> Tensor | _T: ...
+    @property
+    def stats(self) -> dict[str, Any]:
+        """How the load went: bytes, reads, seconds, by which engine and why."""
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The files' own metadata."""
+
+    def regions(self) -> list[tuple[int, int, str]]:
+        """
+        The memory that the tensors lie in: (address, bytes, device), for each allocation.
+        """
+
+    def numpy(self) -> dict[str, Any]:
+        """All tensors as NumPy arrays, without a copy, by name."""
+
+    def torch(self) -> dict[str, Any]:
+        """All tensors as PyTorch's, without a copy, by name."""
+
+    def jax(self) -> dict[str, Any]:
+        """All tensors as JAX arrays, by name."""
+
+    def __repr__(self) -> str: ...
+
+class OpenedCheckpoint:
+    """Open files, and the catalog they hold."""
+
+    def __len__(self) -> int: ...
+    def names(self) -> list[Any]: ...
+    def find(self, name: str) -> dict[str, Any] | None: ...
+    def infos(self) -> list[Any]: ...
+    def composites(self) -> list[Any]: ...
+    def files(self) -> list[Any]: ...
+    def metadata(self) -> list[Any]: ...
+    def notes(self) -> list[Any]: ...
+
+class Selection:
+    """
+    Which tensors of a checkpoint are loaded, and which range of each. Its methods change it and
+    return it.
+    """
+
+    def __init__(self) -> None: ...
+    def names(self, names: Sequence[str]) -> Selection:
+        """Those of these names."""
+
+    def matching(self, glob: str) -> Selection:
+        """Those whose name matches, as in fnmatch."""
+
+    def excluding(self, glob: str) -> Selection:
+        """Not those whose name matches."""
+
+    def experts(self, rank: int, ranks: int, experts: int = 0) -> Selection:
+        """
+        Of the routed experts ('.experts.<n>.' in the name) those of one rank only.
+        """
+
+    def slice(self, name: str, dim: int, first: int, count: int) -> Selection:
+        """Of that tensor the range [first, first + count) of `dim`."""
+
+    def shard(self, glob: str, dim: int, rank: int, ranks: int) -> Selection:
+        """
+        Of tensors that match the block of `rank` along `dim`: ceil(size / ranks) long.
+        """
+
+    def fused(self, as_name: str, names: Sequence[str], dim: int) -> Selection:
+        """One tensor in place of several, behind each other along `dim`."""
+
+    def allow_missing(self) -> Selection:
+        """Names and globs that nothing matches are no error."""
+
+class Begun:
+    """An operation that the engine works on."""
+
+    def ended(self) -> bool: ...
+    def wait(self, seconds: float | None = None) -> bool:
+        """
+        Waits without the GIL; signals are handled meanwhile. Whether it has ended.
+        """
+
+    def cancel(self) -> None: ...
+    def take(self) -> Any:
+        """The result, once; or raises what it failed with."""
+
+    def subscribe(self, waker: Waker, token: int) -> None: ...
+
+class Waker:
+    """A descriptor that is readable when operations have ended."""
+
+    def __init__(self) -> None: ...
+    def fileno(self) -> int: ...
+    def drain(self) -> list[Any]: ...
+
+class Engine:
+    """The library's loader: its threads, its ring, its buffers."""
+
+    def __init__(self, device: str, limits: dict[str, Any], hdf5: bool) -> None: ...
+    def open(self, source: object, options: dict[str, Any]) -> Begun: ...
+    def load(self, source: object, select: Selection | None, options: dict[str, Any]) -> Begun: ...
+    def start(self, source: object, select: Selection | None, options: dict[str, Any]) -> Begun: ...
+    def fill(
+        self,
+        file: OpenedCheckpoint,
+        into: Sequence[Any],
+        policies: dict[str, Any],
+        select: Selection | None,
+        options: dict[str, Any],
+    ) -> Begun: ...
+    def save(self, path: str, tensors: Sequence[Any], options: dict[str, Any]) -> Begun: ...
+    def copy(self, tensor: Tensor, device: str | None, dtype: str | None) -> Begun: ...
+    def stats(self) -> dict[str, Any]: ...
+    def memory(self) -> dict[str, Any]: ...
+    def close(self) -> None: ...
+    def closed(self) -> bool: ...
+
+class Loading:
+    """A load in flight."""
+
+    def tensor(self, arg: str, /) -> Begun: ...
+    def next(self) -> Begun: ...
+    def finish(self) -> Begun: ...
+    def progress(self) -> dict[str, Any]: ...
+    def infos(self) -> list[Any]: ...
+    def cancel(self) -> None: ...
+
+class ZtWriter:
+    """A .zt file that is written object by object."""
+
+    def __init__(self, path: str, options: dict[str, Any]) -> None: ...
+    @staticmethod
+    def append(arg0: str, arg1: dict[str, Any], /) -> ZtWriter: ...
+    @staticmethod
+    def in_memory(arg: dict[str, Any], /) -> ZtWriter: ...
+    def add(self, tensor: Sequence[Any], options: dict[str, Any]) -> Begun: ...
+    def declare(
+        self, name: str, layout: str, shape: Sequence[int], attributes: dict[str, Any]
+    ) -> Begun: ...
+    def add_part(self, object: str, tensor: Sequence[Any], options: dict[str, Any]) -> Begun: ...
+    def add_alias(self, name: str, of: str) -> Begun: ...
+    def copy(self, file: str, without: Sequence[str] | None) -> Begun: ...
+    def replace(self, by: Sequence[Any]) -> Begun: ...
+    def set_attribute(self, key: str, json: str) -> Begun: ...
+    def finish(self) -> Begun: ...
