@@ -38,13 +38,14 @@ set(hdf5_may core formats)
 set(remote_may core formats source)
 set(keeper_may core formats device pipeline)
 set(ranks_may core formats device pipeline)
+set(ranks/mpi_may core ranks)
 set(pipeline_may
   core formats plan source ring staging readers device selection decoding encoding layout writers
   archive)
 
 # --- What of the outside world belongs to whom: a pattern of <...> headers, and the folders of
 # engine/ that may name them. The other top folders but include/ may name them too.
-set(outside asio liburing cuda hdf5)
+set(outside asio liburing cuda hdf5 mpi)
 set(asio_headers "^boost/asio")
 set(asio_folders archive ring readers writers device device/cuda pipeline c keeper remote ranks)
 set(liburing_headers "^liburing")
@@ -53,6 +54,8 @@ set(cuda_headers "^(cuda|driver_types|nvtx)")
 set(cuda_folders device/cuda)
 set(hdf5_headers "^(hdf5|H5)")
 set(hdf5_folders hdf5)
+set(mpi_headers "^mpi\\.h$")
+set(mpi_folders ranks/mpi)
 
 set(wrong 0)
 function(complain place what)

@@ -13,6 +13,7 @@ vcpkg_check_features(OUT_FEATURE_OPTIONS feature_options
     cuda RINGLOAD_CUDA
     deflate RINGLOAD_DEFLATE
     hdf5 RINGLOAD_HDF5
+    mpi RINGLOAD_MPI
     remote RINGLOAD_REMOTE
     zstd RINGLOAD_ZSTD)
 

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""random_ranks.py RANKS_TOOL socket|mpi [--mpirun PROGRAM] [--rounds N] [--seed N]
+
+Makes random checkpoints, lets several processes load each together, and compares what every rank
+got of every call with NumPy, or, where that is not installed, with a few lines of Python that do
+the same. Exit code 77: mpirun, or MPI in the tool, is not there.
+"""
+
+import argparse
+import itertools
+import json
+import math
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+WIDTHS = {"F32": 4, "BF16": 2, "U8": 1, "I64": 8, "F16": 2}
+
+
+def block(data, shape, width, dim, begin, end):
+    """The bytes of data[..., begin:end, ...]."""
+    if numpy is not None:
+        whole = numpy.frombuffer(data, dtype=f"V{width}").reshape(shape)
+        which = [slice(None)] * len(shape)
+        which[dim] = slice(begin, end)
+        return numpy.ascontiguousarray(whole[tuple(which)]).tobytes()
+    inner = math.prod(shape[dim + 1:]) * width
+    rows = range(math.prod(shape[:dim]))
+    count = shape[dim]
+    return b"".join(
+        data[(r * count + begin) * inner:(r * count + max(begin, min(end, count))) * inner]
+        for r in rows)
+
+
+def make_checkpoint(rng, path):
+    tensors = {}
+    for i in range(rng.randint(1, 8)):
+        dtype = rng.choice(list(WIDTHS))
+        shape = [rng.choice([0, 1, rng.randint(1, 50)]) for _ in range(rng.randint(0, 3))]
+        data = rng.randbytes(math.prod(shape) * WIDTHS[dtype])
+        tensors[f"t{i}"] = (dtype, shape, data)
+    if rng.random() < 0.5:
+        shape = [rng.randint(1000, 3000), rng.randint(1, 300)]
+        tensors["large"] = ("BF16", shape, rng.randbytes(2 * math.prod(shape)))
+    header = {}
+    at = 0
+    # The order that the reference has: wide types first, so that all are aligned.
+    for name in sorted(tensors, key=lambda n: -WIDTHS[tensors[n][0]]):
+        dtype, shape, data = tensors[name]
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for name in header:
+            file.write(tensors[name][2])
+    return tensors
+
+
+def random_calls(rng, tensors, ranks):
+    calls = []
+    for name, (dtype, shape, _) in tensors.items():
+        calls.append(f"tensor,{name}")
+        calls.append(f"push,{name},{rng.randrange(ranks)}")
+        calls += [f"shard,{name},{dim}" for dim in range(len(shape))]
+    for first, second in itertools.combinations(tensors, 2):
+        a, b = tensors[first], tensors[second]
+        if a[0] != b[0] or len(a[1]) != len(b[1]):
+            continue
+        for dim in range(len(a[1])):
+            if a[1][:dim] + a[1][dim + 1:] == b[1][:dim] + b[1][dim + 1:]:
+                calls.append(f"fused,both,{dim},{first},{second}")
+    rng.shuffle(calls)
+    return calls
+
+
+def own_block(tensor, dim, rank, ranks):
+    dtype, shape, data = tensor
+    length = -(-shape[dim] // ranks)
+    begin = min(length * rank, shape[dim])
+    end = min(begin + length, shape[dim])
+    part = shape[:dim] + [end - begin] + shape[dim + 1:]
+    return part, block(data, shape, WIDTHS[dtype], dim, begin, end)
+
+
+def joined(parts, dim, width):
+    shape = list(parts[0][0])
+    shape[dim] = sum(p[0][dim] for p in parts)
+    if numpy is not None:
+        arrays = [numpy.frombuffer(d, dtype=f"V{width}").reshape(s) for s, d in parts]
+        return shape, numpy.concatenate(arrays, dim).tobytes()
+    outer = math.prod(shape[:dim])
+    pieces = [len(d) // outer if outer else 0 for _, d in parts]
+    return shape, b"".join(
+        d[r * n:(r + 1) * n] for r in range(outer) for (_, d), n in zip(parts, pieces))
+
+
+def wanted(call, tensors, rank, ranks):
+    what, *rest = call.split(",")
+    if what == "fused":
+        _, dim, *names = rest
+        dtype = tensors[names[0]][0]
+        parts = [own_block(tensors[n], int(dim), rank, ranks) for n in names]
+        return dtype, *joined(parts, int(dim), WIDTHS[dtype])
+    dtype, shape, data = tensors[rest[0]]
+    if what == "tensor":
+        return dtype, shape, data
+    if what == "push":
+        return (dtype, shape, data) if int(rest[1]) == rank else None
+    return dtype, *own_block(tensors[rest[0]], int(rest[1]), rank, ranks)
+
+
+def start(options, folder, ranks, how, source, calls):
+    tool = [options.tool, "mpi" if options.way == "mpi" else f"{folder}/socket"]
+    rest = [how, source, folder, *calls]
+    if options.way == "socket":
+        return [subprocess.Popen([*tool, str(r), str(ranks), *rest], stdout=subprocess.PIPE,
+                                 stdin=subprocess.DEVNULL, text=True) for r in range(ranks)]
+    command = [options.mpirun, "-n", str(ranks), "--oversubscribe"]
+    if os.getuid() == 0:
+        command.append("--allow-run-as-root")
+    # Without a network, and many to a processor.
+    quiet = {"OMPI_MCA_btl": "self,vader", "OMPI_MCA_mpi_yield_when_idle": "1",
+             "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+    return [subprocess.Popen([*command, *tool, "0", str(ranks), *rest], stdout=subprocess.PIPE,
+                             stdin=subprocess.DEVNULL, text=True, env={**os.environ, **quiet})]
+
+
+def check(options, rng, ranks, how):
+    with tempfile.TemporaryDirectory() as folder:
+        source = f"{folder}/model.safetensors"
+        tensors = make_checkpoint(rng, source)
+        calls = random_calls(rng, tensors, ranks)
+        read = []
+        for one in start(options, folder, ranks, how, source, calls):
+            said = one.communicate(timeout=100)[0].split("\n")
+            if one.returncode != 0:
+                sys.exit(f"a rank failed: {said}")
+            read += [int(line) for line in said if line.isdigit()]
+        for rank, (i, call) in itertools.product(range(ranks), enumerate(calls)):
+            with open(f"{folder}/{rank}.{i}", "rb") as file:
+                head, got = file.readline().decode().split(), file.read()
+            want = wanted(call, tensors, rank, ranks)
+            if want is None:
+                assert head == ["nothing"], (rank, call, head)
+                continue
+            assert head == [want[0], *map(str, want[1])], (rank, call, head)
+            assert got == want[2], f"rank {rank} of {ranks}: {call} differs"
+        # Within 1 %, and the blocks at both ends of each rank's part.
+        size = sum(len(t[2]) for t in tensors.values())
+        assert len(read) == ranks, read
+        if how == "divided":
+            assert sum(read) <= 1.01 * size + ranks * 2 * 4096 + 4096 * len(tensors), (read, size)
+        return len(calls)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tool")
+    parser.add_argument("way", choices=["socket", "mpi"])
+    parser.add_argument("--mpirun", default="")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    if options.way == "mpi" and not os.path.exists(options.mpirun):
+        print("skipped: this ringload was built without MPI, or there is no mpirun")
+        sys.exit(77)
+    rng = random.Random(options.seed)
+    calls = 0
+    for round_number in range(options.rounds):
+        ranks = 4 if round_number == 0 else rng.randint(1, 6)
+        how = "own" if round_number % 4 == 3 else "divided"
+        calls += check(options, rng, ranks, how)
+    oracle = "NumPy" if numpy is not None else "Python"
+    print(f"{options.rounds} checkpoints, {calls} calls: as {oracle} has it")
+
+
+if __name__ == "__main__":
+    main()
