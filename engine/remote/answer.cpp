@@ -110,9 +110,13 @@ bool is_strong_etag(std::string_view etag) noexcept {
   return etag.size() >= 2 && etag.front() == '"' && etag.back() == '"';
 }
 
-answer_kind kind_of(unsigned status) noexcept {
-  switch (status) {
-    case 200: return answer_kind::whole;
+answer_kind kind_of(const answer_head& head) noexcept {
+  switch (head.status) {
+    case 200: {
+      const std::string* const range = head.field("content-range");
+      const bool of_part = range != nullptr && parse_content_range(*range).has_value();
+      return of_part ? answer_kind::partial : answer_kind::whole;
+    }
     case 206: return answer_kind::partial;
     case 301:
     case 302:
@@ -138,7 +142,7 @@ answer_kind kind_of(unsigned status) noexcept {
 fault fault_of(const answer_head& head) {
   const std::string said =
       "the server answered " + std::to_string(head.status) + std::string(reason_of(head.status));
-  switch (kind_of(head.status)) {
+  switch (kind_of(head)) {
     case answer_kind::denied: return {errc::access_denied, "", said};
     case answer_kind::absent: return {errc::source_not_found, "", said};
     case answer_kind::changed: return changed("the object was replaced after it was opened");

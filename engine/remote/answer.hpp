@@ -50,7 +50,7 @@ result<void> check_identity(const answer_head& head, const asked_range& asked);
 bool is_strong_etag(std::string_view etag) noexcept;
 
 enum class answer_kind : std::uint8_t {
-  partial,      // 206
+  partial,      // 206; and 200 with a Content-Range, as rclone's S3 server answers
   whole,        // 200
   redirect,     // 301, 302, 303, 307, 308
   again,        // 408, 429, 500, 502, 503, 504: later it may succeed.
@@ -60,7 +60,7 @@ enum class answer_kind : std::uint8_t {
   absent,       // 404, 410
   other,
 };
-answer_kind kind_of(unsigned status) noexcept;
+answer_kind kind_of(const answer_head& head) noexcept;
 
 // What is wrong where an answer is final: "the server answered 404 (Not Found)".
 fault fault_of(const answer_head& head);

@@ -116,7 +116,7 @@ cached_blob::cached_blob(blob_place place)
 
 cached_blob::~cached_blob() {
   // What cannot be recorded is fetched again.
-  if (lock_ && fd_ && !published_ && !broken_) static_cast<void>(write_record());
+  if (lock_ && fd_ && !published_ && !removed_) static_cast<void>(write_record());
 }
 
 fault cached_blob::at(fault why) const {
@@ -189,6 +189,12 @@ std::vector<byte_range> cached_blob::missing() const {
   return there_.missing();
 }
 
+std::vector<byte_range> cached_blob::missing_in(byte_range part) const {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  if (broken_) return {part};
+  return there_.missing_in(part);
+}
+
 bool cached_blob::published() const {
   const std::lock_guard<std::mutex> hold(mutex_);
   return published_;
@@ -205,7 +211,8 @@ result<void> cached_blob::write(std::uint64_t offset, std::span<const std::byte>
   {
     const std::lock_guard<std::mutex> hold(mutex_);
     if (broken_) return *broken_;
-    if (there_.has(range)) return {};
+    // Beyond that many there would be no end of what is to be recorded.
+    if (there_.has(range) || there_.count() >= range_set::ranges_max) return {};
   }
   auto done = write_all(fd_.get(), from, offset);
   const std::lock_guard<std::mutex> hold(mutex_);
@@ -259,6 +266,7 @@ result<void> cached_blob::publish() {
   ::EVP_DigestFinal_ex(hash_.get(), value.data(), &length);
   if (hex(std::span(value).first(length)) != place_.file.digest) {
     remove_partial();
+    removed_ = true;
     return fault{errc::wrong_digest,
                  printable_path(place_.model.repository + "/" + place_.file.name),
                  "the bytes that came are not those of the hub's digest, so they are not kept in "

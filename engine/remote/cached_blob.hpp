@@ -54,6 +54,8 @@ class cached_blob {
 
   // Whether these bytes can be read back.
   bool has(std::uint64_t offset, std::size_t bytes) const;
+  // Which of them cannot.
+  std::vector<byte_range> missing_in(byte_range part) const;
   result<void> read(std::uint64_t offset, std::span<std::byte> into) const;
   // After a failure nothing more is written, and the same is returned again.
   result<void> write(std::uint64_t offset, std::span<const std::byte> from);
@@ -95,6 +97,7 @@ class cached_blob {
   };
   std::unique_ptr<evp_md_ctx_st, hash_free> hash_;
   std::uint64_t hashed_bytes_ = 0;
+  bool removed_ = false;
 
   mutable std::mutex mutex_;  // Of what follows.
   range_set there_;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <boost/asio/post.hpp>
 #include <future>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace asio = boost::asio;
 
 // What no tensor lies in, such as padding, is fetched once nothing else is missing: so much of it.
 constexpr std::uint64_t gaps_bytes_max = std::uint64_t{1} << 20;
+constexpr std::size_t parts_max = 4;  // Of one read, that are fetched apart.
 
 // Lives until the last write and the last hash are done.
 struct caching {
@@ -136,20 +138,71 @@ void fetch(const std::shared_ptr<caching>& state, cache_threads& threads, const 
       });
 }
 
-void caching_source::read_async(const source_read& what, read_handler done) {
-  if (!state_->blob->has(what.offset, what.into.size())) {
-    fetch(state_, *threads_, what, std::move(done));
-    return;
+// The parts of one read: what the cache has, and what is fetched.
+struct joined_read {
+  explicit joined_read(byte_source::read_handler handler) : done(std::move(handler)) {}
+
+  // Of one part. The last one completes the read, with the first failure.
+  void end(std::exception_ptr failure) {
+    {
+      const std::lock_guard<std::mutex> hold(mutex);
+      if (failure && !first_failure) first_failure = std::move(failure);
+      if (--left > 0) return;
+    }
+    std::move(done)(std::move(first_failure));
   }
-  asio::post(threads_->writing,
-             [state = state_, &threads = *threads_, what, done = std::move(done)]() mutable {
-               if (!state->blob->read(what.offset, what.into)) {
-                 fetch(state, threads, what, std::move(done));
-                 return;
-               }
-               asio::post(threads.hashing, [state] { state->advance(); });
-               std::move(done)(nullptr);
-             });
+
+  byte_source::read_handler done;
+  std::mutex mutex;
+  std::size_t left = 1;  // The beginner's, until it has begun all.
+  std::exception_ptr first_failure;
+};
+
+source_read part_of(const source_read& what, byte_range range) {
+  source_read out = what;
+  out.into = what.into.subspan(range.begin - what.offset, range.end - range.begin);
+  out.offset = range.begin;
+  return out;
+}
+
+void read_cached(const std::shared_ptr<caching>& state, cache_threads& threads,
+                 const source_read& what, byte_source::read_handler done) {
+  asio::post(threads.writing, [state, &threads, what, done = std::move(done)]() mutable {
+    if (!state->blob->read(what.offset, what.into)) {
+      fetch(state, threads, what, std::move(done));
+      return;
+    }
+    asio::post(threads.hashing, [state] { state->advance(); });
+    std::move(done)(nullptr);
+  });
+}
+
+void caching_source::read_async(const source_read& what, read_handler done) {
+  const byte_range all = {what.offset, what.offset + what.into.size()};
+  const std::vector<byte_range> missing = state_->blob->missing_in(all);
+  if (missing.empty()) return read_cached(state_, *threads_, what, std::move(done));
+  // A request for each of many small gaps would take longer than the bytes between them.
+  if (missing.size() > parts_max || missing.front() == all) {
+    return fetch(state_, *threads_, what, std::move(done));
+  }
+  const auto whole = std::make_shared<joined_read>(std::move(done));
+  const auto begin = [&](byte_range range, auto how) {
+    if (range.begin == range.end) return;
+    {
+      const std::lock_guard<std::mutex> hold(whole->mutex);
+      ++whole->left;
+    }
+    how(state_, *threads_, part_of(what, range),
+        [whole](std::exception_ptr failure) { whole->end(std::move(failure)); });
+  };
+  std::uint64_t at = all.begin;
+  for (const byte_range& each : missing) {
+    begin({at, each.begin}, read_cached);
+    begin(each, fetch);
+    at = each.end;
+  }
+  begin({at, all.end}, read_cached);
+  whole->end(nullptr);
 }
 
 }  // namespace

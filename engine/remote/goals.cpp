@@ -40,7 +40,7 @@ std::vector<header_field> opening_goal::fields() const {
 // Of a good answer, and with it what is known of the object. Not yet known: 0, and in_text_.
 result<std::uint64_t> opening_goal::bytes_that_follow(const answer_head& head) {
   asked_range asked = {0, first_bytes, what_.bytes, what_.etag, {}};
-  if (kind_of(head.status) == answer_kind::partial) {
+  if (kind_of(head) == answer_kind::partial) {
     auto bytes = check_partial(head, asked);
     if (!bytes) return bytes.error();
     const auto range = parse_content_range(*head.field("content-range"));
@@ -62,7 +62,7 @@ result<std::uint64_t> opening_goal::bytes_that_follow(const answer_head& head) {
 }
 
 body_place opening_goal::place(const answer_head& head) {
-  const answer_kind kind = kind_of(head.status);
+  const answer_kind kind = kind_of(head);
   in_text_ = false;
   refused_ = {};
   if (kind != answer_kind::partial && kind != answer_kind::whole) return {};
@@ -87,7 +87,7 @@ result<void> opening_goal::check_expected() const {
 }
 
 transfer_goal::state opening_goal::settle(const answer_head& head, fault& why) {
-  const answer_kind kind = kind_of(head.status);
+  const answer_kind kind = kind_of(head);
   if (kind == answer_kind::unsatisfied) {
     // Of no byte there is no range.
     const auto range = parse_content_range(value_of(head, "content-range"));
@@ -134,7 +134,7 @@ std::vector<header_field> range_goal::fields() const {
 body_place range_goal::place(const answer_head& head) {
   placing_ = false;
   refused_ = {};
-  const answer_kind kind = kind_of(head.status);
+  const answer_kind kind = kind_of(head);
   const auto rest = into_.subspan(static_cast<std::size_t>(reached_));
   if (kind == answer_kind::whole && rest.size() == of_->bytes) {
     if (auto same = check_identity(head, asked()); !same) refused_ = same.error();
@@ -168,7 +168,7 @@ void range_goal::arrived(std::uint64_t bytes) {
 }
 
 transfer_goal::state range_goal::settle(const answer_head& head, fault& why) {
-  const answer_kind kind = kind_of(head.status);
+  const answer_kind kind = kind_of(head);
   if (refused_.code || (kind != answer_kind::partial && kind != answer_kind::whole)) {
     why = refused_.code ? refused_ : fault_of(head);
     return state::failed;

@@ -45,14 +45,16 @@ std::uint64_t range_set::prefix_bytes() const noexcept {
   return ranges_.empty() || ranges_.begin()->first > 0 ? 0 : ranges_.begin()->second;
 }
 
-std::vector<byte_range> range_set::missing() const {
+std::vector<byte_range> range_set::missing_in(byte_range part) const {
   std::vector<byte_range> out;
-  std::uint64_t at = 0;
-  for (const auto& [begin, end] : ranges_) {
-    if (begin > at) out.push_back({at, begin});
-    at = end;
+  std::uint64_t at = part.begin;
+  auto next = ranges_.upper_bound(at);
+  if (next != ranges_.begin()) at = std::max(at, std::prev(next)->second);
+  for (; next != ranges_.end() && next->first < part.end; ++next) {
+    out.push_back({at, next->first});
+    at = next->second;
   }
-  if (at < file_bytes_) out.push_back({at, file_bytes_});
+  if (at < part.end) out.push_back({at, part.end});
   return out;
 }
 

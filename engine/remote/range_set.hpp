@@ -32,7 +32,9 @@ class range_set {
   std::uint64_t missing_bytes() const noexcept { return file_bytes_ - bytes_; }
   bool whole() const noexcept { return bytes_ == file_bytes_; }
   std::size_t count() const noexcept { return ranges_.size(); }
-  std::vector<byte_range> missing() const;
+  std::vector<byte_range> missing() const { return missing_in({0, file_bytes_}); }
+  // Of this part of the file.
+  std::vector<byte_range> missing_in(byte_range part) const;
 
   // A line for the file's size, and one for each range: "4096\n0 512\n1024 4096\n".
   std::string to_text() const;

@@ -149,7 +149,9 @@ remote_object s3_folder::object(const std::string& name) const {
   out.shown = path_of(name);
   if (const auto at = objects_.find(name); at != objects_.end()) {
     out.bytes = at->second.bytes;
-    out.etag = at->second.etag;
+    // Some servers list it without the quotes that the header has.
+    const std::string& etag = at->second.etag;
+    out.etag = etag.empty() || etag.ends_with('"') ? etag : '"' + etag + '"';
   }
   return out;
 }

@@ -187,7 +187,7 @@ asio::awaitable<result<void>> transfer::run() {
     x.head = goal_.head();
     x.awaited = awaited;
     x.place = [this](const answer_head& head) {
-      return kind_of(head.status) == answer_kind::redirect ? body_place() : goal_.place(head);
+      return kind_of(head) == answer_kind::redirect ? body_place() : goal_.place(head);
     };
     co_await exchange_once(x, *to);
     goal_.arrived(x.arrived);
@@ -222,7 +222,7 @@ transfer::next_step transfer::after_failure(const exchange& x) {
 }
 
 transfer::next_step transfer::after_answer(const exchange& x) {
-  const answer_kind kind = kind_of(x.answer.status);
+  const answer_kind kind = kind_of(x.answer);
   if (kind == answer_kind::redirect && x.answer.field("location") != nullptr) return redirect(x);
   if (kind == answer_kind::again) return later(x);
   const bool good = kind == answer_kind::partial || kind == answer_kind::whole;

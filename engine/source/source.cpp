@@ -350,6 +350,18 @@ result<opened_source> from_files_of(const source_folder& folder, const source_op
   return from_files(folder, *names, how);
 }
 
+bool is_of_finding(const boost::system::error_code& code) noexcept {
+  return code == errc::source_not_found || code == errc::access_denied ||
+         code == errc::remote_failed;
+}
+
+// A name that is neither a path, nor in the cache, nor known to a store.
+fault nowhere(std::string_view source, const fault& of_store) {
+  return {of_store.code, printable_path(source),
+          "there is no such file or folder, nor such a model in the local cache; and " +
+              message_of(of_store)};
+}
+
 fault empty_name(std::string_view source) {
   return {errc::invalid_source_name, printable_path(source),
           source.empty() ? "the name of the checkpoint is empty" : "the name holds a NUL"};
@@ -384,7 +396,10 @@ result<opened_source> open_checkpoint(std::string_view source, const source_opti
   // Of a model that was fetched in part, the cache may have the index and not all shards.
   const bool absent = !cached && (cached.error().code == errc::source_not_found ||
                                   cached.error().code == errc::incomplete_series);
-  return absent && store != nullptr ? from_store(*store, source, how) : std::move(cached);
+  if (!absent || store == nullptr) return cached;
+  auto fetched = from_store(*store, source, how);
+  if (!fetched && is_of_finding(fetched.error().code)) return nowhere(source, fetched.error());
+  return fetched;
 }
 
 result<opened_source> open_checkpoint(std::string_view source, const source_options& how) {

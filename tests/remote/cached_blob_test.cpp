@@ -107,6 +107,17 @@ TEST_CASE("range_set: it agrees with a set of bytes, whatever is added") {
     std::uint64_t missing = 0;
     for (const byte_range& each : set.missing()) missing += each.end - each.begin;
     CHECK(missing == set.missing_bytes());
+    const std::uint64_t part_begin = next(bytes);
+    const std::uint64_t part_end = part_begin + next(bytes - part_begin + 1);
+    std::set<std::uint64_t> missing_in_part;
+    for (const byte_range& each : set.missing_in({part_begin, part_end})) {
+      CHECK(each.begin < each.end);
+      for (std::uint64_t at = each.begin; at < each.end; ++at) missing_in_part.insert(at);
+    }
+    for (std::uint64_t at = 0; at < bytes; ++at) {
+      const bool inside = at >= part_begin && at < part_end;
+      CHECK(missing_in_part.contains(at) == (inside && !reference.contains(at)));
+    }
     CHECK(range_set::from_text(set.to_text(), bytes)->to_text() == set.to_text());
   }
 }
@@ -300,13 +311,18 @@ TEST_CASE("caching_source: an interrupted load leaves what it has, and the next 
   CHECK(told[0].missing_bytes == 3'000'000);
   CHECK(told[0].why.empty());
   const int reads = remote->reads;
+  const std::uint64_t bytes = remote->bytes_read;
   {
     const auto source = open();
     CHECK(read_text(*source, 1'000'000, 1'000'000) == content.substr(1'000'000, 1'000'000));
     CHECK(remote->reads == reads);
+    // What is there in the middle of a read is not fetched again.
+    CHECK(read_text(*source, 500'000, 2'500'000) == content.substr(500'000, 2'500'000));
+    CHECK(remote->reads == reads + 2);
+    CHECK(remote->bytes_read == bytes + 1'500'000);
     CHECK(read_text(*source, 0, 4'000'000) == content);
+    CHECK(remote->bytes_read == bytes + 3'000'000);
   }
-  CHECK(remote->reads == reads + 1);
   REQUIRE(told.size() == 2);
   CHECK(told[1].whole);
 }

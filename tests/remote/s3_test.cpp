@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "remote/answer.hpp"
 #include "remote/s3_address.hpp"
 #include "remote/s3_list.hpp"
 #include "remote/s3_signature.hpp"
@@ -258,6 +259,23 @@ TEST_CASE("s3_list: a refusal says what can be done") {
   CHECK(contains(message_of(refused(403, "RequestTimeTooSkewed", true)), "clock"));
   CHECK(refused(500, "InternalError", true).code == errc::remote_failed);
   CHECK(contains(message_of(refused(500, "", true)), "s3://bucket/x"));
+}
+
+TEST_CASE("s3: an answer of 200 that has a range is a part, as rclone's server gives it") {
+  answer_head head;
+  head.status = 200;
+  head.content_length = 10;
+  head.fields = {{"content-range", "bytes 90-99/1000"}};
+  CHECK(kind_of(head) == answer_kind::partial);
+  CHECK(check_partial(head, {90, 100, 1000, "", ""}).value() == 10);
+  CHECK(!check_partial(head, {80, 100, 1000, "", ""}).has_value());
+  CHECK(!check_partial(head, {90, 100, 999, "", ""}).has_value());
+  head.content_length = 1000;
+  CHECK(!check_partial(head, {90, 100, 1000, "", ""}).has_value());
+  head.fields = {{"content-range", "none"}};
+  CHECK(kind_of(head) == answer_kind::whole);
+  head.fields.clear();
+  CHECK(kind_of(head) == answer_kind::whole);
 }
 
 TEST_CASE("xml_reader: text with entities") {

@@ -31,11 +31,13 @@ class memory_source final : public byte_source {
       std::move(done)(std::make_exception_ptr(error(errc::remote_failed, "a source", "cut")));
       return;
     }
+    bytes_read += what.into.size();
     std::memcpy(what.into.data(), content_.data() + what.offset, what.into.size());
     std::move(done)(nullptr);
   }
 
   std::atomic<int> reads = 0;
+  std::atomic<std::uint64_t> bytes_read = 0;
   std::atomic<bool> fails = false;
 
  private:
