@@ -7,10 +7,26 @@
 #include <system_error>
 #include <utility>
 #endif
+#ifdef RINGLOAD_WITH_REMOTE
+#include <cstdio>
+#include <ringload/remote.hpp>
+#endif
 
 namespace ringload::tool {
 
-std::vector<extension> extensions() {
+#ifdef RINGLOAD_WITH_REMOTE
+namespace {
+
+void tell_of_cache(const hub_cached_file& file) {
+  if (file.why.empty()) return;
+  std::fprintf(stderr, "ringload: %s is not written into the cache: %s\n", file.name.c_str(),
+               file.why.c_str());
+}
+
+}  // namespace
+#endif
+
+std::vector<extension> extensions([[maybe_unused]] const std::optional<remote_wish>& wish) {
   std::vector<extension> all;
 #ifdef RINGLOAD_WITH_HDF5
   std::error_code ignored;
@@ -18,6 +34,17 @@ std::vector<extension> extensions() {
   hdf5_process parser;
   parser.program = (self.parent_path() / "ringload-hdf5-parse").native();
   all.push_back(hdf5(std::move(parser)));
+#endif
+#ifdef RINGLOAD_WITH_REMOTE
+  if (wish) {
+    const surroundings here = process_surroundings();
+    remote_options how;
+    how.hub = hub_settings(*wish, here);
+    how.hub.on_cached = &tell_of_cache;
+    how.s3 = s3_settings(*wish, here);
+    how.offline = is_offline(*wish, here);
+    all.push_back(remote(how));
+  }
 #endif
   return all;
 }

@@ -3,12 +3,16 @@
 
 // What the programs' loaders are made with: all that this build has.
 
+#include <optional>
 #include <ringload/extension.hpp>
 #include <vector>
 
+#include "remote_settings.hpp"
+
 namespace ringload::tool {
 
-/// HDF5 files are parsed by ringload-hdf5-parse, which lies beside the program.
-std::vector<extension> extensions();
+/// HDF5 files are parsed by ringload-hdf5-parse, which lies beside the program. Without `remote`
+/// nothing is fetched from the network. What goes wrong with the cache is told on standard error.
+std::vector<extension> extensions(const std::optional<remote_wish>& remote = std::nullopt);
 
 }  // namespace ringload::tool

@@ -7,6 +7,7 @@
 
 #include "loading_options.hpp"
 #include "options.hpp"
+#include "remote_options.hpp"
 #include "run_program.hpp"
 #include "selection_options.hpp"
 #include "writing_options.hpp"
@@ -21,8 +22,10 @@ constexpr const char* about_sources =
     "SOURCE is a file of tensors (safetensors, GGUF, NumPy's .npy and .npz, PyTorch's .pt, .pth "
     "and\n"
     ".bin), told by its content; several such files; a folder that holds a checkpoint; a shard\n"
-    "index (model.safetensors.index.json); or, in the local Hugging Face cache,\n"
-    "owner/model[@revision] or https://huggingface.co/owner/model.\n";
+    "index (model.safetensors.index.json); or, in the local Hugging Face cache or else on the\n"
+    "hub, owner/model[@revision], hf://owner/model[@revision][/FILE] or\n"
+    "https://huggingface.co/owner/model; or https://host/file, s3://bucket/key, "
+    "s3://bucket/prefix.\n";
 
 constexpr const char* about_globs =
     "In a GLOB * stands for any text, also with dots in it, ? for one byte, [a-c] and [!a-c] for\n"
@@ -63,6 +66,7 @@ void add_source(CLI::App& to, source_request& from) {
                       "reference: accept exactly what the safetensors crate accepts.\n"
                       "Default: strict");
   add_nameless(to, from.how.nameless);
+  add_remote(to, from.remote);
 }
 
 // How a checkpoint is loaded, but for the type that its tensors become.

@@ -19,7 +19,6 @@
 
 #include "commands.hpp"
 #include "conversion.hpp"
-#include "extensions.hpp"
 #include "interrupts.hpp"
 #include "layout.hpp"
 #include "opening.hpp"
@@ -301,7 +300,7 @@ void convert_checkpoint(const convert_request& request, output& out) {
   }
   std::optional<unpublished> manifest;
   if (!request.manifest.empty()) manifest.emplace(request.manifest, entry_kind::file, true);
-  loader with(host(), request.load.within, extensions());
+  loader with(host(), request.load.within, extensions_for(request.load.from));
   asio::io_context context;
   progress_bar bar("converting", request.load.progress);
   state s{request, with, {}, {}, {}, false, 0, 0, {}};

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "commands.hpp"
-#include "extensions.hpp"
 #include "interrupts.hpp"
 #include "opening.hpp"
 #include "progress_bar.hpp"
@@ -69,7 +68,7 @@ void keep_models(const keep_request& request, output& out) {
   how.users = request.users;
   // Before the loads: if the socket is taken, nothing need be loaded.
   keeper keeps(request.socket, how);
-  loader with(shared_host(), request.load.within, extensions());
+  loader with(shared_host(), request.load.within, extensions_for(request.load.from));
   for (const auto& [name, source] : request.models) {
     load_request one = request.load;
     one.from.sources = {source};

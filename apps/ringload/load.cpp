@@ -14,7 +14,6 @@
 
 #include "commands.hpp"
 #include "device.hpp"
-#include "extensions.hpp"
 #include "interrupts.hpp"
 #include "opening.hpp"
 #include "openssl_hasher.hpp"
@@ -91,7 +90,7 @@ void load_checkpoint(const load_request& request, output& out) {
   watch_for_interrupts();
   const auto before = std::chrono::steady_clock::now();
   const allocation_log log = log_to(request.allocation_log);
-  loader with(target, request.within, extensions(), log);
+  loader with(target, request.within, extensions_for(request.from), log);
   const std::chrono::duration<double> starting = std::chrono::steady_clock::now() - before;
 
   asio::io_context context;

@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -13,9 +16,23 @@ namespace ringload::tool {
 
 namespace asio = boost::asio;
 
+std::vector<extension> extensions_for(const source_request& from) {
+  // A load of local files reads no credentials, and starts no thread for the network.
+  const auto is_here = [](const std::string& source) {
+    std::error_code failed;
+    return std::filesystem::exists(source, failed);
+  };
+  if (std::ranges::all_of(from.sources, is_here)) return extensions();
+  return extensions(from.remote);
+}
+
 catalog catalog_of(const source_request& from) {
-  if (from.sources.size() > 1) return read_catalog(from.sources, from.how, extensions());
-  return read_catalog(from.sources.front(), from.how, extensions());
+  // A header alone is nothing to begin a file of the cache with.
+  source_request only_read = from;
+  if (from.remote.cache == hub_cache::fill) only_read.remote.cache = hub_cache::read;
+  const std::vector<extension> with = extensions_for(only_read);
+  if (from.sources.size() > 1) return read_catalog(from.sources, from.how, with);
+  return read_catalog(from.sources.front(), from.how, with);
 }
 
 std::string shown(const source_request& from) {

@@ -6,13 +6,18 @@
 #include <boost/asio/awaitable.hpp>
 #include <ringload/catalog.hpp>
 #include <ringload/checkpoint.hpp>
+#include <ringload/extension.hpp>
 #include <ringload/loader.hpp>
 #include <ringload/stats.hpp>
 #include <string>
+#include <vector>
 
 #include "requests.hpp"
 
 namespace ringload::tool {
+
+/// What a loader of these sources is made with: the network only where one of them is not here.
+std::vector<extension> extensions_for(const source_request& from);
 
 /// The whole catalog. Throws `ringload::error`.
 catalog catalog_of(const source_request& from);

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "remote_settings.hpp"
 #include "selection_text.hpp"
 
 namespace ringload::tool {
@@ -21,6 +22,7 @@ namespace ringload::tool {
 struct source_request {
   std::vector<std::string> sources;  // One, or several files.
   open_options how;
+  remote_wish remote;
   selection_text wanted;
 };
 

