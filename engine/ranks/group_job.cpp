@@ -47,12 +47,18 @@ std::string identity_of(const catalog& all, const group_options& how) {
          (how.reading == group_reading::own ? ", each rank its own" : ", divided");
 }
 
+// "shard('wte.weight', 0)"
 std::string text_of(const group_call& what) {
+  using enum group_call::what;
   const char* const names[] = {"tensor", "shard", "fused", "push"};
-  std::string text = names[static_cast<unsigned>(what.kind)];
-  text += "(" + what.as;
-  for (const std::string& each : what.names) text += "'" + each + "', ";
-  return text + std::to_string(what.dim) + ", " + std::to_string(what.to) + ")";
+  std::string text = std::string(names[static_cast<unsigned>(what.kind)]) + "(";
+  if (what.kind == fused) text += "'" + what.as + "' of ";
+  for (const std::string& each : what.names) {
+    text += (&each == &what.names.front() ? "'" : ", '") + each + "'";
+  }
+  if (what.kind == shard || what.kind == fused) text += ", " + std::to_string(what.dim);
+  if (what.kind == push) text += ", " + std::to_string(what.to);
+  return text + ")";
 }
 
 // What `work` returns. If it fails on this rank alone, that ends the group.

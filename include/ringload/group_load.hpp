@@ -29,7 +29,8 @@ namespace ringload::inline v0 {
 
 /// Who reads what of a checkpoint that ranks load together.
 enum class group_reading : std::uint8_t {
-  /// Each rank an equal part of the bytes, all of it at once. Each byte is read once, and passed on
+  /// Each rank an equal part of the bytes, all of it at once; what is compressed, and all where
+  /// stored digests are checked, is divided by whole tensors. Each byte is read once, and passed on
   /// in memory. For drives that all ranks share, and tensors that all ranks need.
   divided,
   /// Each rank what it asks for, when it does. Nothing is passed on. For ranks that need their

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <boost/asio/use_future.hpp>
@@ -19,6 +20,7 @@
 
 #include "core/packet_socket.hpp"
 #include "support/made_checkpoint.hpp"
+#include "support/skip.hpp"
 #include "support/small_limits.hpp"
 #include "support/waiting.hpp"
 
@@ -106,6 +108,20 @@ TEST_CASE("keeper: converted tensors, allocations for each tensor, and no tensor
                                             select().names({}), use_future));
   kept.keeps->publish("nothing", nothing);
   CHECK(attach(kept.socket, "nothing").empty());
+}
+
+TEST_CASE("keeper: with reserved pages, models lie on them where enough are free") {
+  kept_file kept;
+  limits within = small_limits(1);
+  within.huge_pages = huge_pages::reserved;
+  loader with(shared_host(), within);
+  kept.keeps->publish("m", get(with.load_async(kept.file.name(), use_future)));
+  const model attached = attach(kept.socket, "m");
+  CHECK(first_difference(attached) == "");
+  struct ::statfs of = {};
+  REQUIRE(::fstatfs(attached.regions()[0].descriptor, &of) == 0);
+  if (of.f_bsize != 2 << 20) return skip("no reserved huge pages are free (vm.nr_hugepages)");
+  CHECK(attached.regions()[0].bytes % (2 << 20) == 0);
 }
 
 TEST_CASE("keeper: who attaches after a swap has the new version, who did before keeps the old") {

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What it costs to have a model that another process keeps: attaching to it, beside loading the
+// file and mapping it. Each way has its tensors' first bytes read, and then all of their bytes.
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <ringload/ringload.hpp>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace ringload;
+using clock = std::chrono::steady_clock;
+using boost::asio::use_future;
+
+double ms_since(clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(clock::now() - begin).count();
+}
+
+// Of memory that is this process's alone.
+double anonymous_mib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    double kib = 0;
+    if (word == "RssAnon:" && status >> kib) return kib / 1024;
+  }
+  return 0;
+}
+
+std::uint64_t sum_of(const model& held) {
+  std::uint64_t sum = 0;
+  for (const tensor& each : held) {
+    const auto* const bytes = static_cast<const char*>(each.data());
+    for (std::uint64_t at = 0; at + 8 <= each.bytes(); at += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes + at, 8);
+      sum += word;
+    }
+  }
+  return sum;
+}
+
+struct way {
+  std::string name;
+  std::function<model()> have;
+  std::vector<double> ms_to_have = {};
+  std::vector<double> ms_to_read = {};
+  double mib = 0;
+  std::uint64_t sum = 0;
+
+  void run() {
+    const double before = anonymous_mib();
+    clock::time_point begin = clock::now();
+    const model held = have();
+    ms_to_have.push_back(ms_since(begin));
+    begin = clock::now();
+    sum = sum_of(held);
+    ms_to_read.push_back(ms_since(begin));
+    mib = std::max(mib, anonymous_mib() - before);
+  }
+  void print() {
+    std::sort(ms_to_have.begin(), ms_to_have.end());
+    std::sort(ms_to_read.begin(), ms_to_read.end());
+    fmt::print("| {:<28} | {:>10.3f} | {:>10.3f} | {:>10.3f} | {:>10.1f} | {:>8.1f} |\n", name,
+               ms_to_have[ms_to_have.size() / 2], ms_to_have.front(), ms_to_have.back(),
+               ms_to_read[ms_to_read.size() / 2], mib);
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Attaching to a kept model, beside loading and mapping it", "bench_keeper");
+  std::string file;
+  int repeat = 5;
+  app.add_option("FILE", file, "A checkpoint")->required();
+  bool only_attach = false;
+  app.add_flag("--only-attach", only_attach, "Neither map nor load the file beside it");
+  app.add_option("--repeat", repeat, "Runs of each, in turns")->check(CLI::Range(1, 10'000));
+  CLI11_PARSE(app, argc, argv);
+
+  try {
+    const std::string socket = fmt::format("/tmp/bench_keeper.{}", ::getpid());
+    keeper keeps(socket);
+    loader with;
+    load_options mapped;
+    mapped.memory = tensor_memory::mapped;
+    mapped.unmappable = on_unmappable::copy;
+    {
+      loader shared(shared_host());
+      const model loaded = shared.load_async(file, use_future).get();
+      const clock::time_point begin = clock::now();
+      keeps.publish("m", loaded);
+      fmt::print("{} tensors, {:.3f} GiB; published in {:.1f} ms\n\n", loaded.size(),
+                 static_cast<double>(loaded.catalog().bytes()) / (1ULL << 30U), ms_since(begin));
+    }
+    std::vector<way> all = {
+        {"attach to it", [&] { return attach(socket, "m"); }},
+        {"map the file", [&] { return with.load_async(file, mapped, use_future).get(); }},
+        {"load the file, warm", [&] { return with.load_async(file, use_future).get(); }}};
+    if (only_attach) all.resize(1);
+    for (int i = 0; i < repeat; ++i) {
+      for (way& each : all) each.run();
+    }
+    fmt::print("| {:<28} | {:>10} | {:>10} | {:>10} | {:>10} | {:>8} |\n", "", "ms, median",
+               "least", "most", "read, ms", "MiB own");
+    fmt::print("|---|---|---|---|---|---|\n");
+    for (way& each : all) {
+      each.print();
+      if (each.sum != all[0].sum) throw std::runtime_error(each.name + ": other bytes");
+    }
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "bench_keeper: {}\n", e.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Ranks that load one file, each a thread with a loader of its own, until each has its block of
+// every tensor along dimension 0:
+//
+//   whole     each rank loads the whole file
+//   divided   each reads an equal part, and they exchange (group_reading::divided)
+//   own       each reads its blocks, tensor by tensor (group_reading::own)
+//   shards    each reads its blocks with one load, by selection::shard, without a group
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <ringload/ringload.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace ringload;
+using clock = std::chrono::steady_clock;
+using boost::asio::use_future;
+
+// Out of the page cache.
+void make_cold(const std::string& file) {
+  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw std::system_error(errno, std::system_category(), file);
+  ::fsync(fd);
+  ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  ::close(fd);
+}
+
+std::uint64_t bytes_read(const load_stats& of) { return of.bytes_direct + of.bytes_buffered; }
+
+// One rank. Returns what it read.
+std::uint64_t load_blocks(const std::string& way, const std::string& file,
+                          const std::shared_ptr<group>& all) {
+  loader with;
+  if (way == "whole") return bytes_read(with.load_async(file, use_future).get().stats());
+  if (way == "shards") {
+    const checkpoint from = with.open_async(file, use_future).get();
+    selection wanted;
+    for (const tensor_info& t : from) {
+      if (!t.shape.empty()) wanted.shard(t.name, 0, all->rank(), all->size());
+    }
+    return bytes_read(with.load_async(from, wanted, use_future).get().stats());
+  }
+  group_options how;
+  how.reading = way == "own" ? group_reading::own : group_reading::divided;
+  group_load load = load_async(with, all, file, how, use_future).get();
+  std::uint64_t blocks = 0;
+  for (const tensor_info& t : load.catalog().tensors) {
+    const tensor one = t.shape.empty() ? load.tensor_async(t.name, use_future).get()
+                                       : load.shard_async(t.name, 0, use_future).get();
+    blocks += one.bytes();
+  }
+  return way == "own" ? blocks : bytes_read(load.stats());
+}
+
+struct run {
+  double seconds = 0;
+  std::uint64_t bytes = 0;
+};
+
+run run_ranks(const std::string& way, const std::string& file, std::uint32_t ranks) {
+  std::vector<std::unique_ptr<group>> groups = thread_groups(ranks);
+  std::vector<std::uint64_t> read(ranks);
+  std::vector<std::exception_ptr> failed(ranks);
+  const clock::time_point begin = clock::now();
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      threads.emplace_back([&, r] {
+        try {
+          read[r] = load_blocks(way, file, std::shared_ptr<group>(std::move(groups[r])));
+        } catch (...) {
+          failed[r] = std::current_exception();
+        }
+      });
+    }
+  }
+  const std::chrono::duration<double> seconds = clock::now() - begin;
+  run out = {seconds.count(), 0};
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    if (failed[r]) std::rethrow_exception(failed[r]);
+    out.bytes += read[r];
+  }
+  return out;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Ranks that load one file, in four ways", "bench_ranks");
+  std::string file;
+  int repeat = 3;
+  bool warm = false;
+  std::vector<std::uint32_t> counts = {1, 2, 4};
+  app.add_option("FILE", file, "A checkpoint")->required();
+  app.add_option("--repeat", repeat, "Runs of each, in turns")->check(CLI::Range(1, 1000));
+  app.add_option("--ranks", counts, "How many; repeatable")->check(CLI::Range(1, 127));
+  app.add_flag("--warm", warm, "Leave the file in the page cache");
+  CLI11_PARSE(app, argc, argv);
+
+  try {
+    const double size = static_cast<double>(read_catalog(file).bytes());
+    fmt::print("| ranks | way | s, median | least .. most | GB/s of the file | read / file |\n");
+    fmt::print("|---|---|---|---|---|---|\n");
+    for (const std::uint32_t ranks : counts) {
+      for (const std::string way : {"whole", "divided", "own", "shards"}) {
+        std::vector<double> seconds;
+        std::uint64_t bytes = 0;
+        for (int i = 0; i < repeat; ++i) {
+          if (!warm) make_cold(file);
+          const run one = run_ranks(way, file, ranks);
+          seconds.push_back(one.seconds);
+          bytes = one.bytes;
+        }
+        std::sort(seconds.begin(), seconds.end());
+        const double median = seconds[seconds.size() / 2];
+        fmt::print("| {} | {} | {:.3f} | {:.3f} .. {:.3f} | {:.2f} | {:.3f} |\n", ranks, way,
+                   median, seconds.front(), seconds.back(), size / median / 1e9,
+                   static_cast<double>(bytes) / size);
+      }
+    }
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "bench_ranks: {}\n", e.what());
+    return 1;
+  }
+  return 0;
+}
