@@ -17,6 +17,19 @@ inline void add_remote(CLI::App& to, remote_wish& wish) {
                 "AWS_ENDPOINT_URL_S3; else huggingface.co and Amazon's")
       ->type_name("URL")
       ->group(group);
+  add_number(to, "--connections", wish.connections, 1024, "To one host at once. Default: 16")
+      ->group(group);
+  const auto take_chunk = [&wish](const std::string& text) {
+    const auto size = parse_size(text);
+    if (!size || *size < 64 << 10) {
+      refuse("--chunk-bytes", text, "is not a size of 64K and more, as 1M or 4MiB are");
+    }
+    wish.chunk_bytes = *size;
+  };
+  to.add_option_function<std::string>("--chunk-bytes", take_chunk,
+                                      "The longest range of one request. Default: 4.0 MiB")
+      ->type_name("SIZE")
+      ->group(group);
   add_choice<hub_cache>(
       to, "--cache", wish.cache,
       {{"off", hub_cache::off}, {"read", hub_cache::read}, {"fill", hub_cache::fill}},

@@ -5,6 +5,7 @@
 // open by the environment and the files that huggingface_hub and Amazon's tools go by. Tokens and
 // keys are never on a command line, where every user of the machine could read them.
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <ringload/hub.hpp>
@@ -15,6 +16,8 @@ namespace ringload::tool {
 
 struct remote_wish {
   std::string endpoint;  // Of the hub or of S3, whichever the source is of; empty: usual.
+  std::optional<std::uint32_t> connections;
+  std::optional<std::uint64_t> chunk_bytes;
   std::optional<hub_cache> cache;
   bool offline = false;
   bool anonymous = false;  // No token and no key is sent.

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t hash_buffer_bytes = std::size_t{1} << 20;
 // How much an interrupted program has to fetch again at most.
-constexpr std::uint64_t record_every_bytes = std::uint64_t{256} << 20;
+constexpr std::uint64_t record_every_bytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t record_bytes_max = std::uint64_t{8} << 20;
 constexpr std::size_t sha1_digits = 40;
 constexpr ::mode_t file_mode = 0666;

@@ -161,6 +161,29 @@ fetched=$(sed -n 's/^cdn .* bytes=\([0-9]*\)-\([0-9]*\) .*/\2 \1/p' "$log" |
 [ "$fetched" -lt 5500000 ] || fail "$fetched bytes were fetched again"
 sums_as model hf://owner/model --offline
 
+# Killed: what was recorded until then is there.
+HF_HUB_CACHE=$work/cache3
+expect 0 "$ringload" make "$models/owner/large.safetensors" --bytes 100MiB
+mkdir "$models/owner/large"
+mv "$models/owner/large.safetensors" "$models/owner/large/model.safetensors"
+begin --fail-after 80000000
+"$ringload" load hf://owner/large --cache fill --chunk-bytes 1M >/dev/null 2>&1 &
+loading=$!
+tries=0
+until [ -e "$(echo "$HF_HUB_CACHE"/models--owner--large/blobs/*.ranges)" ]; do
+  tries=$((tries + 1))
+  [ $tries -lt 300 ] || fail "nothing is recorded while a load goes on"
+  sleep 0.1
+done
+kill -KILL $loading
+wait $loading
+begin
+sums_as large hf://owner/large --cache fill
+fetched=$(sed -n 's/^cdn .* bytes=\([0-9]*\)-\([0-9]*\) .*/\2 \1/p' "$log" |
+  awk '{ bytes += $1 - $2 + 1 } END { printf "%d", bytes }')
+[ "$fetched" -lt 80000000 ] || fail "$fetched bytes were fetched again after a kill"
+
 # Where the hub is out of reach, what the cache has is loaded.
 stop_servers
+HF_HUB_CACHE=$work/cache2
 sums_as model hf://owner/model
