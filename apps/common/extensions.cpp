@@ -12,6 +12,12 @@
 #include <ringload/remote.hpp>
 #endif
 
+#ifdef RINGLOAD_WITH_REMOTE
+#include <ringload/remote.hpp>
+#else
+#include <ringload/error.hpp>
+#endif
+
 namespace ringload::tool {
 
 #ifdef RINGLOAD_WITH_REMOTE
@@ -50,5 +56,19 @@ std::vector<extension> extensions([[maybe_unused]] const std::optional<remote_wi
 #endif
   return all;
 }
+
+#ifdef RINGLOAD_WITH_REMOTE
+extension network_of(const std::vector<std::string>& hosts) {
+  remote_options how;
+  how.hosts = hosts;
+  how.hub.cache = hub_cache::off;
+  return remote(how);
+}
+#else
+extension network_of(const std::vector<std::string>&) {
+  throw error(errc::unsupported_feature, "--allow-host",
+              "this ringload was built without the component remote");
+}
+#endif
 
 }  // namespace ringload::tool

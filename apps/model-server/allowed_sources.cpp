@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 namespace ringload::server {
 
@@ -35,8 +36,28 @@ bool is_hub_name(std::string_view name) {
   return is_plain(name.substr(0, at));
 }
 
-allowed_sources::allowed_sources(const std::vector<std::string>& roots, bool hub_cache)
-    : hub_cache_(hub_cache) {
+std::string host_of(std::string_view address) {
+  std::string out;
+  for (const char c : address) {
+    if (c <= ' ' || c >= '\x7f') return {};
+    out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  const bool tls = out.starts_with("https://");
+  if (!tls && !out.starts_with("http://")) return {};
+  out.erase(0, tls ? 8 : 7);
+  out.resize(std::min(out.size(), out.find_first_of("/?#")));
+  if (out.find('@') != std::string::npos) return {};
+  if (!out.starts_with('[')) return out.substr(0, out.find(':'));
+  const std::size_t end = out.find(']');
+  return end == std::string::npos ? std::string() : out.substr(1, end - 1);
+}
+
+allowed_sources::allowed_sources(const std::vector<std::string>& roots, bool hub_cache,
+                                 std::vector<std::string> hosts)
+    : hub_cache_(hub_cache), hosts_(std::move(hosts)) {
+  for (std::string& host : hosts_) {
+    for (char& c : host) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
   for (const std::string& root : roots) roots_.push_back(fs::canonical(root));
 }
 
@@ -44,6 +65,10 @@ std::optional<std::string> allowed_sources::resolve(std::string_view name) const
   // A NUL would end the path for the kernel, after we had looked at all of it.
   if (name.empty() || name.size() > name_bytes_max || name.find('\0') != std::string_view::npos) {
     return std::nullopt;
+  }
+  if (const std::string host = host_of(name); !host.empty()) {
+    const bool named = std::ranges::find(hosts_, host) != hosts_.end();
+    return named ? std::optional(std::string(name)) : std::nullopt;
   }
   for (const fs::path& root : roots_) {
     // An absolute name replaces the root.

@@ -3,7 +3,9 @@
 
 // Which checkpoints a client may load: the name is resolved to the real path, following every
 // symlink, and that path must be beneath a root. Someone who can write beneath a root can still
-// replace a file between this check and the load, so whoever can write there must be trusted.
+// replace a file between this check and the load, so whoever can write there must be trusted. Of
+// the network only what the named hosts have; the loader sees to it that none of them leads
+// elsewhere.
 
 #include <filesystem>
 #include <optional>
@@ -16,7 +18,8 @@ namespace ringload::server {
 class allowed_sources {
  public:
   /// Throws std::filesystem::filesystem_error for a root that does not exist.
-  allowed_sources(const std::vector<std::string>& roots, bool hub_cache);
+  allowed_sources(const std::vector<std::string>& roots, bool hub_cache,
+                  std::vector<std::string> hosts = {});
 
   /// The source for the loader; empty if the name is not allowed or does not exist. The two are not
   /// told apart, so that a client cannot probe for files outside the roots.
@@ -25,7 +28,12 @@ class allowed_sources {
  private:
   std::vector<std::filesystem::path> roots_;  // Absolute, without symlinks.
   bool hub_cache_;
+  std::vector<std::string> hosts_;  // In lower case.
 };
+
+/// The host of an address of HTTP or HTTPS, in lower case, without port and brackets; empty: it is
+/// no such address, or one with a user name.
+std::string host_of(std::string_view address);
 
 /// `owner/model` or `owner/model@revision`, and nothing that could be another kind of path.
 bool is_hub_name(std::string_view name);

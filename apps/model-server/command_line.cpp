@@ -18,7 +18,8 @@ namespace {
 constexpr auto about = "Serves tensors over HTTP while it loads models";
 constexpr auto about_end =
     "A source is a path beneath a --root, absolute or relative to it, or with --hub-cache\n"
-    "owner/model[@revision]. SIGINT or SIGTERM shuts the server down gracefully; a second one\n"
+    "owner/model[@revision], and with --allow-host an address: https://HOST/path. SIGINT or "
+    "SIGTERM shuts the server down gracefully; a second one\n"
     "ends it at once.\n";
 
 using preload = std::pair<std::string, std::string>;
@@ -65,6 +66,10 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
       ->check(CLI::ExistingDirectory)
       ->type_name("DIR");
   app.add_flag("--hub-cache", out.hub_cache, "Also allow models of the local Hugging Face cache");
+  app.add_option("--allow-host", out.allowed_hosts,
+                 "A host whose checkpoints may be loaded over HTTP and HTTPS; repeatable.\n"
+                 "Without it nothing is fetched from the network")
+      ->type_name("HOST");
   app.add_option("--save-root", out.save_roots,
                  "A folder that clients may save models to; repeatable. Default: none")
       ->check(CLI::ExistingDirectory)
@@ -106,8 +111,8 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
   } catch (const CLI::ParseError& problem) {
     throw tool::usage_error(std::string(problem.what()) + " (see 'model-server --help')");
   }
-  if (out.roots.empty() && !out.hub_cache) {
-    throw tool::usage_error("no source is allowed: give --root or --hub-cache");
+  if (out.roots.empty() && !out.hub_cache && out.allowed_hosts.empty()) {
+    throw tool::usage_error("no source is allowed: give --root, --hub-cache or --allow-host");
   }
   if (!out.keep.empty() && out.device != "host") {
     throw tool::usage_error("--keep: memory of a GPU cannot be attached");

@@ -29,7 +29,9 @@ std::unique_ptr<loader> make_loader(const settings& from) {
     // Per thread on Linux. Raising it needs no privilege.
     (void)::nice(from.load_nice);
     const device target = from.keep.empty() ? tool::device_named(from.device) : shared_host();
-    return std::make_unique<loader>(target, from.within, tool::extensions());
+    std::vector<extension> with = tool::extensions();
+    if (!from.allowed_hosts.empty()) with.push_back(tool::network_of(from.allowed_hosts));
+    return std::make_unique<loader>(target, from.within, with);
   });
   return made.get();
 }

@@ -37,7 +37,7 @@ class server {
  public:
   explicit server(const settings& how)
       : how_(how),
-        allowed_(how.roots, how.hub_cache),
+        allowed_(how.roots, how.hub_cache, how.allowed_hosts),
         targets_(how.save_roots),
         signals_(context_, SIGINT, SIGTERM),
         grace_(context_),

@@ -24,6 +24,9 @@ struct settings {
   std::vector<std::string> roots;
   bool hub_cache = false;  // And `owner/model[@revision]` of the local Hugging Face cache.
 
+  // And what these hosts have, by its address; none: nothing is fetched from the network.
+  std::vector<std::string> allowed_hosts;
+
   // Models may be saved to new files beneath these; none: not at all.
   std::vector<std::string> save_roots;
 

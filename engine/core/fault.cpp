@@ -105,11 +105,12 @@ error::error(boost::system::error_code code, std::string place, std::string caus
 
 error::~error() = default;
 
-fault fault::in(const std::string& outer) const {
+// Exported for ringload_remote, as are those below.
+RINGLOAD_EXPORT fault fault::in(const std::string& outer) const {
   return {code, where.empty() ? outer : outer + ": " + where, cause};
 }
 
-boost::system::error_code system_code(int error_number) noexcept {
+RINGLOAD_EXPORT boost::system::error_code system_code(int error_number) noexcept {
   return {error_number, boost::system::system_category()};
 }
 
@@ -121,9 +122,11 @@ fault thread_refused(int error_number) {
   return {system_code(error_number), "", std::move(cause)};
 }
 
-std::string message_of(const fault& what) { return sentence(what.code, what.where, what.cause); }
+RINGLOAD_EXPORT std::string message_of(const fault& what) {
+  return sentence(what.code, what.where, what.cause);
+}
 
-error to_error(const fault& what) { return {what.code, what.where, what.cause}; }
+RINGLOAD_EXPORT error to_error(const fault& what) { return {what.code, what.where, what.cause}; }
 
 fault to_fault(const error& what) {
   const std::string_view text = what.what();

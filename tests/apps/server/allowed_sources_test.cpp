@@ -61,3 +61,22 @@ TEST_CASE("allowed_sources: a hub name is two plain words, and only if allowed")
     CHECK_FALSE(allowed_sources({}, true).resolve(name));
   }
 }
+
+TEST_CASE("allowed_sources: addresses of the hosts that are named, and of no other") {
+  const allowed_sources allowed({}, true, {"Models.Example", "::1"});
+  for (const char* good :
+       {"https://models.example/x.safetensors", "http://MODELS.example:8080/x", "https://[::1]:1/x",
+        "https://models.example?x", "https://models.example"}) {
+    CAPTURE(good);
+    CHECK(allowed.resolve(good) == good);
+  }
+  for (const char* bad :
+       {"https://example/x", "https://models.example.evil/x", "https://evil@models.example/x",
+        "https://models.example@evil/x", "ftp://models.example/x", "https:models.example/x",
+        "https://evil/models.example", "https://evil?models.example", "https://[::1/x",
+        "https://models.example\\@evil/x", "hf://models.example/x", "https:///models.example"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(allowed.resolve(bad));
+  }
+  CHECK_FALSE(allowed_sources({}, true).resolve("https://models.example/x"));
+}
