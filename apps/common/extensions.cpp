@@ -10,10 +10,6 @@
 #ifdef RINGLOAD_WITH_REMOTE
 #include <cstdio>
 #include <ringload/remote.hpp>
-#endif
-
-#ifdef RINGLOAD_WITH_REMOTE
-#include <ringload/remote.hpp>
 #else
 #include <ringload/error.hpp>
 #endif
@@ -51,6 +47,8 @@ std::vector<extension> extensions([[maybe_unused]] const std::optional<remote_wi
     how.offline = is_offline(*wish, here);
     if (wish->connections) how.connections = *wish->connections;
     if (wish->chunk_bytes) how.chunk_bytes = *wish->chunk_bytes;
+    how.ca_file = wish->ca_file;
+    how.proxy = wish->proxy;
     all.push_back(remote(how));
   }
 #endif

@@ -36,6 +36,13 @@ inline void add_remote(CLI::App& to, remote_wish& wish) {
       "The local Hugging Face cache. read: what it has is not fetched. fill: what\n"
       "is fetched is also written into it. Default: read")
       ->group(group);
+  to.add_option("--ca-file", wish.ca_file,
+                "Certificates (PEM) that are trusted beside those of the system")
+      ->type_name("FILE")
+      ->group(group);
+  to.add_option("--proxy", wish.proxy, "The proxy for HTTP and HTTPS. Default: none")
+      ->type_name("http://HOST:PORT")
+      ->group(group);
   to.add_flag("--offline", wish.offline,
               "Only what is on this machine. HF_HUB_OFFLINE=1 says so too")
       ->group(group);

@@ -20,6 +20,8 @@ struct remote_wish {
   std::optional<std::uint64_t> chunk_bytes;
   std::optional<hub_cache> cache;
   bool offline = false;
+  std::string ca_file;
+  std::string proxy;
   bool anonymous = false;  // No token and no key is sent.
 };
 

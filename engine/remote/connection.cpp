@@ -320,7 +320,7 @@ asio::awaitable<std::optional<exchange_failure>> link::receive_sized(exchange& x
     room = scratch;
   }
   const std::size_t here = std::min<std::size_t>(buffer_.size(), room.size());
-  std::memcpy(room.data(), buffer_.data().data(), here);
+  if (here > 0) std::memcpy(room.data(), buffer_.data().data(), here);
   buffer_.consume(here);
   x.arrived = here;
   while (x.arrived < room.size()) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
-#include <cstring>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -87,7 +86,8 @@ class http_object final : public byte_source {
 void http_object::read_async(const source_read& what, read_handler done) {
   const std::uint64_t here = facts_->first.size();
   if (what.offset <= here && what.into.size() <= here - what.offset) {
-    std::memcpy(what.into.data(), facts_->first.data() + what.offset, what.into.size());
+    std::ranges::copy(std::span(facts_->first).subspan(what.offset, what.into.size()),
+                      what.into.begin());
     asio::post(lanes_->next()->loop,
                [handler = std::move(done)]() mutable { std::move(handler)(nullptr); });
     return;

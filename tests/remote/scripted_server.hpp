@@ -194,8 +194,9 @@ class scripted_server {
     return how(what, number);
   }
 
-  asio::awaitable<void> serve(tcp::socket client) {
+  asio::awaitable<void> serve(tcp::socket accepted) {
     const counted here(*this);
+    tcp::socket client(std::move(accepted));  // Closed before it is counted.
     std::string received;
     boost::system::error_code code;
     bool kept = true;

@@ -1,0 +1,177 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Loads from nginx, plain and over TLS, and from one that limits, cuts and refuses.
+#
+#   nginx.sh RINGLOAD JSON_TOOL [MODEL_SERVER]
+
+. "$(dirname "$0")/../apps/support.sh" "$1" "$2"
+server=${3-}
+
+nginx=$(command -v nginx || command -v /usr/sbin/nginx) || skip "no nginx (Debian: nginx-light)"
+command -v openssl >/dev/null || skip "no openssl"
+"$ringload" ls --help | grep -q -e --ca-file || skip "this ringload has no component remote"
+
+started=
+finish() {
+  # shellcheck disable=SC2086
+  [ -z "$started" ] || kill $started 2>/dev/null
+  wait
+  rm -rf "$work"
+}
+trap finish EXIT
+
+# A certificate for 127.0.0.1 and localhost, which signs itself.
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+  -keyout "$work/key.pem" -out "$work/cert.pem" -subj /CN=localhost \
+  -addext subjectAltName=DNS:localhost,IP:127.0.0.1 2>"$work/openssl" ||
+  fail "$(cat "$work/openssl")"
+
+mkdir "$work/www" "$work/tmp"
+"$ringload" make "$work/www/one.safetensors" --bytes 40M --tensors 12 --no-progress || exit 1
+"$ringload" make "$work/www/three" --bytes 30M --tensors 9 --shards 3 --no-progress || exit 1
+
+# Its workers read what belongs to who runs this.
+user=
+[ "$(id -u)" -ne 0 ] || user="user root;"
+
+# A port that is free now: nginx cannot say which it took.
+configure() {
+  cat >"$work/nginx.conf" <<CONF
+daemon off;
+$user
+pid $work/nginx.pid;
+error_log $work/error.log;
+worker_processes 1;
+events { worker_connections 256; }
+http {
+  access_log off;
+  client_body_temp_path $work/tmp;
+  proxy_temp_path $work/tmp;
+  fastcgi_temp_path $work/tmp;
+  uwsgi_temp_path $work/tmp;
+  scgi_temp_path $work/tmp;
+  limit_req_zone \$server_port zone=few:1m rate=200r/s;
+  server {
+    listen 127.0.0.1:$1;
+    root $work/www;
+    location /limited/ { alias $work/www/; limit_req zone=few burst=4 nodelay; }
+    location /short/ { alias $work/www/; keepalive_requests 2; }
+    location /whole/ { alias $work/www/; max_ranges 0; }
+    location /slow/ { alias $work/www/; limit_rate 4m; access_log $work/slow.log; }
+    location /denied/ { return 403; }
+  }
+  server {
+    listen 127.0.0.1:$2 ssl;
+    ssl_certificate $work/cert.pem;
+    ssl_certificate_key $work/key.pem;
+    root $work/www;
+    location /moved/ { rewrite ^/moved(.*)$ http://127.0.0.1:$1\$1 redirect; }
+  }
+}
+CONF
+}
+
+for try in 1 2 3 4 5; do
+  plain=$((20000 + ($$ * 7 + try * 911) % 20000))
+  tls=$((plain + 1))
+  configure $plain $tls
+  "$nginx" -p "$work" -c "$work/nginx.conf" -e "$work/error.log" 2>>"$work/nginx" &
+  started=$!
+  for _ in $(seq 100); do
+    [ -s "$work/nginx.pid" ] && break
+    kill -0 $started 2>/dev/null || break
+    sleep 0.05
+  done
+  [ -s "$work/nginx.pid" ] && break
+  started=
+done
+[ -n "$started" ] || fail "nginx does not start: $(cat "$work/nginx" "$work/error.log")"
+http=http://127.0.0.1:$plain
+https=https://localhost:$tls
+quick="--no-progress --anonymous --cache off"
+
+# same SOURCE FILE OPTION...: the digests are those of the file.
+same() {
+  source=$1
+  file=$2
+  shift 2
+  # shellcheck disable=SC2086
+  expect 0 "$ringload" sum "$source" $quick "$@"
+  silent
+  mv "$work/out" "$work/found"
+  expect 0 "$ringload" sum "$file" --no-progress
+  cmp -s "$work/out" "$work/found" || fail "other digests: $source $*"
+}
+
+one=$work/www/one.safetensors
+for options in "" "--connections 1" "--connections 5 --chunk-bytes 64K" \
+  "--chunk-bytes 16M --slot-bytes 16M"; do
+  # shellcheck disable=SC2086
+  same "$http/one.safetensors" "$one" $options
+  # shellcheck disable=SC2086
+  same "$https/one.safetensors" "$one" --ca-file "$work/cert.pem" $options
+done
+same "https://127.0.0.1:$tls/one.safetensors" "$one" --ca-file "$work/cert.pem"
+same "$http/three/model.safetensors.index.json" "$work/www/three"
+same "$http/short/one.safetensors" "$one" --connections 3 --chunk-bytes 1M
+same "$http/limited/one.safetensors" "$one" --connections 8 --chunk-bytes 1M
+same "$http/whole/one.safetensors" "$one"
+same "$https/moved/one.safetensors" "$one" --ca-file "$work/cert.pem"
+
+# shellcheck disable=SC2086
+{
+  expect 0 "$ringload" ls "$http/one.safetensors" --json --anonymous --cache off
+  grep -q "\"file\": \"$http/one.safetensors\"" "$work/out" || fail "ls does not name the address"
+  expect 0 "$ringload" load "$http/one.safetensors" $quick
+  expect 0 "$ringload" convert "$http/one.safetensors" "$work/copy.safetensors" $quick
+  expect 1 "$ringload" sum "$https/one.safetensors" $quick
+  complains "certificate is not trusted"
+  expect 1 "$ringload" sum "https://127.0.0.1:$plain/one.safetensors" $quick
+  expect 1 "$ringload" sum "$http/denied/one.safetensors?token=secret" $quick
+  complains 403
+  grep -q secret "$work/err" && fail "a credential is in an error"
+  expect 1 "$ringload" sum "$http/none.safetensors" $quick
+  complains 404
+  expect 1 "$ringload" sum "$http/one.safetensors" --offline $quick
+  complains offline
+}
+
+# An object that is replaced while it is read.
+cp "$one" "$work/www/two.safetensors"
+# shellcheck disable=SC2086
+"$ringload" sum "$http/slow/two.safetensors" $quick --connections 2 --chunk-bytes 64K \
+  >"$work/out" 2>"$work/err" &
+reading=$!
+while [ "$(wc -l 2>/dev/null <"$work/slow.log")" -lt 5 ]; do
+  kill -0 $reading 2>/dev/null || fail "a slow load was not slow: $(cat "$work/err")"
+  sleep 0.01
+done
+cp "$one" "$work/www/other" && printf x >>"$work/www/other"
+mv "$work/www/other" "$work/www/two.safetensors"
+wait $reading && fail "an object that was replaced is loaded"
+complains "replaced after it was opened\|has become\|ETag is another\|and has .* now"
+
+if [ -n "$server" ]; then
+  "$ringload" make "$work/www/served.safetensors" --bytes 3M --tensors 4 --no-progress
+  "$server" --allow-host 127.0.0.1 --port 0 --model "$http/served.safetensors" >"$work/server" \
+    2>&1 &
+  started="$started $!"
+  for _ in $(seq 100); do
+    grep -q 'http://' "$work/server" 2>/dev/null && break
+    sleep 0.05
+  done
+  address=$(sed -n 's/.*\(http:\/\/[0-9.:]*\).*/\1/p' "$work/server" | head -n 1)
+  [ -n "$address" ] || fail "the model server does not start: $(cat "$work/server")"
+  if command -v curl >/dev/null; then
+    code=$(curl -s -o "$work/answer" -w '%{http_code}' -H 'Content-Type: application/json' \
+      -d "{\"source\": \"$https/served.safetensors\", \"id\": \"x\"}" "$address/models")
+    [ "$code" = 403 ] || fail "a host that nobody named is fetched from: $code"
+    for _ in $(seq 100); do
+      curl -s "$address/models/main" >"$work/answer"
+      grep -q '"ready"' "$work/answer" && break
+      sleep 0.05
+    done
+    grep -q '"ready"' "$work/answer" || fail "the model is not served: $(cat "$work/answer")"
+  fi
+fi
