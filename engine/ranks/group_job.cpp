@@ -233,7 +233,9 @@ tensor group_job::block(const named_tensor& one, std::uint32_t dim) {
   const tensor_info own = block_info(one, dim);
   const index_range range = block_of(one.landed.shape[dim], all_->rank(), all_->size());
   if (!exchange_ && range.count > 0) {
-    return load_alone(select().slice(own.name, dim, range.begin, range.count), own.name);
+    // Without names a selection is of all tensors.
+    selection wanted = select().names({}).slice(own.name, dim, range.begin, range.count);
+    return load_alone(std::move(wanted), own.name);
   }
   new_tensor out = make_new(own);
   if (exchange_) exchange_->block(one.index, one.landed, dim, out.bytes());
@@ -262,9 +264,24 @@ tensor group_job::fused(const group_call& what, const std::vector<named_tensor>&
 }
 
 tensor group_job::load_alone(selection wanted, const std::string& name) {
-  return with_.load_async(file_, std::move(wanted), how_.load, boost::asio::use_future)
-      .get()
-      .at(name);
+  const model made =
+      with_.load_async(file_, std::move(wanted), how_.load, boost::asio::use_future).get();
+  const load_stats& of = made.stats();
+  const std::lock_guard lock(mutex_);
+  own_reads_.bytes += of.bytes;
+  own_reads_.bytes_total += of.bytes_total;
+  own_reads_.bytes_direct += of.bytes_direct;
+  own_reads_.bytes_buffered += of.bytes_buffered;
+  own_reads_.bytes_remote += of.bytes_remote;
+  own_reads_.reads += of.reads;
+  own_reads_.seconds += of.seconds;
+  return made.at(name);
+}
+
+load_stats group_job::stats() const {
+  if (exchange_) return exchange_->own().stats();
+  const std::lock_guard lock(mutex_);
+  return own_reads_;
 }
 
 new_tensor group_job::make_new(tensor_info what) {

@@ -6,6 +6,7 @@
 // moves.
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <ringload/checkpoint.hpp>
 #include <ringload/group_load.hpp>
@@ -25,7 +26,7 @@ class group_job {
 
   step_thread& thread() noexcept { return thread_; }
   const checkpoint& file() const noexcept { return file_; }
-  load_stats stats() const { return exchange_ ? exchange_->own().stats() : load_stats(); }
+  load_stats stats() const;
 
   // In the thread. What fails on this rank alone ends the group.
   result<void> open(const std::string& source);
@@ -57,7 +58,9 @@ class group_job {
   const std::unique_ptr<backend> memory_;
   checkpoint file_;
   std::optional<exchange> exchange_;  // Empty: each reads its own.
-  step_thread thread_;                // Last: its steps use all of the above.
+  mutable std::mutex mutex_;
+  load_stats own_reads_;  // Guarded by the mutex: what the calls have read, without an exchange.
+  step_thread thread_;    // Last: its steps use all of the above.
 };
 
 }  // namespace ringload::inline v0::detail

@@ -143,7 +143,7 @@ class RINGLOAD_EXPORT group_load {
 
   /// The checkpoint's, the same on all ranks but for the files' paths. Valid as long as this.
   const ringload::catalog& catalog() const noexcept;
-  /// Of this rank's reads.
+  /// Of this rank's reads; with `group_reading::own` the bytes, reads and seconds of all its calls.
   load_stats stats() const;
 
  private:

@@ -92,7 +92,8 @@ class RINGLOAD_EXPORT keeper {
   /// From now on writing to one of the model's tensors is an access violation, here too, so nobody
   /// may be writing. The model was loaded for `shared_host()`, or is attached itself, else
   /// `errc::device_unavailable`; in at most 252 allocations, else `errc::invalid_limits`. Blocks
-  /// for about 10 ms for each GiB. Throws `ringload::error`; then what was served still is.
+  /// for some tens of milliseconds for each GiB. Throws `ringload::error`; then what was served
+  /// still is.
   void publish(std::string_view name, const model& what);
 
   /// Serves no model of this name any more. False: there was none.
