@@ -25,30 +25,30 @@ struct fault {
       cause;  // "its bytes end at 4,096 but the file at 4,000"; empty: the code says it all.
 
   /// The same fault with `outer` put before the place.
-  fault in(const std::string& outer) const;
+  RINGLOAD_EXPORT fault in(const std::string& outer) const;
 };
 
 template <class T>
 using result = boost::system::result<T, fault>;
 
 /// errno, or the negative result of a kernel call turned positive.
-boost::system::error_code system_code(int error_number) noexcept;
+RINGLOAD_EXPORT boost::system::error_code system_code(int error_number) noexcept;
 
 /// A thread could not be started; the cause names the limits that may be reached.
 fault thread_refused(int error_number);
 
 /// "No such file or directory": the code's message, without its category. For EMFILE and ENFILE it
 /// also names the limit that is reached.
-std::string message_of(const fault& what);
+RINGLOAD_EXPORT std::string message_of(const fault& what);
 
-error to_error(const fault& what);
+RINGLOAD_EXPORT error to_error(const fault& what);
 fault to_fault(const error& what);
 std::exception_ptr to_exception(const fault& what);
 
 // Called by boost::system::result when value() is called on a failed result.
 [[noreturn]] void throw_exception_from_error(const fault& what, const boost::source_location&);
 
-/// 4096 -> "4,096", for messages. Exported for ringload_cuda.
+/// 4096 -> "4,096", for messages. Exported, as others here, for the libraries beside this one.
 RINGLOAD_EXPORT std::string grouped(std::uint64_t number);
 
 }  // namespace ringload::inline v0
