@@ -53,7 +53,8 @@ def take(pipe):
         "READ",
         own.get_xfer_descs(into, "DRAM"),
         own.get_xfer_descs([(address, size, 0) for address, size in regions], "DRAM"),
-        other)
+        other,
+    )
     state = own.transfer(transfer)
     while state == "PROC":
         state = own.check_xfer_state(transfer)
@@ -61,8 +62,10 @@ def take(pipe):
     if state != "DONE":
         raise RuntimeError(f"the transfer ended as {state}")
     own.release_xfer_handle(transfer)
-    return {name: memory[region][begin:begin + size]
-            for name, (region, begin, size) in tensors.items()}
+    return {
+        name: memory[region][begin : begin + size]
+        for name, (region, begin, size) in tensors.items()
+    }
 
 
 def main():
@@ -74,7 +77,8 @@ def main():
     process.join()
     same = sum(
         numpy.array_equal(taken[name], numpy.frombuffer(memoryview(tensor).cast("B"), numpy.uint8))
-        for name, tensor in ringload.load(source).items())
+        for name, tensor in ringload.load(source).items()
+    )
     print(f"{same} of {len(taken)} tensors came as they are in the file")
     sys.exit(same != len(taken))
 

@@ -18,6 +18,7 @@ from ._errors import (
     Error,
     InvalidFileError,
     OutOfMemoryError,
+    RemoteError,
     SourceNotFoundError,
     SystemCallError,
     TensorNotFoundError,
@@ -37,6 +38,7 @@ __all__ = [
     "Model",
     "Operation",
     "OutOfMemoryError",
+    "RemoteError",
     "Saved",
     "Selection",
     "SourceNotFoundError",
@@ -56,17 +58,17 @@ __all__ = [
 ]
 
 
-def load(source, device="cpu", dtype=None, select=None, progress=None, **options):
+def load(source, device="cpu", dtype=None, select=None, progress=None, *, remote=False, **options):
     """Loads a checkpoint and waits for it; Ctrl-C cancels it. See Loader.load."""
-    with Loader(device) as loader:
+    with Loader(device, remote=remote) as loader:
         return loader.load(
             source, dtype=dtype, select=select, progress=progress, **options
         ).result()
 
 
-def open(source, device="cpu", **options):
+def open(source, device="cpu", *, remote=False, **options):
     """Opens a checkpoint, to read parts of it: `ck["wte.weight"][0:128]`. See Loader.open."""
-    loader = Loader(device)
+    loader = Loader(device, remote=remote)
     try:
         checkpoint = loader.open(source, **options).result()
     except BaseException:

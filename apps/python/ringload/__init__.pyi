@@ -44,6 +44,7 @@ class TensorNotFoundError(Error, KeyError): ...
 class OutOfMemoryError(Error, MemoryError): ...
 class InvalidFileError(Error, ValueError): ...
 class UsageError(Error, ValueError): ...
+class RemoteError(Error, ConnectionError): ...
 class SystemCallError(Error, OSError): ...
 
 class Filled(NamedTuple):
@@ -162,6 +163,7 @@ class Loader:
         device: str | int | object = "cpu",
         *,
         hdf5: bool = False,
+        remote: bool | Mapping[str, Any] = False,
         slots: int = ...,
         slot_bytes: int | str = ...,
         bytes_in_flight: int | str = ...,
@@ -242,9 +244,17 @@ def load(
     dtype: Any = None,
     select: _Select = None,
     progress: _Progress = None,
+    *,
+    remote: bool | Mapping[str, Any] = False,
     **options: Any,
 ) -> Model: ...
-def open(source: _Path | Sequence[_Path], device: Any = "cpu", **options: Any) -> Checkpoint: ...
+def open(
+    source: _Path | Sequence[_Path],
+    device: Any = "cpu",
+    *,
+    remote: bool | Mapping[str, Any] = False,
+    **options: Any,
+) -> Checkpoint: ...
 def stream(
     source: _Source, device: Any = "cpu", window: int | str | None = None, **options: Any
 ) -> Iterator[tuple[str, Tensor]]: ...

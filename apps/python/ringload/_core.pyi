@@ -10,6 +10,8 @@ version: str
 
 has_cuda: bool
 
+has_remote: bool
+
 has_hdf5: bool
 
 class Tensor:
@@ -169,7 +171,9 @@ class Waker:
 class Engine:
     """The library's loader: its threads, its ring, its buffers."""
 
-    def __init__(self, device: str, limits: dict[str, Any], hdf5: bool) -> None: ...
+    def __init__(
+        self, device: str, limits: dict[str, Any], hdf5: bool, remote: dict[str, Any] | None
+    ) -> None: ...
     def open(self, source: object, options: dict[str, Any]) -> Begun: ...
     def load(self, source: object, select: Selection | None, options: dict[str, Any]) -> Begun: ...
     def start(self, source: object, select: Selection | None, options: dict[str, Any]) -> Begun: ...

@@ -48,6 +48,10 @@ class UsageError(Error, ValueError):
     """What was asked for contradicts itself, or cannot be had here."""
 
 
+class RemoteError(Error, ConnectionError):
+    """A server cannot be reached, refuses, or answers what makes no sense."""
+
+
 class SystemCallError(Error, OSError):
     """The system refused a call; `errno` says why."""
 
@@ -57,6 +61,9 @@ _classes = {
     "source_not_found": SourceNotFoundError,
     "no_such_tensor": TensorNotFoundError,
     "memory_exceeded": OutOfMemoryError,
+    "access_denied": RemoteError,
+    "remote_failed": RemoteError,
+    "malformed_answer": RemoteError,
 }
 _usage = frozenset(
     "invalid_source_name ambiguous_source codec_unavailable engine_unavailable direct_unavailable "

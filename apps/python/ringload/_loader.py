@@ -162,11 +162,19 @@ class Loader:
     each can be awaited, or waited for by result(). May be used from any thread.
     """
 
-    def __init__(self, device="cpu", *, hdf5=False, **limits):
+    def __init__(self, device="cpu", *, hdf5=False, remote=False, **limits):
+        """remote: True, or a dictionary of settings, for http(s)://, hf:// and s3:// as sources.
+
+        Settings: token, cache ("off", "read", "fill"), endpoint and cache_folder for the hub;
+        region, s3_endpoint, access_key_id, secret_access_key, session_token, path_style for S3;
+        connections, chunk_bytes, threads, tries_max, proxy, ca_file, hosts, private_redirects and
+        offline for all. Limits are those of the C++ library's `limits`.
+        """
         if not _open_engines:
             atexit.unregister(_close_engines)
             atexit.register(_close_engines)
-        self._engine = _core.Engine(device_name(device), _sized(limits), hdf5)
+        settings = dict(remote) if remote and remote is not True else {} if remote else None
+        self._engine = _core.Engine(device_name(device), _sized(limits), hdf5, settings)
         _open_engines.add(self._engine)
 
     def open(self, source, *, strictness=None, independent_files=None, nameless=None):

@@ -25,6 +25,7 @@
 namespace ringload {
 inline namespace v0 {
 struct storing;
+struct remote_options;
 struct writing;
 }  // namespace v0
 }  // namespace ringload
@@ -55,6 +56,9 @@ saving saving_of(const nb::dict& given);
 fill_policies policies_of(const nb::dict& given);
 writing writing_of(const nb::dict& given);
 storing storing_of(const nb::dict& given);
+#if RINGLOAD_PYTHON_REMOTE
+remote_options remote_options_of(const nb::dict& given);
+#endif
 
 /// Those of a load, and the manifest that they point to.
 struct loading_options {

@@ -65,6 +65,12 @@ const char* name_of(errc code) {
     RINGLOAD_NAMED(digest_unavailable);
     RINGLOAD_NAMED(wrong_digest);
     RINGLOAD_NAMED(wrong_indices);
+    RINGLOAD_NAMED(access_denied);
+    RINGLOAD_NAMED(remote_failed);
+    RINGLOAD_NAMED(malformed_answer);
+    RINGLOAD_NAMED(malformed_message);
+    RINGLOAD_NAMED(mismatched_call);
+    RINGLOAD_NAMED(rank_failed);
     default: return "";  // Of a library that is newer than this module.
   }
 }

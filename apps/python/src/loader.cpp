@@ -21,6 +21,9 @@
 #if RINGLOAD_PYTHON_HDF5
 #include <ringload/hdf5.hpp>
 #endif
+#if RINGLOAD_PYTHON_REMOTE
+#include <ringload/remote.hpp>
+#endif
 
 #include "convert.hpp"
 #include "held.hpp"
@@ -32,25 +35,30 @@ namespace {
 
 using begun = std::unique_ptr<held_operation>;
 
-// Formats that are read only where they are asked for.
-std::vector<extension> extensions(bool with_hdf5) {
+// Formats and sources that are read only where they are asked for.
+std::vector<extension> extensions(bool with_hdf5, const std::optional<nb::dict>& remote_settings) {
   std::vector<extension> all;
-  if (!with_hdf5) return all;
 #if RINGLOAD_PYTHON_HDF5
-  all.push_back(hdf5());
+  if (with_hdf5) all.push_back(hdf5());
 #else
-  throw nb::value_error("this ringload was built without libhdf5");
+  if (with_hdf5) throw nb::value_error("this ringload was built without libhdf5");
+#endif
+#if RINGLOAD_PYTHON_REMOTE
+  if (remote_settings) all.push_back(remote(remote_options_of(*remote_settings)));
+#else
+  if (remote_settings) throw nb::value_error("this ringload was built without remote sources");
 #endif
   return all;
 }
 
 class held_loader {
  public:
-  held_loader(const std::string& on, const nb::dict& within, bool with_hdf5)
+  held_loader(const std::string& on, const nb::dict& within, bool with_hdf5,
+              const std::optional<nb::dict>& remote_settings)
       : of_(std::make_shared<running<loader>>()) {
     const device target = device_of(on);
     const limits bounds = limits_of(within);
-    auto with = extensions(with_hdf5);
+    auto with = extensions(with_hdf5, remote_settings);
     const nb::gil_scoped_release released;
     (*of_)->of = std::make_shared<loader>(target, bounds, std::move(with));
   }
@@ -247,8 +255,8 @@ nb::object object_of(loading of, const std::shared_ptr<running<loader>>& by) {
 void bind_loader(nb::module_& in) {
   nb::class_<held_loader>(in, "Engine", nb::is_weak_referenceable(),
                           "The library's loader: its threads, its ring, its buffers.")
-      .def(nb::init<const std::string&, const nb::dict&, bool>(), nb::arg("device"),
-           nb::arg("limits"), nb::arg("hdf5"))
+      .def(nb::init<const std::string&, const nb::dict&, bool, const std::optional<nb::dict>&>(),
+           nb::arg("device"), nb::arg("limits"), nb::arg("hdf5"), nb::arg("remote").none())
       .def("open", &held_loader::open, nb::arg("source"), nb::arg("options"))
       .def("load", &held_loader::load, nb::arg("source"), nb::arg("select").none(),
            nb::arg("options"))

@@ -13,6 +13,7 @@ NB_MODULE(_core, m) {
   m.doc() = "The library's own objects, as the package ringload wraps them.";
   m.attr("version") = RINGLOAD_VERSION;
   m.attr("has_cuda") = RINGLOAD_PYTHON_CUDA != 0;
+  m.attr("has_remote") = RINGLOAD_PYTHON_REMOTE != 0;
   m.attr("has_hdf5") = RINGLOAD_PYTHON_HDF5 != 0;
   nb::register_exception_translator([](const std::exception_ptr& failure, void*) {
     ringload::python::set_python_error(failure);

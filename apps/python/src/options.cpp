@@ -8,6 +8,9 @@
 #include <functional>
 #include <initializer_list>
 #include <ringload/writer.hpp>
+#if RINGLOAD_PYTHON_REMOTE
+#include <ringload/remote.hpp>
+#endif
 #include <utility>
 
 #include "convert.hpp"
@@ -29,6 +32,7 @@ void apply(const nb::dict& given, std::initializer_list<std::pair<std::string_vi
   }
 }
 
+// A number, a truth or a text.
 template <class T>
 setter number(T& into) {
   return [&into](nb::handle value) { into = nb::cast<T>(value); };
@@ -190,6 +194,38 @@ writing writing_of(const nb::dict& given) {
                 {"sync", number(how.sync)}});
   return how;
 }
+
+#if RINGLOAD_PYTHON_REMOTE
+remote_options remote_options_of(const nb::dict& given) {
+  remote_options how;
+  const setter hosts = [&how](nb::handle value) {
+    for (nb::handle host : value) how.hosts.push_back(nb::cast<std::string>(host));
+  };
+  const setter path_style = [&how](nb::handle value) { how.s3.path_style = nb::cast<bool>(value); };
+  apply(given, {{"connections", number(how.connections)},
+                {"chunk_bytes", number(how.chunk_bytes)},
+                {"threads", number(how.threads)},
+                {"tries_max", number(how.tries_max)},
+                {"proxy", number(how.proxy)},
+                {"ca_file", number(how.ca_file)},
+                {"hosts", hosts},
+                {"private_redirects", number(how.private_redirects)},
+                {"offline", number(how.offline)},
+                {"token", number(how.hub.token)},
+                {"endpoint", number(how.hub.endpoint)},
+                {"cache_folder", number(how.hub.cache_folder)},
+                {"cache", word(how.hub.cache, {{"off", hub_cache::off},
+                                               {"read", hub_cache::read},
+                                               {"fill", hub_cache::fill}})},
+                {"region", number(how.s3.region)},
+                {"s3_endpoint", number(how.s3.endpoint)},
+                {"access_key_id", number(how.s3.access_key_id)},
+                {"secret_access_key", number(how.s3.secret_access_key)},
+                {"session_token", number(how.s3.session_token)},
+                {"path_style", path_style}});
+  return how;
+}
+#endif
 
 storing storing_of(const nb::dict& given) {
   storing how;

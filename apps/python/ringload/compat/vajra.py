@@ -3,15 +3,16 @@
 
     from ringload.compat.vajra import StreamConfig, VajraStreamer
 
-Other than there: models are those of the local Hugging Face cache, and files and folders too;
-tensors own their memory and may outlive the block; every type that PyTorch has is a tensor;
-leaving the program ends it as any other ends.
+Other than there: models of the local Hugging Face cache, files and folders are loaded from there;
+from the hub and from S3 where the module was built with remote sources. Tensors own their memory
+and may outlive the block; every type that PyTorch has is a tensor; leaving the program ends it as
+any other ends.
 """
 
 from dataclasses import dataclass
 from typing import Optional
 
-from .. import Error, Loader, OutOfMemoryError, SourceNotFoundError, _core
+from .. import Error, Loader, OutOfMemoryError, RemoteError, SourceNotFoundError, _core
 
 
 @dataclass
@@ -31,7 +32,7 @@ def _limits(config):
     # The largest power of two that is no larger, of what a buffer may have.
     chunk = max(1, min(int(config.chunk_size_mb), 64))
     return {
-        "slot_bytes": 1 << 20 << (chunk.bit_length() - 1),
+        "slot_bytes": (1 << 20) << (chunk.bit_length() - 1),
         "slots": max(1, min(int(config.chunk_workers), 1024)),
     }
 
@@ -59,7 +60,8 @@ class VajraStreamer:
             device = self._device
             if device is None:
                 device = "cuda:0" if _core.has_cuda and torch.cuda.is_available() else "cpu"
-            self._loader = Loader(device, **_limits(self.config))
+            remote = {"token": self.config.auth_token or None} if _core.has_remote else False
+            self._loader = Loader(device, remote=remote, **_limits(self.config))
         return self._loader
 
     def load(self, url):
@@ -68,7 +70,7 @@ class VajraStreamer:
         options = {"route": "direct"} if self.config.disable_cache else {}
         try:
             return self._open().load(url, **options).result().torch()
-        except SourceNotFoundError as failure:
+        except (RemoteError, SourceNotFoundError) as failure:
             raise ConnectionError(str(failure)) from failure
         except OutOfMemoryError:
             raise
