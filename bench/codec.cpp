@@ -4,8 +4,6 @@
 // file, out of memory and into memory that is there already. N threads take one stream after the
 // other. Prints the seconds of the best pass, and what they make: what a load could take at best.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -22,7 +20,6 @@
 #include <vector>
 
 #include "decoding/decoder.hpp"
-#include "source/regular_file.hpp"
 #include "source/source.hpp"
 
 using namespace ringload;
@@ -36,7 +33,7 @@ struct stream {
 };
 
 std::vector<stream> streams_of(const char* path) {
-  auto opened = open_checkpoint(path, profile::strict);
+  auto opened = open_checkpoint(path, source_options(profile::strict));
   if (!opened) throw std::runtime_error(message_of(opened.error()));
   std::map<std::tuple<std::uint32_t, std::uint64_t>, stream> found;
   for (const auto& form : opened->stored) {
@@ -48,10 +45,7 @@ std::vector<stream> streams_of(const char* path) {
   }
   std::vector<stream> out;
   for (auto& [place, one] : found) {
-    const std::uint64_t size = opened->catalog.files[one.how.file].bytes;
-    const regular_file file = {std::move(opened->files[one.how.file]), size};
-    auto bytes = read_bytes(file, one.how.offset, one.how.bytes);
-    opened->files[one.how.file] = unique_fd(::dup(file.fd.get()));
+    auto bytes = read_bytes(opened->files[one.how.file], one.how.offset, one.how.bytes);
     if (!bytes) throw std::runtime_error(message_of(bytes.error()));
     one.stored = std::move(*bytes);
     one.decoded.resize(one.how.decoded_bytes);
