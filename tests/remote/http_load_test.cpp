@@ -85,7 +85,7 @@ TEST_CASE("http: an answer that is cut at any byte of its head is asked for agai
       for (const std::uint64_t nth : {std::uint64_t{0}, header_reads}) {
         CAPTURE(cut);
         CAPTURE(nth);
-        server.follow([&](const web_request& asked, std::uint64_t n) {
+        server.follow([cut, how, nth](const web_request& asked, std::uint64_t n) {
           web_reply reply = good(asked, n);
           if (n != nth) return reply;
           reply.bytes.resize(cut);
@@ -127,6 +127,7 @@ TEST_CASE("http: a body that is cut is resumed at the byte that was reached") {
     const std::string wanted = "bytes=" + std::to_string(std::stoull(begun.substr(6)) + arrived) +
                                begun.substr(begun.find('-'));
     CHECK(log[header_reads + 1].field("range") == wanted);
+    server.follow(good);
   }
 }
 
@@ -142,7 +143,7 @@ TEST_CASE("http: each request in turn is refused for good, or once: an error, or
     CAPTURE(nth);
     std::string victim;
     const auto refuse = [&](bool once) {
-      return [&, once](const web_request& asked, std::uint64_t n) {
+      return [&victim, nth, once](const web_request& asked, std::uint64_t n) {
         if (n == nth) victim = asked.field("range");
         const bool hit = n >= nth && asked.field("range") == victim && (!once || n == nth);
         return hit ? web_reply{"", after::reset} : good(asked, n);
@@ -156,6 +157,7 @@ TEST_CASE("http: each request in turn is refused for good, or once: an error, or
     CHECK(holds(failed.what(), "3 times in a row"));
     server.follow(refuse(true));
     CHECK(right(get(with.load_async(server.address("/x.safetensors"), asio::use_future))));
+    server.follow(good);
   }
 }
 
@@ -258,7 +260,7 @@ TEST_CASE("http: silence, and bytes that never end, come to an end") {
   for (const std::size_t kept : {std::size_t{0}, std::size_t{30}, std::size_t{400}}) {
     for (const std::uint64_t nth : {std::uint64_t{0}, header_reads}) {
       CAPTURE(kept);
-      server.follow([&](const web_request& asked, std::uint64_t n) {
+      server.follow([kept, nth](const web_request& asked, std::uint64_t n) {
         web_reply reply = good(asked, n);
         if (n < nth) return reply;
         reply.bytes.resize(std::min(kept, reply.bytes.size() - 1));
@@ -274,7 +276,7 @@ TEST_CASE("http: silence, and bytes that never end, come to an end") {
   how.silence_time_max = std::chrono::seconds(20);
   how.request_time_max = milliseconds(200);
   for (const std::uint64_t nth : {std::uint64_t{0}, header_reads}) {
-    server.follow([&](const web_request& asked, std::uint64_t n) {
+    server.follow([nth](const web_request& asked, std::uint64_t n) {
       web_reply reply = good(asked, n);
       if (n < nth) return reply;
       reply.bytes.resize(std::min<std::size_t>(400, reply.bytes.size() - 1));

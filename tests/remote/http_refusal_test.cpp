@@ -174,7 +174,7 @@ TEST_CASE("http: cancelled while a request waits, in its head and in its body, i
     for (const std::size_t kept : {std::size_t{0}, std::size_t{30}, std::size_t{5000}}) {
       CAPTURE(nth);
       CAPTURE(kept);
-      server.follow([&](const web_request& asked, std::uint64_t n) {
+      server.follow([kept, nth](const web_request& asked, std::uint64_t n) {
         web_reply reply = good(asked, n);
         if (n < nth) return reply;
         reply.bytes.resize(std::min(kept, reply.bytes.size() - 1));

@@ -88,7 +88,8 @@ inline web_reply web_range(const web_request& asked, const std::string& object,
 
 class scripted_server {
  public:
-  // Asked in the server's thread for each request, with its number, from 0 on.
+  // Asked in the server's thread for each request, with its number, from 0 on. Under the server's
+  // mutex: what a rule has written can be read after log(), and it is not used after follow().
   using rule = std::function<web_reply(const web_request&, std::uint64_t)>;
 
   explicit scripted_server(rule how) : rule_(std::move(how)) {
@@ -183,15 +184,9 @@ class scripted_server {
   }
 
   web_reply reply_to(const web_request& what) {
-    rule how;
-    std::uint64_t number = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      number = log_.size();
-      log_.push_back(what);
-      how = rule_;
-    }
-    return how(what, number);
+    const std::lock_guard lock(mutex_);
+    log_.push_back(what);
+    return rule_(what, log_.size() - 1);
   }
 
   asio::awaitable<void> serve(tcp::socket accepted) {
