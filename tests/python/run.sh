@@ -27,13 +27,15 @@ pip() { venv/bin/python -m pip --disable-pip-version-check -q "$@"; }
 pip install 'scikit-build-core>=0.11' 'nanobind>=3.1,<4' 'nanobind-backend>=1.0,<2' ninja numpy \
   ml_dtypes pytest || skip "the packages cannot be had"
 
+package=$(echo "$prefix"/lib*/cmake/ringload)
 remote=OFF
-[ -e "$(echo "$prefix"/lib*/cmake/ringload)/ringload-remote-targets.cmake" ] && remote=ON
+[ ! -e "$package/ringload-remote-targets.cmake" ] || remote=ON
 
 # Built as the other tests are: what is found wrong is found, and quickly compiled.
 pip install --no-build-isolation --no-deps --force-reinstall \
   -C build-dir="$work/build" -C cmake.build-type=Debug \
-  -C cmake.define.CMAKE_PREFIX_PATH="$prefix" -C cmake.define.RINGLOAD_PYTHON_REMOTE=$remote \
+  -C cmake.define.ringload_DIR="$package" \
+  -C cmake.define.RINGLOAD_PYTHON_REMOTE=$remote \
   -C cmake.define.CMAKE_CXX_FLAGS_DEBUG="-O1 -Wall -Wextra -Werror" "$source"
 
 export PYTHONDONTWRITEBYTECODE=1
