@@ -3,8 +3,8 @@
 #
 # convert.sh RINGLOAD FOLDER [GIB [TURNS]]: what `ringload convert` reaches beside reading alone and
 # writing alone, and its compression beside `zstd -T2`; in turns, in FOLDER, which needs three times
-# as much room. What is read is dropped from the page cache first. Needs fio and zstd. fio writes from
-# huge pages if 10 are free (sysctl vm.nr_hugepages=16), which is twice as fast as from small ones.
+# as much room. What is read is dropped from the page cache first. Needs fio and zstd. fio writes
+# from huge pages if 10 are free (sysctl vm.nr_hugepages=16), twice as fast as from small ones.
 set -eu
 ringload=$1
 folder=$2
@@ -42,7 +42,8 @@ echo "$bytes bytes of a Llama's shapes in BF16, $(nproc) processors"
 for turn in $turns; do
   drop "$source"
   rate "read alone (load --window 256M)" "$bytes" "$ringload" load "$source" --window 256M
-  rate "write alone (fio, 4M, depth 5, $memory)" "$bytes" fio --name=w --filename="$work/fio" --rw=write \
+  rate "write alone (fio, 4M, depth 5, $memory)" "$bytes" \
+    fio --name=w --filename="$work/fio" --rw=write \
     --bs=4M --iodepth=5 --ioengine=io_uring --direct=1 --size="$bytes" --end_fsync=1 \
     --fallocate=native --mem="$memory" --output=/dev/null
   rm -f "$work/fio"
