@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <fstream>
 #include <memory>
 #include <ringload/ringload.hpp>
 #include <string>
@@ -31,7 +32,15 @@ using namespace ringload;
 using clock = std::chrono::steady_clock;
 using boost::asio::use_future;
 
-// Out of the page cache.
+// Into the page cache.
+void make_warm(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::vector<char> room(std::size_t{1} << 20);
+  while (in.read(room.data(), static_cast<std::streamsize>(room.size()))) {
+  }
+}
+
+// Out of it.
 void make_cold(const std::string& file) {
   const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) throw std::system_error(errno, std::system_category(), file);
@@ -107,11 +116,12 @@ int main(int argc, char** argv) {
   app.add_option("FILE", file, "A checkpoint")->required();
   app.add_option("--repeat", repeat, "Runs of each, in turns")->check(CLI::Range(1, 1000));
   app.add_option("--ranks", counts, "How many; repeatable")->check(CLI::Range(1, 127));
-  app.add_flag("--warm", warm, "Leave the file in the page cache");
+  app.add_flag("--warm", warm, "With the file in the page cache");
   CLI11_PARSE(app, argc, argv);
 
   try {
     const double size = static_cast<double>(read_catalog(file).bytes());
+    if (warm) make_warm(file);
     fmt::print("| ranks | way | s, median | least .. most | GB/s of the file | read / file |\n");
     fmt::print("|---|---|---|---|---|---|\n");
     for (const std::uint32_t ranks : counts) {
