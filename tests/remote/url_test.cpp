@@ -5,7 +5,8 @@
 
 #include <string>
 
-namespace ringload::inline v0::remote_http {
+using namespace ringload;
+using namespace ringload::remote_http;
 
 namespace {
 
@@ -77,5 +78,3 @@ TEST_CASE("an origin: scheme, host and port together") {
   CHECK(!one.same_origin(*parse_http_url("https://h:444/x")));
   CHECK(!one.same_origin(*parse_http_url("https://h.h/x")));
 }
-
-}  // namespace ringload::inline v0::remote_http
