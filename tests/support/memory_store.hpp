@@ -174,9 +174,11 @@ class memory_store final : public byte_store, public std::enable_shared_from_thi
     if (source == "owner/in-memory") path = "owner";
     if (path == "nothing") throw error(errc::source_not_found, "memory", "there is nothing");
     const auto slash = path.rfind('/');
-    if (slash == path.npos) return {std::make_shared<folder>(shared_from_this(), path), ""};
-    return {std::make_shared<folder>(shared_from_this(), path.substr(0, slash)),
-            path.substr(slash + 1)};
+    const bool whole = slash == path.npos;
+    found_source out;
+    out.folder = std::make_shared<folder>(shared_from_this(), path.substr(0, slash));
+    if (!whole) out.file = path.substr(slash + 1);
+    return out;
   }
 
  private:
