@@ -119,18 +119,16 @@ result<void> check_mappable(const opened_checkpoint& from, const load_options& h
 
 plan_limits limits_of(const limits& within, view_wish views, bool fills) {
   plan_limits bounds = {within.slot_bytes};
-  if (!fills) {
-    bounds.arena_bytes_max = within.arena_bytes_max;
-    // How much is to be copied is known to the planner only, and a file may promise more than can
-    // be planned.
-    if (views == view_wish::possible) {
-      bounds.arena_bytes_max =
-          std::min(bounds.arena_bytes_max, available_bytes().value_or(bounds.arena_bytes_max));
-    }
-    return bounds;
-  }
   // A buffered read lands at any address. A direct one that cannot is staged by its worker.
   bounds.direct_alignment = 1;
+  if (fills) return bounds;
+  bounds.arena_bytes_max = within.arena_bytes_max;
+  // How much is to be copied is known to the planner only, and a file may promise more than can be
+  // planned.
+  if (views == view_wish::possible) {
+    bounds.arena_bytes_max =
+        std::min(bounds.arena_bytes_max, available_bytes().value_or(bounds.arena_bytes_max));
+  }
   return bounds;
 }
 

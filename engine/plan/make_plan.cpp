@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "core/checked.hpp"
 #include "plan/arena_layout.hpp"
@@ -51,6 +52,8 @@ class planner {
   }
 
   result<void> place_blocks();
+  result<void> place_misaligned();
+  bool is_misaligned(const stored_item& item) const;
   void add_streams();
   result<void> find_straight(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit);
   result<void> place(std::uint32_t first, std::uint32_t last);
@@ -77,6 +80,7 @@ class planner {
 
 result<void> planner::run(std::uint32_t* culprit) {
   if (auto good = place_blocks(); !good) return good;
+  if (auto good = place_misaligned(); !good) return good;
   arrange(items_, what_, rules_, within_);
   made_.parts.resize(items_.size());
   for (std::uint32_t i = 0; i < items_.size(); ++i) add_part(i);
@@ -116,6 +120,46 @@ result<void> planner::place_blocks() {
   }
   for (stored_item& item : items_) {
     if (item.block != no_index) item.destination_offset += made_.blocks[item.block];
+  }
+  return {};
+}
+
+// Whether its reads could not land in the arena because of its elements' alignment, and only of
+// that.
+bool planner::is_misaligned(const stored_item& item) const {
+  if (!item.own_place || !item.only || item.stream != no_index || item.map != no_index)
+    return false;
+  if (item.as.needed() || item.begin % alignment_of(item) == 0) return false;
+  const std::uint64_t first_block = round_up(item.begin, std::uint64_t{block_bytes});
+  return first_block + straight_bytes_min <= round_down(item.end, std::uint64_t{block_bytes});
+}
+
+// Such a tensor is given its place first, like memory of the caller's: then its whole blocks are
+// read straight where reads land at any address, as those from the page cache do.
+result<void> planner::place_misaligned() {
+  if (!rules_.straight || what_.views != view_wish::none || within_.direct_alignment > 1) return {};
+  // Tensors that begin at the same byte may be the same, and share their memory: see arrange().
+  const auto place_of = [this](std::uint32_t i) {
+    return std::pair(items_[i].file, items_[i].begin);
+  };
+  std::vector<std::uint32_t> found;
+  for (std::uint32_t i = 0; i < items_.size(); ++i) {
+    if (is_misaligned(items_[i])) found.push_back(i);
+  }
+  if (found.empty()) return {};
+  std::vector<std::uint32_t> sorted = found;
+  std::ranges::sort(sorted, {}, place_of);
+  std::vector<bool> shared(items_.size());
+  for (std::size_t k = 1; k < sorted.size(); ++k) {
+    if (place_of(sorted[k]) != place_of(sorted[k - 1])) continue;
+    shared[sorted[k]] = shared[sorted[k - 1]] = true;
+  }
+  for (const std::uint32_t i : found) {
+    stored_item& item = items_[i];
+    if (shared[i]) continue;
+    if (auto good = reserve_for(item); !good) return good;
+    item.destination_offset += made_.tensors[item.tensor].destination_offset;
+    item.own_place = false;
   }
   return {};
 }

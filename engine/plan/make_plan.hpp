@@ -25,8 +25,9 @@ struct layout_rules {
 struct plan_limits {
   std::uint64_t slot_bytes;  // A power of two, at least two blocks.
   std::uint64_t arena_bytes_max = ~std::uint64_t{0};
-  // What an address must be a multiple of for a direct read into memory of the caller's: a power of
-  // two, at most block_bytes.
+  // What an address must be a multiple of for a straight read to memory that has its place already,
+  // as the caller's has: a power of two, at most block_bytes. 1 where a worker copies what cannot
+  // land as it is.
   std::uint64_t direct_alignment = 512;
   // Chains that take turns, so that no stream holds all slots.
   std::uint32_t streams_at_once = 4;

@@ -287,7 +287,7 @@ inline setting random_setting(unsigned seed) {
   chance by(seed);
   setting s;
   s.within.slot_bytes = by.one_of<std::uint64_t>({2 * block_bytes, 16 * kib, 64 * kib, 256 * kib});
-  s.within.direct_alignment = by.one_of<std::uint64_t>({4, 512, block_bytes});
+  s.within.direct_alignment = by.one_of<std::uint64_t>({1, 4, 512, block_bytes});
   s.within.streams_at_once = static_cast<std::uint32_t>(by.number(1, 4));
   s.rules.straight = by.one_in(2);
   s.rules.tensor_alignment = by.one_of<std::uint64_t>({1, 64, 256});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "plan/make_plan.hpp"
@@ -145,6 +146,29 @@ TEST_CASE("make_plan: what is staged is read beside what lies near it, and not a
   CHECK(p.reads[p.order[1]].straight());
   CHECK_FALSE(p.reads[p.order[2]].straight());
   CHECK(p.reads[p.order[3]].straight());
+}
+
+TEST_CASE("make_plan: what its elements misalign is read straight where reads land anywhere") {
+  const std::vector<wanted_tensor> tensors = {
+      wanted(101, 200 * kib, 8), wanted(300 * kib + 4, 80, 8), wanted(400 * kib + 1, 99 * kib, 2),
+      wanted(400 * kib + 1, 99 * kib, 2)};
+  plan_input all;
+  all.tensors = tensors;
+  plan_limits within = {slot};
+  const auto straight_reads = [](const plan& p) {
+    return std::ranges::count_if(p.reads, [](const read_op& r) { return r.straight(); });
+  };
+  CHECK(straight_reads(make_plan(all, host_rules(), within).value()) == 0);
+  within.direct_alignment = 1;
+  const plan p = make_plan(all, host_rules(), within).value();
+  // The first one's whole blocks. The second has too few, and the others share their memory.
+  CHECK(straight_reads(p) == 1);
+  CHECK(p.reads[0].file_offset == 4096);
+  CHECK(p.reads[0].bytes_needed == 196 * kib);
+  CHECK(p.reads[0].destination_offset == p.tensors[0].destination_offset + 4096 - 101);
+  for (const placement& each : p.tensors) CHECK(each.destination_offset % 2 == 0);
+  CHECK(p.tensors[0].destination_offset % 8 == 0);
+  CHECK(p.tensors[2].destination_offset == p.tensors[3].destination_offset);
 }
 
 TEST_CASE("make_plan: of each file the straight reads come first, and files stay in order") {
