@@ -251,11 +251,13 @@ TEST_CASE("limits: with no huge pages a loader's memory lies on small ones") {
 }
 
 TEST_CASE("limits: reserved pages are not for slots smaller than one, and the stats say so") {
-  const made_file file({f32("b", mib)}, 1);
+  const made_file file({f32("b", mib)});
   limits within = small_limits();
   within.huge_pages = huge_pages::reserved;
   loader with(host(), within);
-  const load_stats s = get(with.load_async(file.name(), asio::use_future)).stats();
+  load_options converting;
+  converting.dtype = dtype::f16;
+  const load_stats s = get(with.load_async(file.name(), converting, asio::use_future)).stats();
   CHECK(s.pinned_bytes_peak == 4 * small_slot);
   CHECK(s.page_kind == "4k");
   CHECK(holds(s.page_kind_reason, "65,536 bytes"));

@@ -173,9 +173,11 @@ TEST_CASE("stats: of a loader are its own part") {
 }
 
 TEST_CASE("stats: of a load through slots say what these are") {
-  const made_file file({f32("a", 200'000)}, 1);
+  const made_file file({f32("a", 200'000)});
   loader with(host(), small_limits());
-  const load_stats s = get(with.load_async(file.name(), asio::use_future)).stats();
+  load_options converting;
+  converting.dtype = dtype::f16;
+  const load_stats s = get(with.load_async(file.name(), converting, asio::use_future)).stats();
   CHECK(s.bytes_straight == 0);
   CHECK(s.pinned_bytes_peak == 4 * small_slot);
   CHECK(s.page_kind == "4k");
