@@ -3,7 +3,7 @@
 // Saves tensors that a text describes, for scripts that look at the files from outside.
 //
 //   save_tool MEMORY DESTINATION [--shard-bytes N] [--alignment N] [--given-order] [--read-back]
-//             [--dtype NAME] [--metadata KEY=VALUE]... < TENSORS
+//             [--dtype NAME] [--metadata KEY=VALUE]... [--threads] [--no-sync] < TENSORS
 //
 // MEMORY is a file of bytes. A line for each tensor: its dtype, the byte of MEMORY that its first
 // element begins at, its shape, its strides in elements, and to the end of the line its name. Shape
@@ -57,14 +57,25 @@ tensor_view view_in(const std::string& memory, const std::string& line) {
   return out;
 }
 
-saving settings_of(const std::vector<std::string>& words) {
+struct settings {
   saving how;
+  limits within;
+};
+
+settings settings_of(const std::vector<std::string>& words) {
+  settings made;
+  saving& how = made.how;
+  made.within.slot_bytes = 64 * 1024;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (word == "--given-order") {
       how.order = tensor_order::given;
     } else if (word == "--read-back") {
       how.read_back = true;
+    } else if (word == "--no-sync") {
+      how.sync = false;
+    } else if (word == "--threads") {
+      made.within.engine = read_engine::threads;
     } else if (i + 1 == words.size()) {
       throw std::runtime_error("what is " + word + "?");
     } else if (word == "--shard-bytes") {
@@ -81,7 +92,7 @@ saving settings_of(const std::vector<std::string>& words) {
       throw std::runtime_error("what is " + word + "?");
     }
   }
-  return how;
+  return made;
 }
 
 void run(const std::vector<std::string>& words) {
@@ -92,11 +103,9 @@ void run(const std::vector<std::string>& words) {
   for (std::string line; std::getline(std::cin, line);) {
     if (!line.empty()) tensors.push_back(view_in(memory, line));
   }
-  const saving how = settings_of({words.begin() + 2, words.end()});
-  limits within;
-  within.slot_bytes = 64 * 1024;
-  loader with(host(), within);
-  with.save_async(words[1], std::move(tensors), how, boost::asio::use_future).get();
+  const settings s = settings_of({words.begin() + 2, words.end()});
+  loader with(host(), s.within);
+  with.save_async(words[1], std::move(tensors), s.how, boost::asio::use_future).get();
 }
 
 }  // namespace
