@@ -4,6 +4,7 @@
 // Parses and writes the text of a manifest. The format is described in ringload/verify.hpp.
 
 #include <cstddef>
+#include <ringload/export.hpp>
 #include <ringload/verify.hpp>
 #include <span>
 #include <string>
@@ -16,7 +17,7 @@ namespace ringload::inline v0 {
 std::size_t digest_bytes(digest_algorithm algorithm) noexcept;
 
 // Lower-case digits.
-std::string hex(std::span<const std::byte> bytes);
+RINGLOAD_EXPORT std::string hex(std::span<const std::byte> bytes);
 
 // errc::malformed_manifest, at "<place>: line 3".
 result<manifest> parse_manifest_text(std::string_view text, const std::string& place);

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "formats/manifest.hpp"
 #include "formats/printable.hpp"
 #include "source/hf_cache.hpp"
 
@@ -87,16 +88,6 @@ result<void> replace_text(const std::string& path, std::string_view text) {
   if (written) return {};
   ::unlink(fresh.c_str());
   return written.error().in(printable_path(path));
-}
-
-std::string hex(std::span<const unsigned char> bytes) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string out;
-  for (const unsigned char each : bytes) {
-    out += digits[each >> 4];
-    out += digits[each & 15];
-  }
-  return out;
 }
 
 }  // namespace
@@ -264,7 +255,7 @@ result<void> cached_blob::publish() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> value = {};
   unsigned length = 0;
   ::EVP_DigestFinal_ex(hash_.get(), value.data(), &length);
-  if (hex(std::span(value).first(length)) != place_.file.digest) {
+  if (hex(std::as_bytes(std::span(value).first(length))) != place_.file.digest) {
     remove_partial();
     removed_ = true;
     return fault{errc::wrong_digest,

@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <span>
+
+#include "formats/manifest.hpp"
 
 namespace ringload::inline v0::remote_http {
 
@@ -19,15 +22,7 @@ constexpr std::size_t day_bytes = 8;
 
 using sha256_value = std::array<unsigned char, sha256_bytes>;
 
-std::string hex(const sha256_value& bytes) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string out;
-  for (const unsigned char each : bytes) {
-    out += digits[each >> 4];
-    out += digits[each & 15];
-  }
-  return out;
-}
+std::string hex_of(const sha256_value& bytes) { return hex(std::as_bytes(std::span(bytes))); }
 
 const unsigned char* bytes_of(std::string_view text) noexcept {
   return reinterpret_cast<const unsigned char*>(text.data());
@@ -126,7 +121,7 @@ std::string sha256_hex(std::string_view bytes) {
   sha256_value out = {};
   unsigned length = 0;
   ::EVP_Digest(bytes.data(), bytes.size(), out.data(), &length, ::EVP_sha256(), nullptr);
-  return hex(out);
+  return hex_of(out);
 }
 
 std::vector<header_field> sign_s3(const outgoing_request& request, const s3_credentials& by,
@@ -145,7 +140,7 @@ std::vector<header_field> sign_s3(const outgoing_request& request, const s3_cred
       hmac(hmac(hmac(hmac("AWS4" + by.secret_access_key, day), region), "s3"), "aws4_request");
   out.push_back({"Authorization", std::string(algorithm) + " Credential=" + by.access_key_id + "/" +
                                       scope + ", SignedHeaders=" + what.signed_names +
-                                      ", Signature=" + hex(hmac(key, to_sign))});
+                                      ", Signature=" + hex_of(hmac(key, to_sign))});
   return out;
 }
 
