@@ -248,6 +248,11 @@ void job::trace_hand_out(std::uint32_t t) const {
                storage_->of().bytes(t));
 }
 
+void job::trace_model_handed_out() const {
+  if (stopped() || (!waiters_.fill && waiters_.finish.empty())) return;
+  trace_moment(options(), load_step::handed_out, {}, counters.bytes);
+}
+
 void job::complete_next_waiters() {
   while (!waiters_.next.empty()) {
     const auto t = progress_->take_loaded();
@@ -350,7 +355,9 @@ void job::await_finish(std::unique_ptr<operation<model>> waiting) {
     if (const auto self = weak.lock()) self->cancel();
   });
   waiters_.finish.add(waiters_.new_id(), std::move(waiting));
-  if (finished()) waiters_.finish.end_all(outcome_, stopped() ? model() : model(storage_));
+  if (!finished()) return;
+  trace_model_handed_out();
+  waiters_.finish.end_all(outcome_, stopped() ? model() : model(storage_));
 }
 
 void job::await_start(std::unique_ptr<operation<loading>> waiting) {
@@ -418,9 +425,7 @@ void job::finish() noexcept {
   } catch (const std::bad_alloc&) {
     // A model without statistics is better than none.
   }
-  if (!stopped() && (waiters_.fill || !waiters_.finish.empty())) {
-    trace_moment(options(), load_step::handed_out, {}, counters.bytes);
-  }
+  trace_model_handed_out();
   complete_fill();
   waiters_.end_all(outcome_, stopped() ? model() : model(storage_), checkpoint(from_));
   from_.reset();

@@ -190,6 +190,7 @@ class job : public std::enable_shared_from_this<job> {
   void tensor_loaded(std::uint32_t t);
   void complete_next_waiters();
   void trace_hand_out(std::uint32_t t) const;
+  void trace_model_handed_out() const;
   void complete_fill() noexcept;
   template <class T>
   void refuse_in_window(std::unique_ptr<operation<T>> waiting) const;

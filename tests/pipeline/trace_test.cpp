@@ -148,7 +148,10 @@ TEST_CASE("trace: pieces of a compressed stream, and the tensors that are handed
   std::multiset<std::string> handed_out;
   for (const seen_event& e : seen.of(load_step::handed_out)) handed_out.insert(e.tensor);
   CHECK(handed_out == std::multiset<std::string>{"raw", "w", "w"});
+  // The model, also when the load is over already.
   get(load.finish_async(use_future));
+  get(load.finish_async(use_future));
+  CHECK(seen.of(load_step::handed_out).size() == 5);
 }
 
 TEST_CASE("trace: a fill and a load that fails tell what they did, and nothing after their end") {
