@@ -4,7 +4,7 @@
 # convert.sh RINGLOAD FOLDER [GIB [TURNS]]: what `ringload convert` reaches beside reading alone and
 # writing alone, and its compression beside `zstd -T2`; in turns, in FOLDER, which needs three times
 # as much room. What is read is dropped from the page cache first. Needs fio and zstd. fio writes
-# from huge pages if 10 are free (sysctl vm.nr_hugepages=16), twice as fast as from small ones.
+# from huge pages if 16 are free (sysctl vm.nr_hugepages=64), twice as fast as from small ones.
 set -eu
 ringload=$1
 folder=$2
@@ -18,7 +18,7 @@ source=$work/source.safetensors
 bytes=$(stat -c %s "$source")
 
 memory=malloc
-if [ "$(awk '/^HugePages_Free/ { print $2 }' /proc/meminfo)" -ge 10 ]; then memory=shmhuge; fi
+if [ "$(awk '/^HugePages_Free/ { print $2 }' /proc/meminfo)" -ge 16 ]; then memory=shmhuge; fi
 
 drop() { dd if="$1" iflag=nocache count=0 status=none; }
 
