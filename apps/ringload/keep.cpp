@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 
-#include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <ringload/keeper.hpp>
 #include <ringload/loader.hpp>
@@ -23,33 +22,11 @@ namespace ringload::tool {
 
 namespace {
 
-namespace asio = boost::asio;
-
-struct state {
-  const load_request& request;
-  loader& with;
-  started_load started;
-  bool loads = false;
-  model loaded;
-};
-
-asio::awaitable<void> load_one(state& s) {
-  auto started = co_await start_load(s.with, s.request);
-  s.started = std::move(started);
-  s.loads = true;
-  auto loaded = co_await s.started.load.finish_async();
-  s.loaded = std::move(loaded);
-}
-
 model load(loader& with, load_request one) {
-  asio::io_context context;
+  boost::asio::io_context context;
   progress_bar bar("loading", one.progress);
-  state s{one, with, started_load(), false, {}};
-  run_to_end(context, load_one(s), bar, [&s] {
-    if (!s.loads) return progress();
-    const load_stats now = s.started.load.progress();
-    return progress{now.bytes_arrived(), now.bytes_total};
-  });
+  running_load s{one, with};
+  run_to_end(context, load_all(s), bar, [&s] { return so_far(s); });
   return std::move(s.loaded);
 }
 

@@ -30,16 +30,8 @@ namespace {
 
 namespace asio = boost::asio;
 
-struct state {
-  const load_request& request;
-  loader& with;
-  started_load started;
-  bool loads = false;
-  model loaded;
-};
-
 // Each tensor is dropped as soon as it is there.
-asio::awaitable<void> pass_all(state& s) {
+asio::awaitable<void> pass_all(running_load& s) {
   auto started = co_await start_load(s.with, s.request);
   s.started = std::move(started);
   s.loads = true;
@@ -49,23 +41,8 @@ asio::awaitable<void> pass_all(state& s) {
   }
 }
 
-// What it makes lies in `state`, where the progress bar finds the load and the report the model.
-asio::awaitable<void> load_all(state& s) {
-  auto started = co_await start_load(s.with, s.request);
-  s.started = std::move(started);
-  s.loads = true;
-  auto loaded = co_await s.started.load.finish_async();
-  s.loaded = std::move(loaded);
-}
-
 allocation_log log_to(const std::string& path) {
   return path.empty() ? allocation_log() : allocation_log(std::filesystem::path(path));
-}
-
-progress so_far(const state& s) {
-  if (!s.loads) return {};
-  const load_stats stats = s.started.load.progress();
-  return {stats.bytes_arrived(), stats.bytes_total};
 }
 
 }  // namespace
@@ -95,7 +72,7 @@ void load_checkpoint(const load_request& request, output& out) {
 
   asio::io_context context;
   progress_bar bar("loading", request.progress);
-  state s{checked, with, started_load(), false, {}};
+  running_load s{checked, with};
   const bool windowed = request.how.window_bytes > 0;
   run_to_end(context, windowed ? pass_all(s) : load_all(s), bar, [&s] { return so_far(s); });
 

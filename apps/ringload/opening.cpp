@@ -66,6 +66,20 @@ asio::awaitable<started_load> start_load(loader& with, const load_request& reque
   co_return out;
 }
 
+asio::awaitable<void> load_all(running_load& one) {
+  auto started = co_await start_load(one.with, one.request);
+  one.started = std::move(started);
+  one.loads = true;
+  auto loaded = co_await one.started.load.finish_async();
+  one.loaded = std::move(loaded);
+}
+
+progress so_far(const running_load& one) {
+  if (!one.loads) return {};
+  const load_stats stats = one.started.load.progress();
+  return {stats.bytes_arrived(), stats.bytes_total};
+}
+
 load_stats with_opening(load_stats of, double seconds_opening) {
   of.seconds += seconds_opening;
   of.seconds_opening += seconds_opening;
