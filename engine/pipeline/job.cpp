@@ -427,8 +427,11 @@ void job::finish() noexcept {
   }
   trace_model_handed_out();
   complete_fill();
-  waiters_.end_all(outcome_, stopped() ? model() : model(storage_), checkpoint(from_));
-  from_.reset();
+  model whole = stopped() ? model() : model(storage_);
+  checkpoint opened(std::move(from_));
+  // Who drops what is given has freed it: the last of these to be completed takes the last share.
+  if (given_once_) storage_.reset();
+  waiters_.end_all(outcome_, std::move(whole), std::move(opened));
 }
 
 }  // namespace ringload::inline v0::detail

@@ -153,6 +153,8 @@ class job : public std::enable_shared_from_this<job> {
   void await_fill(std::unique_ptr<operation<filled>> waiting);
   void await_copy(std::unique_ptr<operation<tensor>> waiting);
   bool awaits_open() const noexcept { return !waiters_.open.empty(); }
+  // Nobody has a `loading`, by which to ask again for what was given.
+  void give_once() noexcept { given_once_ = true; }
   void complete_start();
 
   // Takes no more reads and checks; those in flight are waited for. The first reason is kept.
@@ -217,6 +219,7 @@ class job : public std::enable_shared_from_this<job> {
   load_waiters waiters_;
   std::shared_ptr<load_window> window_;  // Of a load through one: brings the tensors in its place.
   load_outcome outcome_;
+  bool given_once_ = false;
   std::vector<wanted_list::stream> stored_streams_;       // By plan_input::streams.
   std::vector<std::unique_ptr<running_stream>> streams_;  // By plan::streams; null: not begun.
   bool direct_refused_ = false;

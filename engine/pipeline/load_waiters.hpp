@@ -50,13 +50,15 @@ class waiter_list {
   void complete_all(const T& value) {
     while (!list_.empty()) pop()->complete(nullptr, value);
   }
-  // With the failure where the load was stopped, else with `value`. A handler for which there is no
-  // memory is destroyed, as Asio does with its own; the others are still completed.
-  void end_all(const load_outcome& how, const T& value) noexcept {
+  // With the failure where the load was stopped, else with `value`, which the last is given. A
+  // handler for which there is no memory is destroyed, as Asio does with its own; the others are
+  // still completed.
+  void end_all(const load_outcome& how, T value) noexcept {
     while (!list_.empty()) {
       const operation_ptr waiting = pop();
       try {
-        waiting->complete(how.failure(), how.stopped() ? T() : value);
+        T given = how.stopped() ? T() : list_.empty() ? std::move(value) : value;
+        waiting->complete(how.failure(), std::move(given));
       } catch (const std::bad_alloc&) {
       }
     }
@@ -91,7 +93,7 @@ class load_waiters {
 
   // Completes everything that still waits; `whole` and `opened` are what came of it if the load
   // was not stopped.
-  void end_all(const load_outcome& how, const model& whole, const checkpoint& opened) noexcept {
+  void end_all(const load_outcome& how, model whole, checkpoint opened) noexcept {
     if (start) {
       try {
         std::exchange(start, nullptr)->complete(how.failure(), loading());
@@ -101,9 +103,10 @@ class load_waiters {
     for (auto& [t, list] : tensors) list.end_all(how, tensor());
     tensors.clear();
     next.end_all(how, std::nullopt);
-    finish.end_all(how, whole);
-    open.end_all(how, opened);
-    if (!copy.empty()) copy.end_all(how, whole.empty() ? tensor() : whole[0]);
+    tensor copied = copy.empty() || whole.empty() ? tensor() : whole[0];
+    finish.end_all(how, std::move(whole));
+    open.end_all(how, std::move(opened));
+    copy.end_all(how, std::move(copied));
   }
 
  private:

@@ -65,6 +65,7 @@ void begin_load(const std::shared_ptr<engine>& with, load_request what,
   }
   auto one = std::make_shared<job>(with, std::move(what));
   post_or_abort(*with, one->source, std::move(waiting), [one](std::unique_ptr<operation<model>> w) {
+    one->give_once();
     one->await_finish(std::move(w));
     run_job(one);
   });
@@ -90,6 +91,7 @@ void begin_open(const std::shared_ptr<engine>& with, source_name source, open_op
   auto one = std::make_shared<job>(with, std::move(what));
   post_or_abort(*with, one->source, std::move(waiting),
                 [one](std::unique_ptr<operation<checkpoint>> w) {
+                  one->give_once();
                   one->await_open(std::move(w));
                   run_job(one);
                 });
@@ -115,6 +117,7 @@ void begin_copy(const std::shared_ptr<engine>& with, copy_request what,
   auto one = std::make_shared<job>(with, load_request(std::move(what)));
   post_or_abort(*with, one->source, std::move(waiting),
                 [one](std::unique_ptr<operation<tensor>> w) {
+                  one->give_once();
                   one->await_copy(std::move(w));
                   run_job(one);
                 });

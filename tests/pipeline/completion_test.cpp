@@ -12,9 +12,11 @@
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_future.hpp>
+#include <future>
 #include <ringload/ringload.hpp>
 #include <thread>
 
+#include "support/counted_device.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/scripted_loader.hpp"
 #include "support/small_limits.hpp"
@@ -76,6 +78,24 @@ struct left_behind {
   std::atomic<int>* in_engine;
 };
 
+// Runs what is posted to it where it was posted, so that a handler runs before the engine thread
+// goes on.
+class at_once {
+ public:
+  explicit at_once(asio::execution_context& in) noexcept : context_(&in) {}
+
+  asio::execution_context& query(asio::execution::context_t) const noexcept { return *context_; }
+  at_once require(asio::execution::blocking_t::never_t) const noexcept { return *this; }
+  template <class Function>
+  void execute(Function function) const {
+    function();
+  }
+  bool operator==(const at_once&) const noexcept = default;
+
+ private:
+  asio::execution_context* context_;
+};
+
 // Starts an operation whose handler's context is not running yet; counts the handler's calls before
 // it runs, and after.
 template <class Start>
@@ -113,6 +133,31 @@ TEST_CASE("every operation: never completes inline, and its handler is called on
         only_after);
   CHECK(calls_before_and_after([&](auto h) { load.next_async(std::move(h)); }) == only_after);
   CHECK(calls_before_and_after([&](auto h) { load.finish_async(std::move(h)); }) == only_after);
+}
+
+TEST_CASE("every operation: who drops what it was given has freed it") {
+  const made_file file(equal_tensors(3, 100'000));
+  asio::thread_pool context(1);
+  std::promise<int> left;
+  // The engine thread holds nothing of it any more, or the memory would still be taken.
+  const auto dropping = [&] {
+    left = {};
+    return asio::bind_executor(at_once(context), [&](std::exception_ptr, auto given) {
+      given = {};
+      left.set_value(arenas_taken);
+    });
+  };
+  loader with(counted_host(), small_limits());
+  with.load_async(file.name(), dropping());
+  CHECK(left.get_future().get() == 0);
+
+  const checkpoint opened = get(with.open_async(file.name(), asio::use_future));
+  with.load_async(opened, selection().names({"t1"}), dropping());
+  CHECK(left.get_future().get() == 0);
+
+  const model loaded = get(with.load_async(file.name(), asio::use_future));
+  with.copy_async(loaded[0], dropping());
+  CHECK(left.get_future().get() == 1);
 }
 
 TEST_CASE("every operation: holds outstanding work of its handler's context") {
