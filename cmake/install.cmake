@@ -25,7 +25,7 @@ function(needs_when_static variable library)
   set(${variable} ${needs} PARENT_SCOPE)
 endfunction()
 
-foreach(component cuda c c_cuda hdf5 remote mpi)
+foreach(component cuda c c_cuda hdf5 c_hdf5 remote c_remote mpi)
   if(TARGET ringload_${component})
     install(TARGETS ringload_${component} EXPORT ringload-${component}-targets FILE_SET HEADERS)
     install(EXPORT ringload-${component}-targets NAMESPACE ringload::

@@ -6,14 +6,17 @@
 #include <ringload/c.h>
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <ringload/checkpoint.hpp>
 #include <ringload/device.hpp>
+#include <ringload/extension.hpp>
 #include <ringload/loader.hpp>
 #include <ringload/loading.hpp>
 #include <ringload/model.hpp>
 #include <ringload/selection.hpp>
 #include <ringload/tensor.hpp>
+#include <ringload/verify.hpp>
 #include <string>
 
 namespace ringload::c {
@@ -23,6 +26,10 @@ class operation_state;
 
 struct ringload_device {
   ringload::device of;
+};
+
+struct ringload_extension {
+  ringload::extension of;
 };
 
 struct ringload_loader {
@@ -38,8 +45,14 @@ struct ringload_selection {
   ringload::selection of;
 };
 
+struct ringload_manifest {
+  std::shared_ptr<const ringload::manifest> of;  // Shared with the loads that it is given to.
+};
+
 struct ringload_operation {
   std::shared_ptr<ringload::c::operation_state> state;
+  std::once_flag manifest_made;  // What is given out by ringload_operation_saved_manifest().
+  std::string manifest;
 };
 
 struct ringload_loading {

@@ -32,12 +32,26 @@ const char* ringload_version(void) { return RINGLOAD_VERSION; }
 
 void ringload_device_release(ringload_device* device) { delete device; }
 
+void ringload_extension_release(ringload_extension* extension) { delete extension; }
+
 ringload_status ringload_loader_create(const ringload_device* on, const ringload_limits* within,
                                        ringload_loader** made) {
+  return ringload_loader_create_with(on, within, nullptr, 0, made);
+}
+
+ringload_status ringload_loader_create_with(const ringload_device* on,
+                                            const ringload_limits* within,
+                                            const ringload_extension* const* extensions,
+                                            size_t count, ringload_loader** made) {
   return guarded([&] {
     required(made, "the place for the loader is null") = nullptr;
     const ringload::device device = on ? on->of : ringload::host();
-    auto loader = std::make_shared<ringload::loader>(device, limits_of(within));
+    if (count > 0) required(extensions, "the extensions are null");
+    std::vector<ringload::extension> with;
+    for (size_t i = 0; i < count; ++i) {
+      with.push_back(required(extensions[i], "an extension is null").of);
+    }
+    auto loader = std::make_shared<ringload::loader>(device, limits_of(within), std::move(with));
     auto handle = std::make_unique<ringload_loader>();
     handle->thread = std::make_shared<completion_thread>();
     handle->of = std::move(loader);
@@ -112,7 +126,7 @@ ringload_status ringload_load_begin(ringload_loader* loader, const ringload_chec
         with.thread, begun,
         [of = with.of, file = required(from, no_checkpoint).of, some = selection_of(wanted),
          options = options_of(how)](auto handler) mutable {
-          of->load_async(file, std::move(some), options, std::move(handler));
+          of->load_async(file, std::move(some), options.of, std::move(handler));
         });
   });
 }
@@ -136,7 +150,7 @@ ringload_status ringload_start_begin(ringload_loader* loader, const ringload_che
         with.thread, begun,
         [of = with.of, file = required(from, no_checkpoint).of, some = selection_of(wanted),
          options = options_of(how)](auto handler) mutable {
-          of->start_async(file, std::move(some), options, std::move(handler));
+          of->start_async(file, std::move(some), options.of, std::move(handler));
         });
   });
 }
@@ -167,7 +181,7 @@ ringload_status ringload_fill_begin(ringload_loader* loader, const ringload_chec
         [of = with.of, file = required(from, no_checkpoint).of, into = std::move(destinations),
          policies = policies_of(how), some = selection_of(wanted),
          settings = options_of(options)](auto handler) mutable {
-          of->fill_async(file, std::move(into), std::move(policies), std::move(some), settings,
+          of->fill_async(file, std::move(into), std::move(policies), std::move(some), settings.of,
                          std::move(handler));
         });
   });

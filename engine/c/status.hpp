@@ -7,13 +7,14 @@
 
 #include <cstddef>
 #include <exception>
+#include <ringload/export.hpp>
 #include <string>
 #include <utility>
 
 namespace ringload::c {
 
 /// A call that is wrong in itself, as by a null handle.
-class invalid_argument : public std::exception {
+class RINGLOAD_EXPORT invalid_argument : public std::exception {
  public:
   /// `what` must be a literal.
   explicit invalid_argument(const char* what) noexcept : what_(what) {}
@@ -26,8 +27,9 @@ class invalid_argument : public std::exception {
 /// The status of a failure; `why` of null is success.
 ringload_status status_of(const std::exception_ptr& why) noexcept;
 
-/// status_of, and the text of it becomes this thread's last error.
-ringload_status report(const std::exception_ptr& why) noexcept;
+/// status_of, and the text of it becomes this thread's last error. Libraries of further components
+/// call it, too.
+RINGLOAD_EXPORT ringload_status report(const std::exception_ptr& why) noexcept;
 
 /// Ends every function of the interface: what it throws is reported, and it returns RINGLOAD_OK or
 /// what `body` returns.

@@ -2,7 +2,10 @@
 #include "c/structs.hpp"
 
 #include <limits>
+#include <new>
+#include <optional>
 #include <ringload/dlpack.hpp>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -53,6 +56,24 @@ allocation allocation_of(ringload_allocation from) {
     case RINGLOAD_PER_TENSOR: return allocation::per_tensor;
   }
   throw invalid_argument("no such ringload_allocation");
+}
+
+stored_digests stored_digests_of(ringload_stored_digests from) {
+  switch (from) {
+    case RINGLOAD_DIGESTS_IGNORED: return stored_digests::none;
+    case RINGLOAD_DIGESTS_IF_PRESENT: return stored_digests::if_present;
+    case RINGLOAD_DIGESTS_REQUIRED: return stored_digests::require;
+  }
+  throw invalid_argument("no such ringload_stored_digests");
+}
+
+std::optional<digest_algorithm> digest_of(ringload_digest from) {
+  switch (from) {
+    case RINGLOAD_DIGEST_NONE: return std::nullopt;
+    case RINGLOAD_DIGEST_CRC32C: return digest_algorithm::crc32c;
+    case RINGLOAD_DIGEST_SHA256: return digest_algorithm::sha256;
+  }
+  throw invalid_argument("no such ringload_digest");
 }
 
 std::vector<std::uint64_t> shape_of(const std::uint64_t* shape, std::size_t rank) {
@@ -146,7 +167,30 @@ open_options options_of(const ringload_open_options* from) {
   return how;
 }
 
-load_options options_of(const ringload_load_options* from) {
+std::function<hasher()> hashers_of(const ringload_sha256* from) {
+  if (!from) return {};
+  const ringload_sha256 by = received(from);
+  if (!by.begin || !by.update || !by.finish || !by.release) {
+    throw invalid_argument("a function of the ringload_sha256 is null");
+  }
+  return [by] {
+    void* const begun = by.begin(by.context);
+    if (!begun) throw std::bad_alloc();
+    const std::shared_ptr<void> state(begun, by.release);
+    hasher made;
+    made.update = [by, state](std::span<const std::byte> bytes) {
+      by.update(state.get(), bytes.data(), bytes.size());
+    };
+    made.finish = [by, state] {
+      std::vector<std::byte> digest(32);
+      by.finish(state.get(), reinterpret_cast<unsigned char*>(digest.data()));
+      return digest;
+    };
+    return made;
+  };
+}
+
+load_settings options_of(const ringload_load_options* from) {
   const ringload_load_options given = received(from);
   load_options how;
   how.window_bytes = given.window_bytes;
@@ -155,7 +199,12 @@ load_options options_of(const ringload_load_options* from) {
   how.allocation = allocation_of(given.allocation);
   if (given.mapped != 0) how.memory = tensor_memory::mapped;
   if (given.load_unmappable != 0) how.unmappable = on_unmappable::copy;
-  return how;
+  load_settings settings;
+  if (given.manifest) settings.listed = given.manifest->of;
+  how.verify.listed = settings.listed.get();
+  how.verify.stored = stored_digests_of(given.stored_digests);
+  settings.of = how;
+  return settings;
 }
 
 fill_policies policies_of(const ringload_fill_policies* from) {
@@ -199,6 +248,8 @@ saving saving_of(const ringload_save_options* from) {
   how.replace = given.keep_existing == 0;
   how.sync = given.no_sync == 0;
   how.read_back = given.read_back != 0;
+  how.digest = digest_of(given.digest);
+  how.sha256 = hashers_of(given.sha256);
   return how;
 }
 

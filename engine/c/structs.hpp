@@ -9,12 +9,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <ringload/checkpoint.hpp>
 #include <ringload/dtype.hpp>
 #include <ringload/fill.hpp>
 #include <ringload/limits.hpp>
 #include <ringload/save.hpp>
 #include <ringload/stats.hpp>
+#include <ringload/verify.hpp>
 #include <vector>
 
 #include "c/status.hpp"
@@ -51,7 +54,14 @@ dtype dtype_of(ringload_dtype type);
 
 limits limits_of(const ringload_limits* from);
 open_options options_of(const ringload_open_options* from);
-load_options options_of(const ringload_load_options* from);
+/// The options of a load, and the manifest that they point to.
+struct load_settings {
+  load_options of;
+  std::shared_ptr<const manifest> listed;
+};
+load_settings options_of(const ringload_load_options* from);
+/// What makes a hasher of the caller's functions; empty for null.
+std::function<hasher()> hashers_of(const ringload_sha256* from);
 fill_policies policies_of(const ringload_fill_policies* from);
 /// `on` is the loader's device. Takes the DLPack tensors of all, also when it throws.
 std::vector<destination> destinations_of(const ringload_destination* from, std::size_t count,

@@ -4,6 +4,10 @@
 
 // ringload for C, and for every language that can call C: the component `c`.
 //
+// This header is all of it: the others that it includes at its end are chapters of it. Further
+// components add devices and formats, each by one function: `ringload/c_cuda.h`, `c_remote.h` and
+// `c_hdf5.h`.
+//
 // Objects are opaque handles, each released by its own function, which takes null. Handles of
 // models, tensors and checkpoints share what they stand for, and may outlive the loader.
 //
@@ -46,9 +50,11 @@ extern "C" {
 #endif
 
 typedef struct ringload_device ringload_device;
+typedef struct ringload_extension ringload_extension;
 typedef struct ringload_loader ringload_loader;
 typedef struct ringload_checkpoint ringload_checkpoint;
 typedef struct ringload_selection ringload_selection;
+typedef struct ringload_manifest ringload_manifest;
 typedef struct ringload_operation ringload_operation;
 typedef struct ringload_loading ringload_loading;
 typedef struct ringload_model ringload_model;
@@ -152,6 +158,12 @@ typedef struct ringload_limits {
 RINGLOAD_C_EXPORT ringload_status ringload_loader_create(const ringload_device* on,
                                                          const ringload_limits* within,
                                                          ringload_loader** made);
+/// The same of one that reads what extensions add: those of `ringload/c_remote.h` and `c_hdf5.h`,
+/// which are shared and may be released before.
+RINGLOAD_C_EXPORT ringload_status ringload_loader_create_with(
+    const ringload_device* on, const ringload_limits* within,
+    const ringload_extension* const* extensions, size_t count, ringload_loader** made);
+RINGLOAD_C_EXPORT void ringload_extension_release(ringload_extension* extension);
 /// Cancels what is in flight and waits until neither the kernel nor the device writes to a buffer
 /// or destination any more; pending operations end with RINGLOAD_CANCELLED. In a callback it does
 /// not wait.
@@ -297,6 +309,13 @@ typedef enum ringload_allocation RINGLOAD_OF_INT {
   RINGLOAD_PER_TENSOR = 2
 } ringload_allocation;
 
+/// Whether tensors are checked against digests that their files hold, as .zt files do.
+typedef enum ringload_stored_digests RINGLOAD_OF_INT {
+  RINGLOAD_DIGESTS_IGNORED = 0,
+  RINGLOAD_DIGESTS_IF_PRESENT = 1,
+  RINGLOAD_DIGESTS_REQUIRED = 2
+} ringload_stored_digests;
+
 /// `ringload/limits.hpp` says more of each.
 typedef struct ringload_load_options {
   size_t struct_bytes;
@@ -306,6 +325,10 @@ typedef struct ringload_load_options {
   ringload_allocation allocation;
   int mapped;           // Not 0: tensors are read-only views of their files, on the host.
   int load_unmappable;  // Not 0: what cannot be a view is loaded, and not refused.
+  ringload_stored_digests stored_digests;
+  /// Null, or the digests that the tensors must have: RINGLOAD_INVALID_FILE if one has not. Only
+  /// looked at by the call that begins the load.
+  const ringload_manifest* manifest;
 } ringload_load_options;
 
 /// Loads what `wanted` chooses: null, everything. `how` may be null. All or nothing.
@@ -444,55 +467,11 @@ RINGLOAD_C_EXPORT ringload_status ringload_operation_fill_name(const ringload_op
                                                                ringload_fill_list list,
                                                                size_t position, const char** name);
 
-// --- Saves: tensors in memory become a safetensors checkpoint. `ringload/save.hpp` says more.
-
-/// A tensor to be saved. The memory must stay, and not change, until the operation has ended.
-typedef struct ringload_saved_tensor {
-  size_t struct_bytes;
-  const char* name;  // Null: that of `loaded`.
-  const void* data;  // Of the element at index 0 in every dimension.
-  const uint64_t* shape;
-  const int64_t* strides;  // In elements. Null: dense and row-major.
-  size_t rank;
-  uint64_t bytes;  // The size of the memory, to be checked. 0: unchecked.
-  /// Null, or this tensor is saved: it is kept alive, and the fields above but `name` are ignored.
-  const ringload_tensor* loaded;
-  /// Null, or the memory is described by this tensor, and the fields above but `name` are ignored.
-  /// Its deleter is called once it is no longer needed, also when the call fails.
-  struct DLManagedTensorVersioned* from_dlpack;
-  ringload_dtype dtype;
-  int on_device;  // Not 0: in the memory of the loader's device. 0: of the host.
-} ringload_saved_tensor;
-
-typedef struct ringload_save_options {
-  size_t struct_bytes;
-  const char* const* metadata;  // Keys and values in turn.
-  size_t metadata_count;        // Of pairs.
-  uint64_t shard_bytes;         // Shards of at most so many bytes, with an index; or
-  uint32_t shard_count;         // so many. Both 0: one file.
-  uint32_t alignment;           // Of the first tensor in its file. 0: 8.
-  ringload_dtype dtype;         // Floating types become this type.
-  int in_given_order;           // Not 0: tensors lie in the order given.
-  int keep_existing;            // Not 0: what is there under that path is not replaced.
-  int no_sync;                  // Not 0: completes before the drive has it all.
-  int read_back;                // Not 0: what was written is read and compared.
-} ringload_save_options;
-
-/// Writes a file, or a folder of shards, that appears under `path` when it is whole.
-RINGLOAD_C_EXPORT ringload_status ringload_save_begin(ringload_loader* loader, const char* path,
-                                                      const ringload_saved_tensor* tensors,
-                                                      size_t count,
-                                                      const ringload_save_options* how,
-                                                      ringload_operation** begun);
-RINGLOAD_C_EXPORT ringload_status ringload_save(ringload_loader* loader, const char* path,
-                                                const ringload_saved_tensor* tensors, size_t count,
-                                                const ringload_save_options* how);
-/// The paths of the files that a save has written; RINGLOAD_END after the last.
-RINGLOAD_C_EXPORT ringload_status ringload_operation_saved_file(const ringload_operation* operation,
-                                                                size_t position, const char** path);
-
 #ifdef __cplusplus
 }
 #endif
+
+#include <ringload/c_keeper.h>
+#include <ringload/c_save.h>
 
 #endif

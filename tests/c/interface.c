@@ -11,17 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static int failures = 0;
+#include "interface.h"
 
-static void check_that(int holds, const char* what, int line) {
-  if (holds) return;
-  printf("interface.c:%d: not so: %s (last error: \"%s\")\n", line, what, ringload_last_error());
-  ++failures;
-}
-#define CHECK(what) check_that(!!(what), #what, __LINE__)
-#define SAYS(part) check_that(strstr(ringload_last_error(), part) != NULL, part, __LINE__)
-
-enum { rows = 300, columns = 1000, elements = rows * columns };
+int failures = 0;
 
 // 'a' is a matrix of float, 'b' a row of bytes.
 static void write_checkpoint(const char* path) {
@@ -44,7 +36,7 @@ static void write_checkpoint(const char* path) {
   if (fclose(file) != 0) exit(2);
 }
 
-static int is_whole(const ringload_tensor* tensor) {
+int is_whole(const ringload_tensor* tensor) {
   ringload_tensor_view view = RINGLOAD_STRUCT(ringload_tensor_view);
   if (ringload_tensor_look(tensor, &view) != RINGLOAD_OK) return 0;
   if (strcmp(view.name, "b") == 0) {
@@ -405,6 +397,7 @@ int main(int argc, char** argv) {
   cancelled(loader, file);
   filled(loader, file);
   saved(loader, file, argv[1]);
+  further_chapters(loader, file, argv[1], path);
   ringload_stats stats = RINGLOAD_STRUCT(ringload_stats);
   CHECK(ringload_loader_stats(loader, &stats) == RINGLOAD_OK && stats.engine != 0);
   ringload_checkpoint_release(file);

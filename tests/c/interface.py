@@ -3,19 +3,23 @@
 """The C interface as a foreign-function interface sees it: interface.py LIBRARY FOLDER
 
 Loads a file through ctypes and compares every byte, also after all handles but the tensor's are
-released; takes a tensor by DLPack; awaits a load by its descriptor; reads the text of an error.
+released; takes a tensor by DLPack; awaits a load by its descriptor; reads the text of an error;
+loads over HTTP where that was built; attaches to a keeper; is refused by a manifest.
 """
 
 import ctypes
+import functools
+import http.server
 import json
 import pathlib
 import select
 import struct
 import sys
+import threading
 
 library = ctypes.CDLL(sys.argv[1])
 library.ringload_last_error.restype = ctypes.c_char_p
-OK, NOT_FOUND = 0, 5
+OK, NOT_FOUND, INVALID_FILE, UNSUPPORTED = 0, 5, 6, 7
 
 
 class View(ctypes.Structure):
@@ -71,5 +75,85 @@ assert ctypes.string_at(view.data, len(data)) == data
 # struct DLManagedTensorVersioned: version, manager_ctx, deleter.
 deleter = ctypes.c_void_p.from_address(exported.value + 16).value
 ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(exported)
+
+
+class LoadOptions(ctypes.Structure):
+    _fields_ = [
+        ("struct_bytes", ctypes.c_size_t),
+        ("window_bytes", ctypes.c_uint64),
+        ("dtype", ctypes.c_int),
+        ("route", ctypes.c_int),
+        ("allocation", ctypes.c_int),
+        ("mapped", ctypes.c_int),
+        ("load_unmappable", ctypes.c_int),
+        ("stored_digests", ctypes.c_int),
+        ("manifest", ctypes.c_void_p),
+    ]
+
+
+def opened(loader, source):
+    file = ctypes.c_void_p()
+    succeed(library.ringload_open(loader, source.encode(), None, ctypes.byref(file)))
+    return file
+
+
+def bytes_of(model):
+    tensor = ctypes.c_void_p()
+    succeed(library.ringload_model_find(model, b"x", ctypes.byref(tensor)))
+    view = View(ctypes.sizeof(View))
+    succeed(library.ringload_tensor_look(tensor, ctypes.byref(view)))
+    found = ctypes.string_at(view.data, view.bytes)
+    library.ringload_tensor_release(tensor)
+    library.ringload_model_release(model)
+    return found
+
+
+# Over HTTP: a server of this process, one extension, no setting but the defaults.
+extension = ctypes.c_void_p()
+status = library.ringload_remote_extension(None, ctypes.byref(extension))
+if status == OK:
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=path.parent)
+    handler.func.log_message = lambda *_: None
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        loader, model = ctypes.c_void_p(), ctypes.c_void_p()
+        one = (ctypes.c_void_p * 1)(extension)
+        create = library.ringload_loader_create_with
+        succeed(create(None, None, one, ctypes.c_size_t(1), ctypes.byref(loader)))
+        library.ringload_extension_release(extension)
+        file = opened(loader, f"http://127.0.0.1:{server.server_address[1]}/{path.name}")
+        succeed(library.ringload_load(loader, file, None, None, ctypes.byref(model)))
+        assert bytes_of(model) == data
+        library.ringload_checkpoint_release(file)
+        library.ringload_loader_release(loader)
+        server.shutdown()
+else:
+    assert status == UNSUPPORTED and b"built without" in library.ringload_last_error()
+
+# By a keeper, and against a manifest that lists another digest.
+device, loader, keeper = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+succeed(library.ringload_shared_host_device(ctypes.byref(device)))
+succeed(library.ringload_loader_create(device, None, ctypes.byref(loader)))
+file = opened(loader, str(path))
+model, attached = ctypes.c_void_p(), ctypes.c_void_p()
+succeed(library.ringload_load(loader, file, None, None, ctypes.byref(model)))
+socket = str(path.with_suffix(".keeper")).encode()
+succeed(library.ringload_keeper_create(socket, None, ctypes.byref(keeper)))
+succeed(library.ringload_keeper_publish(keeper, b"x", model))
+library.ringload_model_release(model)
+succeed(library.ringload_attach(socket, b"x", 0, ctypes.byref(attached)))
+library.ringload_keeper_release(keeper)
+assert bytes_of(attached) == data
+
+how = LoadOptions(ctypes.sizeof(LoadOptions))
+manifest = ctypes.c_void_p()
+succeed(library.ringload_manifest_parse(b"crc32c 00000000  x\n", None, None, ctypes.byref(manifest)))
+how.manifest = manifest
+status = library.ringload_load(loader, file, None, ctypes.byref(how), ctypes.byref(model))
+assert status == INVALID_FILE and b"'x'" in library.ringload_last_error()
+library.ringload_manifest_release(manifest)
+library.ringload_checkpoint_release(file)
+library.ringload_loader_release(loader)
+library.ringload_device_release(device)
 path.unlink()
 print("ctypes: all as it should be")

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Keepers of the C interface, and who attaches to them.
+
+#include <ringload/c.h>
+
+#include <algorithm>
+#include <ringload/keeper.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "c/handles.hpp"
+#include "c/status.hpp"
+#include "c/structs.hpp"
+
+using namespace ringload::c;
+
+struct ringload_keeper {
+  ringload::keeper of;
+};
+
+namespace {
+
+const char* const no_keeper = "the keeper is null";
+const char* const no_name = "the name is null";
+const char* const no_socket = "the socket's path is null";
+
+ringload::keeper_settings settings_of(const ringload_keeper_settings* from) {
+  const ringload_keeper_settings given = received(from);
+  ringload::keeper_settings how;
+  if (given.users_count > 0) required(given.users, "the users are null");
+  how.users.assign(given.users, given.users + given.users_count);
+  if (given.mode != 0) how.mode = given.mode;
+  if (given.connections_max != 0) how.connections_max = given.connections_max;
+  return how;
+}
+
+[[noreturn]] void throw_not_served(const char* name) {
+  throw ringload::error(ringload::errc::source_not_found, name, "no model of this name is served");
+}
+
+}  // namespace
+
+ringload_status ringload_shared_host_device(ringload_device** device) {
+  return guarded([&] {
+    required(device, "the place for the device is null") =
+        new ringload_device{ringload::shared_host()};
+    return RINGLOAD_OK;
+  });
+}
+
+ringload_status ringload_keeper_create(const char* socket, const ringload_keeper_settings* how,
+                                       ringload_keeper** made) {
+  return guarded([&] {
+    required(made, "the place for the keeper is null") = nullptr;
+    *made = new ringload_keeper{ringload::keeper(&required(socket, no_socket), settings_of(how))};
+    return RINGLOAD_OK;
+  });
+}
+
+void ringload_keeper_release(ringload_keeper* keeper) { delete keeper; }
+
+ringload_status ringload_keeper_publish(ringload_keeper* keeper, const char* name,
+                                        const ringload_model* model) {
+  return guarded([&] {
+    required(keeper, no_keeper)
+        .of.publish(&required(name, no_name), required(model, "the model is null").of);
+    return RINGLOAD_OK;
+  });
+}
+
+ringload_status ringload_keeper_withdraw(ringload_keeper* keeper, const char* name) {
+  return guarded([&] {
+    if (!required(keeper, no_keeper).of.withdraw(&required(name, no_name))) throw_not_served(name);
+    return RINGLOAD_OK;
+  });
+}
+
+ringload_status ringload_keeper_model(const ringload_keeper* keeper, const char* name,
+                                      ringload_kept_model* into) {
+  return guarded([&] {
+    const std::string wanted = &required(name, no_name);
+    const std::vector<ringload::kept_model> all = required(keeper, no_keeper).of.models();
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const auto& m) { return m.name == wanted; });
+    if (found == all.end()) throw_not_served(name);
+    ringload_kept_model model = {};
+    model.version = found->version;
+    model.bytes = found->bytes;
+    model.attached = found->attached;
+    give(into, model);
+    return RINGLOAD_OK;
+  });
+}
+
+ringload_status ringload_attach(const char* socket, const char* name, uint32_t milliseconds,
+                                ringload_model** attached) {
+  return guarded([&] {
+    required(attached, "the place for the model is null") = nullptr;
+    std::chrono::milliseconds timeout = ringload::attach_timeout;
+    if (milliseconds != 0) timeout = std::chrono::milliseconds(milliseconds);
+    *attached = new ringload_model{
+        ringload::attach(&required(socket, no_socket), &required(name, no_name), timeout)};
+    return RINGLOAD_OK;
+  });
+}

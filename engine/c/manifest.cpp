@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Digests of the C interface: manifests, and what a save says of what it wrote.
+
+#include <ringload/c.h>
+
+#include <mutex>
+#include <ringload/verify.hpp>
+#include <string>
+#include <utility>
+
+#include "c/handles.hpp"
+#include "c/operation.hpp"
+#include "c/status.hpp"
+#include "c/structs.hpp"
+
+using namespace ringload::c;
+
+namespace {
+
+ringload_status hand_out(ringload::manifest of, const ringload_sha256* sha256,
+                         ringload_manifest** made) {
+  of.sha256 = hashers_of(sha256);
+  *made = new ringload_manifest{std::make_shared<const ringload::manifest>(std::move(of))};
+  return RINGLOAD_OK;
+}
+
+}  // namespace
+
+ringload_status ringload_manifest_read(const char* path, const ringload_sha256* sha256,
+                                       ringload_manifest** made) {
+  return guarded([&] {
+    required(made, "the place for the manifest is null") = nullptr;
+    return hand_out(ringload::read_manifest(&required(path, "the path is null")), sha256, made);
+  });
+}
+
+ringload_status ringload_manifest_parse(const char* text, const char* place,
+                                        const ringload_sha256* sha256, ringload_manifest** made) {
+  return guarded([&] {
+    required(made, "the place for the manifest is null") = nullptr;
+    return hand_out(ringload::parse_manifest(&required(text, "the manifest's text is null"),
+                                             place ? place : "manifest"),
+                    sha256, made);
+  });
+}
+
+void ringload_manifest_release(ringload_manifest* manifest) { delete manifest; }
+
+ringload_status ringload_operation_saved_manifest(ringload_operation* operation,
+                                                  const char** text) {
+  return guarded([&] {
+    operation_state& state = *required(operation, "the operation is null").state;
+    required(text, "the place for the text is null") = nullptr;
+    return state.with_result<ringload::saved>([&](const ringload::saved& done) {
+      std::call_once(operation->manifest_made, [&] {
+        std::string lines;
+        for (const ringload::tensor_digest& of : done.digests) lines += manifest_line(of);
+        operation->manifest = std::move(lines);
+      });
+      *text = operation->manifest.c_str();
+      return RINGLOAD_OK;
+    });
+  });
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What the files of test_c_interface share.
+
+#include <ringload/c.h>
+#include <stdio.h>
+#include <string.h>
+
+extern int failures;
+
+static inline void check_that(int holds, const char* what, const char* file, int line) {
+  if (holds) return;
+  printf("%s:%d: not so: %s (last error: \"%s\")\n", file, line, what, ringload_last_error());
+  ++failures;
+}
+#define CHECK(what) check_that(!!(what), #what, __FILE__, __LINE__)
+#define SAYS(part) check_that(strstr(ringload_last_error(), part) != NULL, part, __FILE__, __LINE__)
+
+// The checkpoint: 'a' is a matrix of float, whose elements count up, 'b' the five bytes of "bytes".
+enum { rows = 300, columns = 1000, elements = rows * columns };
+int is_whole(const ringload_tensor* tensor);
+
+// Manifests, keepers and extensions. `path` is the checkpoint's.
+void further_chapters(ringload_loader* loader, const ringload_checkpoint* file, const char* folder,
+                      const char* path);
