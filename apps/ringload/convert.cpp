@@ -6,11 +6,11 @@
 #include <boost/asio/io_context.hpp>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <ringload/error.hpp>
 #include <ringload/loader.hpp>
+#include <ringload/unpublished.hpp>
 #include <ringload/writer.hpp>
 #include <string>
 #include <unordered_set>
@@ -26,7 +26,6 @@
 #include "progress_bar.hpp"
 #include "session.hpp"
 #include "text.hpp"
-#include "unpublished.hpp"
 
 namespace ringload::tool {
 
@@ -105,14 +104,6 @@ asio::awaitable<void> write_shards(
   co_await finish_file(s);
 }
 
-void write_text(const fs::path& path, const std::string& text, const std::string& place) {
-  std::ofstream to(path, std::ios::binary);
-  to << text;
-  to.close();
-  if (to) return;
-  throw error({errno == 0 ? EIO : errno, boost::system::system_category()}, printable(place), {});
-}
-
 asio::awaitable<void> to_safetensors(state& s) {
   const convert_request& request = s.request;
   const auto passes =
@@ -134,7 +125,9 @@ asio::awaitable<void> to_safetensors(state& s) {
   }
   co_await write_shards(s, paths, passes, shards);
   if (count > 1) {
-    write_text(folder.path() / "model.safetensors.index.json", index_text(shards), request.to);
+    unpublished index(folder.path() / "model.safetensors.index.json", entry_kind::file, false);
+    index.write(index_text(shards));
+    index.publish();
   }
   folder.publish();
 }
@@ -308,7 +301,7 @@ void convert_checkpoint(const convert_request& request, output& out) {
   if (manifest) {
     std::string text;
     for (const tensor_digest& each : s.digests) text += manifest_line(each);
-    write_text(manifest->path(), text, request.manifest);
+    manifest->write(text);
     manifest->publish();
   }
   out.flush();

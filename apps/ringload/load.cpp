@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <ringload/loader.hpp>
+#include <ringload/unpublished.hpp>
 #include <string>
 #include <utility>
 
@@ -22,7 +23,6 @@
 #include "session.hpp"
 #include "text.hpp"
 #include "trace_file.hpp"
-#include "unpublished.hpp"
 
 namespace ringload::tool {
 

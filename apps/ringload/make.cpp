@@ -15,6 +15,7 @@
 #include <memory>
 #include <new>
 #include <ringload/error.hpp>
+#include <ringload/unpublished.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,7 +30,6 @@
 #include "run_program.hpp"
 #include "size.hpp"
 #include "text.hpp"
-#include "unpublished.hpp"
 
 namespace ringload::tool {
 
@@ -53,8 +53,7 @@ struct free_memory {
 class written_file {
  public:
   written_file(const fs::path& path, std::string place)
-      : place_(std::move(place)),
-        fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)) {
+      : place_(std::move(place)), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666)) {
     if (fd_ < 0) fail(errno);
   }
   written_file(const written_file&) = delete;
@@ -217,6 +216,10 @@ std::uint64_t write_all(const make_request& request,
   std::uint64_t bytes = 0;
   for (const auto& shard : shards) bytes += bytes_of(shard);
 
+  if (!request.force && fs::exists(fs::symlink_status(request.path))) {
+    throw error({EEXIST, boost::system::system_category()}, printable(request.path),
+                "it exists already (--force replaces it)");
+  }
   const bool one_file = shards.size() == 1 && request.path.ends_with(".safetensors");
   unpublished made(request.path, one_file ? entry_kind::file : entry_kind::folder, request.force);
   progress_bar bar("writing", request.progress);

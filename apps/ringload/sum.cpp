@@ -3,10 +3,9 @@
 // ringload sum: prints the digest of each loaded tensor, as text, as JSON, or as a manifest that
 // later loads are checked against.
 
-#include <cerrno>
-#include <fstream>
 #include <optional>
 #include <ringload/error.hpp>
+#include <ringload/unpublished.hpp>
 #include <string>
 
 #include "commands.hpp"
@@ -18,7 +17,6 @@
 #include "report.hpp"
 #include "sums.hpp"
 #include "text.hpp"
-#include "unpublished.hpp"
 
 namespace ringload::tool {
 
@@ -54,14 +52,10 @@ void write_json(const sum_request& request, const summed& all, output& out) {
   out.write(text + "\n");
 }
 
-void write_manifest(const summed& all, const std::string& path, unpublished& file) {
-  std::ofstream to(file.path(), std::ios::binary);
-  for (const tensor_digest& sum : all.sums) to << manifest_line(sum);
-  to.close();
-  if (!to) {
-    const int problem = errno == 0 ? EIO : errno;
-    throw error({problem, boost::system::system_category()}, printable(path), {});
-  }
+void write_manifest(const summed& all, unpublished& file) {
+  std::string text;
+  for (const tensor_digest& sum : all.sums) text += manifest_line(sum);
+  file.write(text);
   file.publish();
 }
 
@@ -77,7 +71,7 @@ void sum_tensors(const sum_request& request, output& out) {
   const summed all = request.attach.empty()
                          ? sum_all_tensors(request.load, algorithm_of)
                          : sum_attached(request.load, request.attach, algorithm_of);
-  if (manifest) write_manifest(all, request.manifest, *manifest);
+  if (manifest) write_manifest(all, *manifest);
   if (request.load.json) {
     write_json(request, all, out);
   } else if (!manifest) {

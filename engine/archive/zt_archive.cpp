@@ -29,13 +29,13 @@ std::optional<digest_algorithm> digest_kind(const zt_component& part) noexcept {
   return std::nullopt;
 }
 
-result<std::unique_ptr<zt_archive>> zt_archive::make(int fd, const std::string& path,
-                                                     std::uint64_t begin, archive_settings how,
+result<std::unique_ptr<zt_archive>> zt_archive::make(written_file& file, std::uint64_t begin,
+                                                     archive_settings how,
                                                      const std::atomic<bool>& stop) {
-  std::unique_ptr<zt_archive> made(new zt_archive(path, std::move(how), stop));
-  auto file = block_file::make(fd, path, begin);
-  if (!file) return file.error();
-  made->file_ = std::move(*file);
+  std::unique_ptr<zt_archive> made(new zt_archive(file.place, std::move(how), stop));
+  auto blocks = block_file::make(file, begin, stop);
+  if (!blocks) return blocks.error();
+  made->file_ = std::move(*blocks);
   if (begin > 0) return made;
   const std::span<const char> magic(zt_magic);
   if (auto good = made->file_->append(std::as_bytes(magic)); !good) return good.error();
@@ -44,13 +44,13 @@ result<std::unique_ptr<zt_archive>> zt_archive::make(int fd, const std::string& 
 
 fault zt_archive::in_object(const fault& why, const std::string& name) const {
   if (!why.where.empty()) return why;
-  return why.in(printable_path(path_) + ": " + tensor_place(name));
+  return why.in(place_ + ": " + tensor_place(name));
 }
 
 result<std::uint32_t> zt_archive::declare(zt_object object) {
   const auto index = static_cast<std::uint32_t>(objects_.size());
   if (!by_name_.emplace(object.name, index).second) {
-    return fault{errc::duplicate_tensor, printable_path(path_) + ": " + tensor_place(object.name),
+    return fault{errc::duplicate_tensor, place_ + ": " + tensor_place(object.name),
                  "the file has one of that name already"};
   }
   if (!object.components) object.components.emplace();
@@ -201,7 +201,7 @@ result<void> zt_archive::alias(const std::string& name, const std::string& of) {
   if (auto drained = take_all_frames(); !drained) return drained.error();
   const zt_object* const first = find(of);
   if (first == nullptr) {
-    return fault{errc::no_such_tensor, printable_path(path_) + ": " + tensor_place(of), ""};
+    return fault{errc::no_such_tensor, place_ + ": " + tensor_place(of), ""};
   }
   zt_object second = *first;
   second.name = name;
@@ -238,7 +238,7 @@ result<void> zt_archive::overwrite(const std::string& name, const readable_bytes
   if (auto drained = take_all_frames(); !drained) return drained.error();
   const auto known = by_name_.find(name);
   const auto refused = [&](errc code, std::string why) {
-    return fault{code, printable_path(path_) + ": " + tensor_place(name), std::move(why)};
+    return fault{code, place_ + ": " + tensor_place(name), std::move(why)};
   };
   if (known == by_name_.end()) return refused(errc::no_such_tensor, "");
   zt_object& object = objects_[known->second];
@@ -271,10 +271,10 @@ result<void> zt_archive::overwrite(const std::string& name, const readable_bytes
 result<void> zt_archive::finish() {
   if (auto drained = take_all_frames(); !drained) return drained.error();
   for (const zt_object& each : objects_) {
-    if (auto good = check_zt_object(each); !good) return good.error().in(printable_path(path_));
+    if (auto good = check_zt_object(each); !good) return good.error().in(place_);
   }
   auto tail = zt_tail(version_, attributes_, objects_);
-  if (!tail) return tail.error().in(printable_path(path_));
+  if (!tail) return tail.error().in(place_);
   // A file without blobs has its manifest right after the magic.
   if (auto good = file_->append(std::as_bytes(std::span<const char>(*tail))); !good) {
     return good.error();

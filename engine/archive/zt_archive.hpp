@@ -18,11 +18,11 @@
 #include <utility>
 #include <vector>
 
-#include "archive/block_file.hpp"
 #include "archive/frame_queue.hpp"
 #include "core/fault.hpp"
 #include "formats/zt.hpp"
 #include "formats/zt_object.hpp"
+#include "writers/block_file.hpp"
 
 namespace ringload::inline v0 {
 
@@ -49,8 +49,8 @@ std::optional<digest_algorithm> digest_kind(const zt_component& part) noexcept;
 class zt_archive {
  public:
   // The file ends at `begin`, where the next blob may stand; 0: it is new. All outlive this.
-  static result<std::unique_ptr<zt_archive>> make(int fd, const std::string& path,
-                                                  std::uint64_t begin, archive_settings how,
+  static result<std::unique_ptr<zt_archive>> make(written_file& file, std::uint64_t begin,
+                                                  archive_settings how,
                                                   const std::atomic<bool>& stop);
 
   // An object, with the components that it has in the file already. Fails with
@@ -98,8 +98,8 @@ class zt_archive {
     bool begun = false;
   };
 
-  zt_archive(std::string path, archive_settings how, const std::atomic<bool>& stop)
-      : path_(std::move(path)), how_(std::move(how)), stop_(stop) {}
+  zt_archive(std::string place, archive_settings how, const std::atomic<bool>& stop)
+      : place_(std::move(place)), how_(std::move(how)), stop_(stop) {}
 
   result<hasher> begin_digest(std::optional<digest_algorithm> algorithm) const;
   result<void> begin_blob(zt_component& part);
@@ -113,7 +113,7 @@ class zt_archive {
   bool is_shared(const zt_component& part) const noexcept;
   fault in_object(const fault& why, const std::string& name) const;
 
-  const std::string path_;
+  const std::string place_;  // The file, for errors.
   const archive_settings how_;
   const std::atomic<bool>& stop_;
   std::unique_ptr<block_file> file_;

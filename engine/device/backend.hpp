@@ -126,7 +126,7 @@ class backend {
   }
 
   // Copies memory of the device, of an arena or of the caller's, to the host. All work on it must
-  // be complete. Any thread, between attach and detach.
+  // be complete. Any thread, attached or not.
   virtual result<void> copy_to_host(const std::byte* from, std::span<std::byte> into) {
     std::memcpy(into.data(), from, into.size());
     return {};

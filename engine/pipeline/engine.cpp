@@ -15,8 +15,6 @@
 #include "readers/object_reader.hpp"
 #include "readers/pool_reader.hpp"
 #include "readers/ring_reader.hpp"
-#include "writers/pool_writer.hpp"
-#include "writers/ring_writer.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -177,10 +175,8 @@ result<void> engine::choose_reader(const wrappers& wrap) {
 void engine::make_readers_and_writers(const wrappers& wrap) {
   if (the_ring) {
     direct_reader = std::make_unique<ring_reader>(*the_ring);
-    direct_writer = std::make_unique<ring_writer>(*the_ring);
   } else {
     direct_reader = std::make_unique<pool_reader>(loop, *copy_threads);
-    direct_writer = std::make_unique<pool_writer>(loop, *copy_threads);
   }
   if (the_ring && within.engine == read_engine::ring) {
     buffered_reader = std::make_unique<ring_reader>(*the_ring);
@@ -189,7 +185,7 @@ void engine::make_readers_and_writers(const wrappers& wrap) {
   }
   supply_reader = std::make_unique<pool_reader>(loop, *copy_threads);
   object_reader = std::make_unique<ringload::object_reader>(loop);
-  buffered_writer = std::make_unique<pool_writer>(loop, *copy_threads);
+  writers = make_block_writers(loop, the_ring.get(), *copy_threads);
   if (wrap.of_reader) {
     direct_reader = wrap.of_reader(std::move(direct_reader));
     buffered_reader = wrap.of_reader(std::move(buffered_reader));
@@ -197,8 +193,8 @@ void engine::make_readers_and_writers(const wrappers& wrap) {
     object_reader = wrap.of_reader(std::move(object_reader));
   }
   if (wrap.of_writer) {
-    direct_writer = wrap.of_writer(std::move(direct_writer));
-    buffered_writer = wrap.of_writer(std::move(buffered_writer));
+    writers.direct = wrap.of_writer(std::move(writers.direct));
+    writers.buffered = wrap.of_writer(std::move(writers.buffered));
   }
 }
 
@@ -243,8 +239,7 @@ void engine::tear_down() {
   buffered_reader.reset();
   supply_reader.reset();
   object_reader.reset();
-  direct_writer.reset();
-  buffered_writer.reset();
+  writers = {};
   if (attached_) target->detach();
   {
     const std::lock_guard lock(mutex_);

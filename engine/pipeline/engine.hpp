@@ -33,7 +33,7 @@
 #include "readers/reader.hpp"
 #include "readers/threads.hpp"
 #include "ring/ring.hpp"
-#include "writers/block_writer.hpp"
+#include "writers/write_whole.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -121,8 +121,7 @@ class engine : public std::enable_shared_from_this<engine> {
   std::unique_ptr<reader> buffered_reader;
   std::unique_ptr<reader> supply_reader;  // For what is not read from a file.
   std::unique_ptr<reader> object_reader;  // For objects of a store.
-  std::unique_ptr<block_writer> direct_writer;
-  std::unique_ptr<block_writer> buffered_writer;
+  block_writers writers;
 
  private:
   using work_guard = boost::asio::executor_work_guard<boost::asio::io_context::executor_type>;

@@ -24,6 +24,7 @@ class load_outcome {
   void finish() noexcept { finished_ = true; }
 
   bool stopped() const noexcept { return stopped_; }
+  const std::atomic<bool>& stop_flag() const noexcept { return stopped_; }
   bool finished() const noexcept { return finished_; }
 
   // Why it was stopped. Engine thread.

@@ -17,20 +17,22 @@ result<save_files> save_files::make(const save_target& to, std::span<const file_
   for (const file_layout& one : files) bytes += one.bytes;
 
   save_files made;
-  auto entry = unpublished::make(to.path, to.kind, to.may_replace);
+  auto entry = unpublished_entry::make(to.path, to.kind, to.may_replace);
   if (!entry) return entry.error();
   made.entry_ = std::move(*entry);
-  const fs::path& temporary = made.entry_.path();
-  const fs::path folder = to.kind == entry_kind::folder ? temporary : temporary.parent_path();
+  const bool inside = to.kind == entry_kind::folder;
+  const fs::path& whole = made.entry_.target();
+  const fs::path folder = inside ? made.entry_.path() : whole.parent_path();
   if (auto room = check_disk_room(folder.empty() ? "." : folder, bytes); !room) {
     return room.error().in(place);
   }
   for (const file_layout& one : files) {
-    const bool inside = to.kind == entry_kind::folder;
-    const fs::path& whole = made.entry_.target();
     made.paths_.push_back((inside ? whole / one.name : whole).native());
-    auto opened = open_to_write(inside ? temporary / one.name : temporary,
-                                printable_path(made.paths_.back()), one.bytes, direct);
+    const std::string here = printable_path(made.paths_.back());
+    const fs::path path = inside ? folder / one.name : made.entry_.path();
+    auto file = inside ? open_file(path, here) : open_again(made.entry_.fd(), here);
+    if (!file) return file.error();
+    auto opened = begin_file(std::move(*file), path, here, one.bytes, direct);
     if (!opened) return opened.error();
     made.files_.push_back(std::move(*opened));
   }
@@ -39,7 +41,8 @@ result<save_files> save_files::make(const save_target& to, std::span<const file_
 
 result<void> save_files::publish(bool sync) {
   for (const written_file& one : files_) {
-    if (!sync) break;
+    // The entry itself, if that is a file, is flushed when it is published.
+    if (!sync || entry_.fd() >= 0) break;
     if (auto good = sync_file(one); !good) return good;
   }
   return entry_.publish(sync);

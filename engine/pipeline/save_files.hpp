@@ -32,7 +32,7 @@ class save_files {
   static result<save_files> make(const save_target& to, std::span<const file_layout> files,
                                  direct_files& direct);
 
-  std::span<const written_file> files() const noexcept { return files_; }
+  std::span<written_file> files() noexcept { return files_; }
 
   // To the drive if `sync`, and then under their names. On failure what was there before is there.
   result<void> publish(bool sync);
@@ -40,7 +40,7 @@ class save_files {
   const std::vector<std::string>& paths() const noexcept { return paths_; }
 
  private:
-  unpublished entry_;
+  unpublished_entry entry_;
   std::vector<std::string> paths_;
   std::vector<written_file> files_;  // Closed before the entry is removed.
 };

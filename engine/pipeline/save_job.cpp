@@ -28,9 +28,6 @@ void save_job::begin(save_setup work) {
   work_ = std::move(work);
   result_.bytes = work_.bytes;
   if (how().digest) result_.digests.resize(request_.tensors.size());
-  for (const written_file& one : work_.files.files()) {
-    if (result_.route_reason.empty()) result_.route_reason = one.direct_refusal;
-  }
   if (how().progress) how().progress->set_total(work_.bytes);
   begun_ = true;
 }
@@ -51,11 +48,6 @@ void save_job::wrote(const write_op& op, const result<void>& how_it_went) {
     stop(retry_allocation([&] { return how_it_went.error(); }));
   }
   wake_if_quiet();
-}
-
-void save_job::refuse_direct(std::string why) {
-  direct_refused_ = true;
-  if (result_.route_reason.empty()) result_.route_reason = std::move(why);
 }
 
 void save_job::count(std::uint32_t bytes, bool direct, bool straight) noexcept {
@@ -109,6 +101,9 @@ void save_job::wake_if_quiet() {
 
 save_files save_job::release_files() noexcept {
   publishing_ = true;
+  for (written_file& one : work_.files.files()) {
+    if (result_.route_reason.empty()) result_.route_reason = std::move(one.direct_refusal);
+  }
   return std::move(work_.files);
 }
 

@@ -4,6 +4,7 @@
 // One save, as the engine sees it: which writes are taken or in flight, why it stopped, who waits.
 // Its files are published by save.cpp, once it is quiet and has not stopped.
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -36,6 +37,7 @@ class save_job : public std::enable_shared_from_this<save_job> {
   const std::shared_ptr<engine> the_engine;
   void cancel() noexcept;
   bool stopped() const noexcept { return outcome_.stopped(); }
+  const std::atomic<bool>& stop_flag() const noexcept { return outcome_.stop_flag(); }
   const save_request& request() const noexcept { return request_; }
   const saving& how() const noexcept { return request_.how; }
 
@@ -43,18 +45,13 @@ class save_job : public std::enable_shared_from_this<save_job> {
 
   // The writes may now be taken.
   void begin(save_setup work);
-  const written_file& file(const write_op& op) const noexcept {
-    return work_.files.files()[op.file];
-  }
+  written_file& file(const write_op& op) noexcept { return work_.files.files()[op.file]; }
   const write_group& all() const noexcept { return *work_.all; }
 
   // The next write. It is in flight until wrote().
   std::optional<taken_write> take_next();
   void wrote(const write_op& op, const result<void>& how);
 
-  // A direct write was refused: the rest goes through the page cache.
-  void refuse_direct(std::string why);
-  bool direct_refused() const noexcept { return direct_refused_; }
   // Counts what was written.
   void count(std::uint32_t bytes, bool direct, bool straight) noexcept;
 
@@ -106,7 +103,6 @@ class save_job : public std::enable_shared_from_this<save_job> {
   std::uint32_t written_ = 0;
   std::uint32_t next_digest_ = 0;
   std::uint32_t digesting_ = 0;
-  bool direct_refused_ = false;
   bool publishing_ = false;
   saved result_;
   std::unique_ptr<operation<saved>> waiting_;

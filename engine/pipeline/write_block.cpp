@@ -15,6 +15,7 @@
 #include "pipeline/save_job.hpp"
 #include "pipeline/slot_use.hpp"
 #include "writers/write_cursor.hpp"
+#include "writers/write_whole.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -25,12 +26,11 @@ struct write_task {
   save_job& of;
   const write_group& group;
   const write_op& op;
-  const written_file& file;
+  written_file& file;
   std::uint32_t slot;
   std::span<std::byte> room;        // The slot.
   const std::byte* from = nullptr;  // What is written: the slot, or memory of a tensor.
   bool direct = false;
-  bool direct_refused = false;  // EINVAL at the first byte.
   result<void> outcome;
 
   std::span<const gather_op> gathers() const noexcept {
@@ -91,11 +91,6 @@ struct compare_task {
   }
 };
 
-bool can_be_direct(const save_job& of, const written_file& file, const write_op& op) {
-  return file.direct && !of.direct_refused() && op.file_offset % block_bytes == 0 &&
-         op.bytes % block_bytes == 0;
-}
-
 // Memory of one tensor that is written as it is; null where the slot is needed.
 const std::byte* memory_as_it_is(const write_task& t) {
   const auto gathers = t.gathers();
@@ -112,40 +107,22 @@ boost::asio::awaitable<void> fill_slot(engine& e, write_task& t) {
   if (!work.outcome) t.outcome = t.at(work.outcome.error(), t.op.file_offset);
 }
 
-// Writes all of it, resuming short writes.
 boost::asio::awaitable<void> write_out(engine& e, write_task& t) {
-  block_writer& with = t.direct ? *e.direct_writer : *e.buffered_writer;
   admission_guard admitted(e.write_admission, t.op.bytes, false);
   if (t.direct && e.the_ring) co_await admitted.acquire();
-  write_cursor cursor(t.op.bytes, t.direct ? block_bytes : 1);
-  bool done = false;
-  bool first = true;
-  while (!done && !t.of.stopped()) {
-    write_request what;
-    what.fd = t.direct ? t.file.direct.get() : t.file.buffered.get();
-    what.direct = t.direct;
-    what.bytes = t.op.bytes - cursor.written();
-    what.file_offset = t.op.file_offset + cursor.written();
-    what.from = t.from + cursor.written();
-    const bool in_slot = t.from == t.room.data();
-    what.registered_buffer = in_slot ? e.staging.registered_buffer(t.slot) : -1;
-    const int res = co_await write(with, what);
-    auto all = cursor.completed(res);
-    if (!all) {
-      t.direct_refused = t.direct && first && res == -EINVAL;
-      t.outcome = t.at(all.error(), t.op.file_offset + cursor.written());
-      break;
-    }
-    done = *all;
-    first = first && res < 0;  // A retry is still the first.
-  }
-  if (done) t.of.count(t.op.bytes, t.direct, t.from != t.room.data());
+  const bool in_slot = t.from == t.room.data();
+  block_of_file what = {t.op.file_offset, t.op.bytes, t.from};
+  if (in_slot) what.registered_buffer = e.staging.registered_buffer(t.slot);
+  write_end end;
+  co_await write_whole(e.writers, t.file, what, t.direct, t.of.stop_flag(), end);
+  t.outcome = end.outcome;
+  if (end.whole) t.of.count(t.op.bytes, end.direct, !in_slot);
 }
 
 // Reads what was written into the slot, whole blocks of the file where that is to be direct, and
 // compares it.
 boost::asio::awaitable<void> read_back(engine& e, write_task& t) {
-  const bool direct = t.file.direct && !t.of.direct_refused();
+  const bool direct = t.file.direct && t.file.direct_refusal.empty();
   const std::uint64_t unit = direct ? block_bytes : 1;
   const std::uint64_t begin = round_down(t.op.file_offset, unit);
   const std::uint64_t needed = t.op.file_offset + t.op.bytes - begin;
@@ -180,8 +157,7 @@ boost::asio::awaitable<void> read_back(engine& e, write_task& t) {
 }
 
 boost::asio::awaitable<void> process_write(engine& e, write_task& t) {
-  const bool direct = can_be_direct(t.of, t.file, t.op);
-  t.direct = direct;
+  t.direct = can_be_direct(t.file, t.op.file_offset, t.op.bytes);
   t.from = memory_as_it_is(t);
   if (t.from == nullptr) {
     t.from = t.room.data();
@@ -189,13 +165,6 @@ boost::asio::awaitable<void> process_write(engine& e, write_task& t) {
   }
   if (!t.outcome || t.of.stopped()) co_return;
   co_await write_out(e, t);
-  if (t.direct_refused) {
-    t.of.refuse_direct(message_of(t.outcome.error()) + ", for a direct write");
-    t.direct = false;
-    t.direct_refused = false;
-    t.outcome = {};
-    co_await write_out(e, t);
-  }
   if (t.outcome && !t.of.stopped() && t.of.how().read_back) co_await read_back(e, t);
 }
 
@@ -205,8 +174,7 @@ boost::asio::awaitable<void> write_block(engine& e, std::uint32_t slot, const sc
                                          result<void>& outcome) {
   save_job& of = *turn.save;
   const write_op& op = turn.group->plan.writes[turn.what];
-  write_task t = {of,      *turn.group, op,    of.file(op), slot, e.staging.at(slot),
-                  nullptr, false,       false, {}};
+  write_task t = {of, *turn.group, op, of.file(op), slot, e.staging.at(slot), nullptr, false, {}};
   co_await process_write(e, t);
   outcome = t.outcome;
 }

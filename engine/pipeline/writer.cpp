@@ -132,8 +132,18 @@ writer writer::append(std::string path, writing how) {
 
 writer writer::in_memory(writing how) {
   writer out;
-  out.job_ =
-      detail::made(attempt([&] { return detail::writing_job::make_zt_in_memory(std::move(how)); }));
+  out.job_ = detail::made(
+      attempt([&] { return detail::writing_job::make_zt(std::nullopt, std::move(how)); }));
+  return out;
+}
+
+writer writer::in_memory(std::vector<planned_tensor> tensors,
+                         std::vector<std::pair<std::string, std::string>> metadata, writing how) {
+  writer out;
+  out.job_ = detail::made(attempt([&] {
+    return detail::writing_job::make_safetensors(std::nullopt, std::move(tensors), metadata,
+                                                 std::move(how));
+  }));
   return out;
 }
 

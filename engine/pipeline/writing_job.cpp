@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/writing_job.hpp"
 
-#include <unistd.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
 #include <cerrno>
+#include <filesystem>
+#include <future>
 #include <span>
 #include <thread>
 
+#include "core/attempt.hpp"
 #include "core/crc32c_hasher.hpp"
+#include "core/retry_allocation.hpp"
 #include "encoding/zstd_frame.hpp"
 #include "formats/dense.hpp"
 #include "formats/printable.hpp"
 #include "formats/utf8.hpp"
 #include "formats/zt_writing.hpp"
 #include "layout/safetensors_layout.hpp"
-#include "pipeline/dense_form.hpp"
+#include "pipeline/tensor_bytes.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -24,13 +29,9 @@ namespace {
 
 constexpr std::uint32_t alignment_max = 2U << 20;
 
-}  // namespace
-
-// ---- Making ----
-
-result<void> writing_job::check_settings(const writing& how, const std::string& path) {
+result<void> check_settings(const writing& how, const std::string& place) {
   const auto wrong = [&](std::string cause) {
-    return fault{errc::invalid_saving, printable_path(path), std::move(cause)};
+    return fault{errc::invalid_saving, place, std::move(cause)};
   };
   const std::uint32_t a = how.alignment;
   if (a != 0 && (a < zt_alignment || a > alignment_max || (a & (a - 1)) != 0)) {
@@ -42,6 +43,53 @@ result<void> writing_job::check_settings(const writing& how, const std::string& 
   return {};
 }
 
+result<unique_fd> file_in_memory(const std::string& place) {
+  unique_fd made(::memfd_create("ringload", MFD_CLOEXEC));
+  if (!made) return fault{system_code(errno), place};
+  return made;
+}
+
+}  // namespace
+
+// ---- Making ----
+
+// The file has room for `bytes`, as far as they are known.
+result<std::shared_ptr<writing_job>> writing_job::make(const optional_path& path, writing how,
+                                                       std::uint64_t bytes) {
+  const std::string place = path ? printable_path(*path) : "memory";
+  if (auto good = check_settings(how, place); !good) return good.error();
+  std::optional<unpublished_entry> entry;
+  if (path) {
+    auto made = unpublished_entry::make(*path, entry_kind::file, how.replace);
+    if (!made) return made.error();
+    entry = std::move(*made);
+  }
+  auto fd = entry ? open_again(entry->fd(), place) : file_in_memory(place);
+  if (!fd) return fd.error();
+  direct_files direct;
+  const std::filesystem::path here = entry ? entry->path() : std::filesystem::path();
+  auto file = begin_file(std::move(*fd), here, place, bytes, direct);
+  if (!file) return file.error();
+  return std::make_shared<writing_job>(std::move(entry), std::move(*file), std::move(how));
+}
+
+result<void> writing_job::run(const std::function<result<void>()>& work) {
+  std::promise<result<void>> ended;
+  boost::asio::post(thread_.get_executor(), [&] { ended.set_value(attempt(work)); });
+  return ended.get_future().get();
+}
+
+// The ring of a file goes in the thread that made it.
+writing_job::~writing_job() {
+  retry_allocation([this] {
+    boost::asio::post(thread_.get_executor(), [this] {
+      archive_.reset();
+      plain_.reset();
+    });
+  });
+  thread_.join();
+}
+
 result<void> writing_job::open_archive(std::uint64_t begin) {
   archive_settings settings;
   if (how_.alignment != 0) settings.alignment = how_.alignment;
@@ -49,40 +97,23 @@ result<void> writing_job::open_archive(std::uint64_t begin) {
   settings.encoders =
       how_.zstd_threads != 0 ? how_.zstd_threads : std::min(processors, frame_queue::encoders_max);
   settings.sha256 = how_.sha256;
-  auto made = zt_archive::make(file_.fd(), file_.target(), begin, std::move(settings), stop_);
+  auto made = zt_archive::make(file_, begin, std::move(settings), stop_);
   if (!made) return made.error();
   archive_ = std::move(*made);
   return {};
 }
 
-result<std::shared_ptr<writing_job>> writing_job::make_zt(std::string path, writing how) {
-  if (auto good = check_settings(how, path); !good) return good.error();
-  if (!how.replace && ::access(path.c_str(), F_OK) == 0) {
-    return fault{system_code(EEXIST), printable_path(path)};
-  }
-  auto file = new_file::make(std::move(path));
-  if (!file) return file.error();
-  auto made = std::make_shared<writing_job>(std::move(*file), std::move(how));
-  if (auto good = made->open_archive(0); !good) return good.error();
-  return made;
-}
-
-result<std::shared_ptr<writing_job>> writing_job::make_zt_in_memory(writing how) {
-  if (auto good = check_settings(how, "memory"); !good) return good.error();
-  auto file = new_file::in_memory();
-  if (!file) return file.error();
-  auto made = std::make_shared<writing_job>(std::move(*file), std::move(how));
-  if (auto good = made->open_archive(0); !good) return good.error();
+result<std::shared_ptr<writing_job>> writing_job::make_zt(optional_path path, writing how) {
+  auto made = make(path, std::move(how), 0);
+  if (!made) return made.error();
+  writing_job& job = **made;
+  if (auto good = job.run([&job] { return job.open_archive(0); }); !good) return good.error();
   return made;
 }
 
 result<std::shared_ptr<writing_job>> writing_job::make_safetensors(
-    std::string path, std::vector<planned_tensor> planned,
+    optional_path path, std::vector<planned_tensor> planned,
     std::span<const std::pair<std::string, std::string>> metadata, writing how) {
-  if (auto good = check_settings(how, path); !good) return good.error();
-  if (!how.replace && ::access(path.c_str(), F_OK) == 0) {
-    return fault{system_code(EEXIST), printable_path(path)};
-  }
   std::vector<layout_tensor> tensors;
   tensors.reserve(planned.size());
   for (const planned_tensor& each : planned) tensors.push_back({each.name, each.dtype, each.shape});
@@ -91,31 +122,35 @@ result<std::shared_ptr<writing_job>> writing_job::make_safetensors(
   settings.order = tensor_order::given;
   if (how.alignment != 0) settings.alignment = how.alignment;
   auto layout = lay_out_safetensors(tensors, settings);
-  if (!layout) return layout.error().in(printable_path(path));
-  auto file = new_file::make(std::move(path));
-  if (!file) return file.error();
-  auto made = std::make_shared<writing_job>(std::move(*file), std::move(how));
-  auto plain = block_file::make(made->file_.fd(), made->file_.target(), 0);
-  if (!plain) return plain.error();
-  made->plain_ = std::move(*plain);
-  if (auto room = made->plain_->reserve(layout->files.front().bytes); !room) return room.error();
-  made->plan_.tensors = std::move(planned);
-  made->plan_.places = std::move(layout->tensors);
-  const std::string& head = layout->files.front().head;
-  if (auto good = made->plain_->append(std::as_bytes(std::span(head))); !good) return good.error();
+  if (!layout) return layout.error().in(path ? printable_path(*path) : "memory");
+  auto made = make(path, std::move(how), layout->files.front().bytes);
+  if (!made) return made.error();
+  writing_job& job = **made;
+  auto good = job.run([&] { return job.begin_planned(std::move(planned), std::move(*layout)); });
+  if (!good) return good.error();
   return made;
+}
+
+result<void> writing_job::begin_planned(std::vector<planned_tensor> planned,
+                                        checkpoint_layout layout) {
+  auto plain = block_file::make(file_, 0, stop_);
+  if (!plain) return plain.error();
+  plain_ = std::move(*plain);
+  plan_.tensors = std::move(planned);
+  plan_.places = std::move(layout.tensors);
+  return plain_->append(std::as_bytes(std::span<const char>(layout.files.front().head)));
 }
 
 // ---- Steps ----
 
 fault writing_job::at(std::string_view tensor, errc code, std::string cause) const {
-  return {code, printable_path(file_.target()) + ": " + tensor_place(tensor), std::move(cause)};
+  return {code, file_.place + ": " + tensor_place(tensor), std::move(cause)};
 }
 
 result<void> writing_job::check() const {
-  if (stop_) return fault{boost::asio::error::operation_aborted, printable_path(file_.target())};
+  if (stop_) return fault{boost::asio::error::operation_aborted, file_.place};
   if (!finished_) return {};
-  return fault{errc::invalid_saving, printable_path(file_.target()), "it is finished already"};
+  return fault{errc::invalid_saving, file_.place, "it is finished already"};
 }
 
 result<zt_archive*> writing_job::archive(std::string_view name) {
@@ -128,7 +163,7 @@ result<hasher> writing_job::begin_content_digest() const {
   if (!how_.manifest_digest) return hasher();
   if (*how_.manifest_digest == digest_algorithm::crc32c) return begin_crc32c();
   if (how_.sha256) return how_.sha256();
-  return fault{errc::digest_unavailable, printable_path(file_.target()),
+  return fault{errc::digest_unavailable, file_.place,
                "a sha256 is wanted, and no hasher for it was given"};
 }
 
@@ -142,20 +177,35 @@ void writing_job::end_content_digest(const hasher& content, const std::string& n
 
 result<readable_bytes> writing_job::bytes_of(const tensor_view& view, const std::string& name,
                                              hasher& content) {
-  auto dense = dense_form(view);
-  if (!dense) {
-    return dense.error().in(printable_path(file_.target()) + ": " + tensor_place(name));
+  if (auto bytes = stored_bytes(view, view.dtype); !bytes) {
+    fault why = bytes.error();
+    why.where = file_.place + ": " + tensor_place(name);
+    return why;
   }
   auto pass = begin_content_digest();
   if (!pass) return pass.error();
   content = std::move(*pass);
+  const auto source = std::make_shared<tensor_bytes>(view, view.dtype, backend_of(view.on), 1);
   return readable_bytes(
-      [this, &content, read = std::move(*dense)](std::uint64_t offset, std::span<std::byte> room) {
-        auto here = read(offset, room);
-        if (here && content.update) content.update(*here);
-        if (here) bytes_taken_ += here->size();
+      [this, &content, source](std::uint64_t offset,
+                               std::span<std::byte> room) -> result<std::span<const std::byte>> {
+        std::span<const std::byte> here = room;
+        if (const std::byte* const memory = source->at(offset)) {
+          here = {memory, room.size()};
+        } else if (auto good = source->read(offset, room); !good) {
+          return good.error();
+        }
+        if (content.update) content.update(here);
+        bytes_taken_ += here.size();
         return here;
       });
+}
+
+backend& writing_job::backend_of(const device& on) {
+  for (const auto& [of, made] : backends_) {
+    if (of == on) return *made;
+  }
+  return *backends_.emplace_back(on, on.maker()(on.index())).second;
 }
 
 result<void> writing_job::write_part(std::uint32_t object, std::string part, const tensor_view& of,
@@ -177,8 +227,8 @@ result<void> writing_job::write_part(std::uint32_t object, std::string part, con
   what.name = std::move(part);
   what.dtype = element->stored;
   what.type = how.type.empty() ? std::string(element->type) : how.type;
-  auto good = archive_->write(object, std::move(what), *dense_bytes(of), *from,
-                              {how.zstd_level, how.digest});
+  const std::uint64_t bytes = *stored_bytes(of, of.dtype);
+  auto good = archive_->write(object, std::move(what), bytes, *from, {how.zstd_level, how.digest});
   if (!good) return good.error();
   end_content_digest(content, name);
   return {};
@@ -284,7 +334,7 @@ result<void> writing_job::set_attribute(std::string key, const attribute& value)
   auto to = archive("");
   if (!to) return to.error();
   if (utf8_valid_bytes(key) != key.size()) {
-    return fault{errc::header_not_utf8, printable_path(file_.target()),
+    return fault{errc::header_not_utf8, file_.place,
                  "the attribute '" + printable(key) + "' is not UTF-8"};
   }
   attributes_.set(std::move(key), value.encoded());
@@ -331,13 +381,13 @@ result<written> writing_job::finish() {
     out.bytes_direct = plain_->bytes_direct();
   }
   out.bytes = end();
-  if (file_.is_in_memory()) {
-    out.file.resize(static_cast<std::size_t>(out.bytes));
-    auto read = file_bytes(file_.fd(), 0)(0, out.file);
-    if (!read) return read.error();
+  if (auto good = check(); !good) return good.error();
+  if (entry_) {
+    if (auto good = entry_->publish(how_.sync); !good) return good.error();
   } else {
-    if (auto good = check(); !good) return good.error();
-    if (auto good = file_.publish(how_.replace, how_.sync); !good) return good.error();
+    out.file.resize(static_cast<std::size_t>(out.bytes));
+    auto read = file_bytes(file_.buffered.get(), 0)(0, out.file);
+    if (!read) return read.error();
   }
   finished_ = true;
   out.digests = std::move(digests_);

@@ -15,11 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "archive/new_file.hpp"
 #include "archive/zt_archive.hpp"
 #include "core/fault.hpp"
+#include "device/backend.hpp"
 #include "layout/file_layout.hpp"
 #include "readers/threads.hpp"
+#include "writers/block_file.hpp"
+#include "writers/unpublished.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -42,12 +44,12 @@ class attribute_list {
 
 class writing_job {
  public:
-  // All of these block on the file system.
-  static result<std::shared_ptr<writing_job>> make_zt(std::string path, writing how);
-  static result<std::shared_ptr<writing_job>> make_zt_in_memory(writing how);
+  // All of these block on the file system. Without a path the file is in memory.
+  using optional_path = std::optional<std::string>;
+  static result<std::shared_ptr<writing_job>> make_zt(optional_path path, writing how);
   static result<std::shared_ptr<writing_job>> append_zt(std::string path, writing how);
   static result<std::shared_ptr<writing_job>> make_safetensors(
-      std::string path, std::vector<planned_tensor> planned,
+      optional_path path, std::vector<planned_tensor> planned,
       std::span<const std::pair<std::string, std::string>> metadata, writing how);
 
   // ---- From any thread ----
@@ -76,7 +78,11 @@ class writing_job {
 
   std::uint64_t end() const noexcept { return archive_ ? archive_->end() : plain_->end(); }
 
-  writing_job(new_file file, writing how) : file_(std::move(file)), how_(std::move(how)) {}
+  writing_job(std::optional<unpublished_entry> entry, written_file file, writing how)
+      : entry_(std::move(entry)), file_(std::move(file)), how_(std::move(how)) {}
+  writing_job(const writing_job&) = delete;
+  writing_job& operator=(const writing_job&) = delete;
+  ~writing_job();
 
  private:
   // Objects of a safetensors file, in the order of its bytes.
@@ -86,9 +92,13 @@ class writing_job {
     std::size_t next = 0;
   };
 
-  static result<void> check_settings(const writing& how, const std::string& path);
+  static result<std::shared_ptr<writing_job>> make(const optional_path& path, writing how,
+                                                   std::uint64_t bytes);
+  // Runs in its thread; returns when it has.
+  result<void> run(const std::function<result<void>()>& work);
   result<void> check() const;
   result<void> open_archive(std::uint64_t begin);
+  result<void> begin_planned(std::vector<planned_tensor> planned, checkpoint_layout layout);
   result<void> add_planned(const tensor_view& what, const storing& how);
   result<void> take_over(const std::string& path);
   result<void> copy_part(std::uint32_t object, zt_component part, int from, const copying& how);
@@ -100,9 +110,12 @@ class writing_job {
                                   hasher& content);
   result<hasher> begin_content_digest() const;
   void end_content_digest(const hasher& content, const std::string& name);
+  // Of the device that a tensor lies on, for copies to the host.
+  backend& backend_of(const device& on);
   fault at(std::string_view tensor, errc code, std::string cause) const;
 
-  new_file file_;
+  std::optional<unpublished_entry> entry_;  // Empty: the file is in memory.
+  written_file file_;
   const writing how_;
   std::atomic<bool> stop_ = false;
   std::atomic<std::uint64_t> bytes_taken_ = 0;
@@ -111,6 +124,7 @@ class writing_job {
   std::unique_ptr<zt_archive> archive_;  // Of .zt; else
   std::unique_ptr<block_file> plain_;    // of safetensors.
   plan plan_;
+  std::vector<std::pair<device, std::unique_ptr<backend>>> backends_;
   attribute_list attributes_;
   std::optional<fault> failure_;
   std::vector<tensor_digest> digests_;

@@ -166,12 +166,10 @@ readable_bytes file_bytes(int fd, std::uint64_t begin) {
 
 // What may take long is done as the first step, which can be cancelled.
 result<std::shared_ptr<writing_job>> writing_job::append_zt(std::string path, writing how) {
-  if (auto good = check_settings(how, path); !good) return good.error();
   how.replace = true;
-  auto file = new_file::make(path);
-  if (!file) return file.error();
-  auto made = std::make_shared<writing_job>(std::move(*file), std::move(how));
-  boost::asio::post(made->thread_.get_executor(), [job = made.get(), path = std::move(path)] {
+  auto made = make(path, std::move(how), 0);
+  if (!made) return made.error();
+  boost::asio::post((*made)->thread_.get_executor(), [job = made->get(), path = std::move(path)] {
     job->attempt_step([&] { return attempt([&] { return job->take_over(path); }); });
   });
   return made;
@@ -185,7 +183,7 @@ result<void> writing_job::take_over(const std::string& path) {
     return fault{errc::unsupported_feature, printable_path(path),
                  "a file of version 0.1 must be migrated first"};
   }
-  const int to = file_.fd();
+  const int to = file_.buffered.get();
   if (::ioctl(to, FICLONE, from->file.fd.get()) != 0) {
     const int code = copy_all(from->file.fd.get(), to, from->manifest.begin, stop_);
     if (code != 0) return failed(code);
@@ -195,6 +193,7 @@ result<void> writing_job::take_over(const std::string& path) {
       ::ftruncate(to, static_cast<::off_t>(from->manifest.begin)) != 0) {
     return failed(errno);
   }
+  file_.bytes = from->manifest.begin;
   if (auto opened = open_archive(from->manifest.begin); !opened) return opened.error();
   if (!from->manifest.version.starts_with("1.1")) archive_->set_version(from->manifest.version);
   if (auto read = attributes_.read(from->manifest.encoded_attributes); !read) return read.error();
@@ -235,7 +234,7 @@ result<void> writing_job::copy(const std::string& file,
                                const copying& how) {
   if (auto to = archive(""); !to) return to.error();
   if (how.zstd_level && (*how.zstd_level < 0 || *how.zstd_level > zstd_level_max)) {
-    return fault{errc::invalid_saving, printable_path(file_.target()),
+    return fault{errc::invalid_saving, file_.place,
                  "a level of zstd is 1 to " + grouped(zstd_level_max) + ", and 0 is raw"};
   }
   auto from = open_zt(file);

@@ -10,8 +10,8 @@
 #include <string>
 #include <system_error>
 
+#include "core/attempt.hpp"
 #include "core/retry_allocation.hpp"
-#include "core/unique_fd.hpp"
 #include "formats/printable.hpp"
 
 namespace ringload::inline v0 {
@@ -20,19 +20,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr ::mode_t file_mode = 0666;  // Less what the process masks.
+
 // Processes that were killed may have left a few, and a process's number may come again.
 constexpr int names_to_try = 1000;
-
-// 0, or errno.
-int create(const fs::path& path, entry_kind kind) noexcept {
-  if (kind == entry_kind::folder) return ::mkdir(path.c_str(), 0777) == 0 ? 0 : errno;
-  const unique_fd made(::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666));
-  return made ? 0 : errno;
-}
 
 fs::path folder_of(const fs::path& target) {
   return target.has_parent_path() ? target.parent_path() : fs::path(".");
 }
+
+fs::path path_of(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
 bool is_checkpoint_file(const fs::directory_entry& entry) {
   const std::string name = entry.path().filename().native();
@@ -50,56 +47,79 @@ std::string stranger_in(const fs::path& folder, std::error_code& problem) {
   return {};
 }
 
+// 0, or errno.
+int sync_file(int fd) noexcept {
+  int problem = 0;
+  do {
+    problem = ::fsync(fd) == 0 ? 0 : errno;
+  } while (problem == EINTR);
+  return problem;
+}
+
 // Some file systems cannot, and say so: then there is nothing that could be done.
 int sync_folder(const fs::path& folder) noexcept {
   const unique_fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return errno;
-  if (::fsync(opened.get()) == 0 || errno == EINVAL || errno == EROFS) return 0;
-  return errno;
+  const int problem = sync_file(opened.get());
+  return problem == EINVAL || problem == ENOTSUP || problem == EROFS ? 0 : problem;
+}
+
+result<void> write_all(int fd, std::string_view text) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ::ssize_t n = ::write(fd, text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return fault{system_code(n < 0 ? errno : EIO), {}};
+    done += static_cast<std::size_t>(n);
+  }
+  return {};
 }
 
 }  // namespace
 
-fault unpublished::refused(int error_number, std::string cause) const {
+fault unpublished_entry::refused(int error_number, std::string cause) const {
   return {system_code(error_number), printable_path(target_.native()), std::move(cause)};
 }
 
-unpublished::unpublished(unpublished&& other) noexcept
+unpublished_entry::unpublished_entry(unpublished_entry&& other) noexcept
     : target_(std::move(other.target_)),
-      temporary_(std::move(other.temporary_)),
+      path_(std::move(other.path_)),
+      fd_(std::move(other.fd_)),
       kind_(other.kind_),
-      may_replace_(other.may_replace_) {
-  other.temporary_.clear();
+      may_replace_(other.may_replace_),
+      has_name_(std::exchange(other.has_name_, false)) {
+  other.path_.clear();
 }
 
-unpublished& unpublished::operator=(unpublished&& other) noexcept {
+unpublished_entry& unpublished_entry::operator=(unpublished_entry&& other) noexcept {
   if (this == &other) return *this;
   remove();
   target_ = std::move(other.target_);
-  temporary_ = std::move(other.temporary_);
-  other.temporary_.clear();
+  path_ = std::move(other.path_);
+  other.path_.clear();
+  fd_ = std::move(other.fd_);
   kind_ = other.kind_;
   may_replace_ = other.may_replace_;
+  has_name_ = std::exchange(other.has_name_, false);
   return *this;
 }
 
-unpublished::~unpublished() { remove(); }
+unpublished_entry::~unpublished_entry() { remove(); }
 
-void unpublished::remove() noexcept {
-  if (temporary_.empty()) return;
+void unpublished_entry::remove() noexcept {
+  if (!std::exchange(has_name_, false)) return;
   if (kind_ == entry_kind::file) {
-    ::unlink(temporary_.c_str());
-  } else {
-    retry_allocation([this] {
-      std::error_code ignored;
-      fs::remove_all(temporary_, ignored);
-    });
+    ::unlink(path_.c_str());
+    return;
   }
-  temporary_.clear();
+  retry_allocation([this] {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  });
 }
 
-result<unpublished> unpublished::make(fs::path target, entry_kind kind, bool may_replace) {
-  unpublished made(std::move(target), kind, may_replace);
+result<unpublished_entry> unpublished_entry::make(fs::path target, entry_kind kind,
+                                                  bool may_replace) {
+  unpublished_entry made(std::move(target), kind, may_replace);
   // "models/x/" is the folder "models/x".
   if (kind == entry_kind::folder && !made.target_.has_filename()) {
     made.target_ = made.target_.parent_path();
@@ -109,20 +129,49 @@ result<unpublished> unpublished::make(fs::path target, entry_kind kind, bool may
     return made.refused(EINVAL, "the path names nothing new");
   }
   if (auto good = made.check_target(); !good) return good.error();
-  for (int i = 0; i < names_to_try; ++i) {
-    fs::path temporary = folder_of(made.target_) /
-                         (".ringload-save-" + std::to_string(::getpid()) + "-" + std::to_string(i));
-    const int problem = create(temporary, kind);
-    if (problem == 0) {
-      made.temporary_ = std::move(temporary);
-      return made;
-    }
-    if (problem != EEXIST) return made.refused(problem);
-  }
-  return made.refused(EEXIST, "too many files named .ringload-save-* beside it");
+  if (kind == entry_kind::file && made.make_unnamed()) return made;
+  if (auto named = made.take_temporary_name(); !named) return named.error();
+  return made;
 }
 
-result<void> unpublished::check_target() const {
+// False where the file system cannot, or where /proc, which gives it its name, is missing.
+bool unpublished_entry::make_unnamed() {
+  const int flags = O_TMPFILE | O_RDWR | O_CLOEXEC;
+  unique_fd made(::open(folder_of(target_).c_str(), flags, file_mode));
+  if (!made) return false;
+  fs::path path = path_of(made.get());
+  if (::access(path.c_str(), F_OK) != 0) return false;
+  fd_ = std::move(made);
+  path_ = std::move(path);
+  return true;
+}
+
+// Makes it under a free name; or gives a file that has none such a name, for only a name can take
+// the place of another.
+result<void> unpublished_entry::take_temporary_name() {
+  for (int i = 0; i < names_to_try; ++i) {
+    fs::path name =
+        folder_of(target_) / (".ringload-" + std::to_string(::getpid()) + "-" + std::to_string(i));
+    bool taken = false;
+    if (kind_ == entry_kind::folder) {
+      taken = ::mkdir(name.c_str(), 0777) == 0;
+    } else if (fd_) {
+      taken = ::linkat(AT_FDCWD, path_.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+    } else {
+      fd_ = unique_fd(::open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, file_mode));
+      taken = static_cast<bool>(fd_);
+    }
+    if (taken) {
+      path_ = std::move(name);
+      has_name_ = true;
+      return {};
+    }
+    if (errno != EEXIST) return refused(errno);
+  }
+  return refused(EEXIST, "too many files named .ringload-* beside it");
+}
+
+result<void> unpublished_entry::check_target() const {
   struct ::stat there = {};
   if (::lstat(target_.c_str(), &there) != 0) {
     return errno == ENOENT ? result<void>() : refused(errno);
@@ -145,8 +194,17 @@ result<void> unpublished::check_target() const {
                              "', which is no part of a checkpoint");
 }
 
-result<void> unpublished::rename_to_target() {
-  const char* const from = temporary_.c_str();
+// A file without a name gets its own: a link replaces nothing.
+result<void> unpublished_entry::link_to_target() {
+  const int failed =
+      ::linkat(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0
+                                                                                           : errno;
+  if (failed == 0) return {};
+  return refused(failed, failed == EEXIST ? "it appeared meanwhile" : "");
+}
+
+result<void> unpublished_entry::rename_to_target() {
+  const char* const from = path_.c_str();
   const char* const to = target_.c_str();
   if (kind_ == entry_kind::file && may_replace_) {
     return ::rename(from, to) == 0 ? result<void>() : refused(errno);
@@ -175,15 +233,50 @@ result<void> unpublished::rename_to_target() {
   return refused(problem, problem == EEXIST ? "it appeared meanwhile" : "");
 }
 
-result<void> unpublished::publish(bool sync) {
-  if (sync && kind_ == entry_kind::folder) {
-    if (const int problem = sync_folder(temporary_)) return refused(problem);
+result<void> unpublished_entry::publish(bool sync) {
+  if (sync) {
+    const int problem = fd_ ? sync_file(fd_.get()) : sync_folder(path_);
+    if (problem != 0) return refused(problem, "it cannot be flushed to the drive");
   }
-  if (auto good = rename_to_target(); !good) return good;
-  temporary_.clear();
+  if (!has_name_ && !may_replace_) {
+    if (auto good = link_to_target(); !good) return good;
+  } else {
+    if (!has_name_) {
+      if (auto named = take_temporary_name(); !named) return named;
+    }
+    if (auto good = rename_to_target(); !good) return good;
+  }
+  has_name_ = false;
+  path_.clear();
+  fd_ = unique_fd();
   if (!sync) return {};
   const int problem = sync_folder(folder_of(target_));
-  return problem == 0 ? result<void>() : refused(problem);
+  return problem == 0 ? result<void>() : refused(problem, "its folder cannot be flushed");
+}
+
+// ---- The public face ----
+
+unpublished::unpublished(fs::path target, entry_kind kind, bool may_replace) {
+  auto made =
+      attempt([&] { return unpublished_entry::make(std::move(target), kind, may_replace); });
+  if (!made) throw to_error(made.error());
+  entry_ = std::make_unique<unpublished_entry>(std::move(*made));
+}
+
+unpublished::unpublished(unpublished&& other) noexcept = default;
+unpublished& unpublished::operator=(unpublished&& other) noexcept = default;
+unpublished::~unpublished() = default;
+
+const fs::path& unpublished::path() const noexcept { return entry_->path(); }
+
+void unpublished::write(std::string_view text) {
+  auto done = attempt([&] { return write_all(entry_->fd(), text); });
+  if (!done) throw to_error(done.error().in(printable_path(entry_->target().native())));
+}
+
+void unpublished::publish(bool sync) {
+  auto done = attempt([&] { return entry_->publish(sync); });
+  if (!done) throw to_error(done.error());
 }
 
 }  // namespace ringload::inline v0

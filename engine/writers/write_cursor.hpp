@@ -27,8 +27,8 @@ class write_cursor {
   result<bool> completed(int res);
 
  private:
-  const std::uint32_t bytes_;
-  const std::uint32_t unit_;
+  std::uint32_t bytes_;
+  std::uint32_t unit_;
   std::uint32_t written_ = 0;
   unsigned retries_in_a_row_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -15,15 +16,15 @@ namespace ringload::inline v0 {
 namespace {
 
 // 0, or errno. A file system that cannot allocate ahead gets the size alone.
-int allocate(int fd, std::uint64_t bytes) noexcept {
-  if (bytes == 0) return 0;
-  const auto size = static_cast<::off_t>(bytes);
+int allocate(int fd, std::uint64_t begin, std::uint64_t end) noexcept {
+  if (begin >= end) return 0;
+  const auto from = static_cast<::off_t>(begin);
   int problem = 0;
   do {
-    problem = ::fallocate(fd, 0, 0, size) == 0 ? 0 : errno;
+    problem = ::fallocate(fd, 0, from, static_cast<::off_t>(end - begin)) == 0 ? 0 : errno;
   } while (problem == EINTR);
   if (problem != EOPNOTSUPP && problem != ENOSYS) return problem;
-  return ::ftruncate(fd, size) == 0 ? 0 : errno;
+  return ::ftruncate(fd, static_cast<::off_t>(end)) == 0 ? 0 : errno;
 }
 
 }  // namespace
@@ -38,23 +39,41 @@ result<void> check_disk_room(const std::filesystem::path& folder, std::uint64_t 
                    grouped(*free) + " free"};
 }
 
-result<written_file> open_to_write(const std::filesystem::path& path, std::string place,
-                                   std::uint64_t bytes, direct_files& direct) {
+result<unique_fd> open_file(const std::filesystem::path& path, const std::string& place) {
+  unique_fd opened(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!opened) return fault{system_code(errno), place};
+  return opened;
+}
+
+result<unique_fd> open_again(int fd, const std::string& place) {
+  unique_fd opened(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!opened) return fault{system_code(errno), place};
+  return opened;
+}
+
+result<written_file> begin_file(unique_fd file, const std::filesystem::path& path,
+                                std::string place, std::uint64_t bytes, direct_files& direct) {
   written_file made;
   made.place = std::move(place);
-  made.bytes = bytes;
-  const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-  made.buffered = unique_fd(::open(path.c_str(), flags, 0666));
-  if (!made.buffered) return fault{system_code(errno), made.place};
-  if (const int problem = allocate(made.buffered.get(), bytes)) {
-    return fault{system_code(problem), made.place,
-                 "allocating " + grouped(bytes) + " bytes: " + system_code(problem).message()};
-  }
-  auto opened = direct.open(made.buffered.get(), path.native(), bytes, direct_files::access::write);
+  made.buffered = std::move(file);
+  if (auto good = allocate_up_to(made, bytes); !good) return good.error();
+  // What is empty now will not be.
+  const std::uint64_t some = std::max<std::uint64_t>(bytes, 1);
+  auto opened = direct.open(made.buffered.get(), path.native(), some, direct_files::access::write);
   if (!opened) return opened.error().in(made.place);
   made.direct = std::move(opened->fd);
   made.direct_refusal = std::move(opened->refusal);
   return made;
+}
+
+result<void> allocate_up_to(written_file& file, std::uint64_t end) {
+  if (const int problem = allocate(file.buffered.get(), file.bytes, end)) {
+    return fault{
+        system_code(problem), file.place,
+        "allocating " + grouped(end - file.bytes) + " bytes: " + system_code(problem).message()};
+  }
+  file.bytes = std::max(file.bytes, end);
+  return {};
 }
 
 result<void> sync_file(const written_file& file) {

@@ -335,7 +335,8 @@ class RINGLOAD_EXPORT loader {
   /// Saves tensors as a checkpoint: as one file, or in a folder of its own. All or nothing: the
   /// file, or the folder, appears under its name when it is whole, in the place of what was there
   /// before; until then, and on failure, or when cancelled, that stays as it was. A process that is
-  /// killed meanwhile may leave a file or folder named `.ringload-save-*` beside it.
+  /// killed meanwhile may leave a folder named `.ringload-*` beside it; a file of that name only
+  /// where the file system has no files without a name.
   ///
   /// Tensors are on the host or on the loader's device. What is dense is written from where it
   /// lies, if its address has the offset within 512 bytes that it has in the file; all else is

@@ -24,5 +24,6 @@
 #include <ringload/stats.hpp>
 #include <ringload/tensor.hpp>
 #include <ringload/trace.hpp>
+#include <ringload/unpublished.hpp>
 #include <ringload/verify.hpp>
 #include <ringload/writer.hpp>

@@ -201,8 +201,11 @@ class RINGLOAD_EXPORT writer {
   /// is whole. `path` must be of version 1.1 or 1.2; if it is not, or is not there, the first
   /// operation says so.
   static writer append(std::string path, writing how = {});
-  /// A .zt file in memory, which the result has.
+  /// A file in memory, which the result has: .zt, or safetensors.
   static writer in_memory(writing how = {});
+  static writer in_memory(std::vector<planned_tensor> tensors,
+                          std::vector<std::pair<std::string, std::string>> metadata,
+                          writing how = {});
 
   writer(writer&& other) noexcept = default;
   writer& operator=(writer&& other) noexcept;

@@ -77,7 +77,7 @@ for lane in opening landed 'handed out' 'slot 0'; do
 done
 expect 1 "$ringload" load "$work/nothing" --no-progress --trace "$work/none.json"
 [ ! -e "$work/none.json" ] || fail "a trace of a load that failed"
-[ -z "$(find "$work" -name '.ringload-make-*')" ] || fail "a temporary file is left"
+[ -z "$(find "$work" -name '.ringload-*')" ] || fail "a temporary file is left"
 
 # Its allocations: as many releases as there were, or fewer, since the process ends with some.
 expect 0 "$ringload" load "$work/x" --no-progress --allocation-log "$work/allocations.csv"

@@ -17,7 +17,7 @@ silent
 sed 's/^sha256 //' "$work/sha256.sums" | cmp - "$work/printed" || fail "the manifest differs"
 expect 0 "$ringload" sum "$work/m" --algorithm crc32c --manifest "$work/crc32c.sums"
 [ -z "$(grep -v '^crc32c [0-9a-f]\{8\}  ' "$work/crc32c.sums")" ] || fail "no crc32c manifest"
-[ -z "$(ls -A "$work" | grep ringload-make)" ] || fail "a temporary file is left"
+[ -z "$(ls -A "$work" | grep [.]ringload-)" ] || fail "a temporary file is left"
 
 for kind in sha256 crc32c; do
   expect 0 "$ringload" load "$work/m" --verify "$work/$kind.sums"
@@ -116,7 +116,7 @@ complains 'no regular file'
 cp "$work/crc32c.sums" "$work/before"
 expect 1 "$ringload" sum "$work/missing" --manifest "$work/crc32c.sums"
 cmp "$work/before" "$work/crc32c.sums" || fail "a sum that failed changes the manifest"
-[ -z "$(ls -A "$work" | grep ringload-make)" ] || fail "a sum that failed leaves a file"
+[ -z "$(ls -A "$work" | grep [.]ringload-)" ] || fail "a sum that failed leaves a file"
 
 # Nothing says what the bytes should be.
 expect 1 "$ringload" verify "$work/m"

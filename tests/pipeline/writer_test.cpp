@@ -10,7 +10,9 @@
 #include <filesystem>
 #include <numeric>
 #include <random>
+#include <span>
 
+#include "support/distant_device.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/written_file.hpp"
 
@@ -324,4 +326,54 @@ TEST_CASE("writer: a safetensors file, in the order that was planned") {
   add(early, a);
   CHECK(code_of_call([&] { finish(early); }) == errc::missing_tensor);
   CHECK(loaded_bytes(path) == bytes);
+}
+
+TEST_CASE("writer: in memory a file has the bytes that it has on a drive") {
+  const writer_tests::place at;
+  const tensor_view a = noise_view("a", dtype::f32, {1'500'000});
+  const tensor_view b = noise_view("b", dtype::u8, {3});
+  const std::vector<planned_tensor> plan = {{"a", a.dtype, a.shape}, {"b", b.dtype, b.shape}};
+  const auto fill = [&](writer to) {
+    add(to, a);
+    add(to, b);
+    return finish(to);
+  };
+  const auto same = [&](const written& in_memory, const std::string& path) {
+    const std::string there = file_text(path);
+    return in_memory.bytes == there.size() &&
+           std::ranges::equal(in_memory.file, std::as_bytes(std::span<const char>(there)));
+  };
+  const std::string path = at.path + ".safetensors";
+  fill(writer(path, plan, {{"k", "v"}}));
+  CHECK(same(fill(writer::in_memory(plan, {{"k", "v"}})), path));
+  fill(writer(at.path));
+  CHECK(same(fill(writer::in_memory()), at.path));
+}
+
+TEST_CASE("writer: tensors of another device are copied to the host, strided ones too") {
+  const writer_tests::place at;
+  tensor_view rows = noise_view("rows", dtype::f32, {700, 2000});
+  tensor_view columns = noise_view("columns", dtype::u16, {300, 900});
+  columns.strides = {1, 300};
+  const auto fill = [&](const std::string& path, bool distant) {
+    writer out(path);
+    for (tensor_view view : {rows, columns}) {
+      if (distant) {
+        view.data = on_distant(view.data);
+        view.on = distant_device();
+      }
+      add(out, view, packed(view.name == "rows" ? 0 : 1, digest_algorithm::crc32c));
+    }
+    finish(out);
+    return file_text(path);
+  };
+  const int before = copies_to_host;
+  CHECK(fill(at.path, true) == fill(at.path + "2", false));
+  CHECK(copies_to_host > before);
+  writer out(at.path);
+  rows.data = on_distant(rows.data);
+  rows.on = distant_device();
+  copies_until_failure = 1;
+  CHECK(code_of_call([&] { add(out, rows); }) == errc::device_unavailable);
+  copies_until_failure = -1;
 }

@@ -18,7 +18,7 @@ for turn in $(seq 40); do
       expect 0 "$ringload" load "$work/$target"
       whole=$((whole + 1))
     fi
-    rm -rf "$work/$target" "$work"/.ringload-make-*
+    rm -rf "$work/$target" "$work"/.ringload-*
   done
 done
 echo "of 80, $whole were whole and $((80 - whole)) not there"

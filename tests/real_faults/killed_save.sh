@@ -43,7 +43,7 @@ for options in "$work/m.safetensors" "$work/m --shard-bytes 3000000"; do
     if [ "$now" = "$before" ]; then kept=$((kept + 1)); else replaced=$((replaced + 1)); fi
     before=$now
     if [ "$now" = "$first" ]; then next=1; else next=0; fi
-    rm -rf "$work"/.ringload-save-*
+    rm -rf "$work"/.ringload-*
   done
 done
 echo "of $((kept + replaced)) kills, $kept came before and $replaced after it was replaced"

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A file or folder that appears under its name only when it is whole, as those of `save_async` and
+// `writer` do: for what a program writes beside a checkpoint.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <ringload/export.hpp>
+#include <string_view>
+
+namespace ringload::inline v0 {
+
+enum class entry_kind : std::uint8_t { file, folder };
+
+class unpublished_entry;
+
+/// Its functions block on the file system, and throw `ringload::error`, in which the place is the
+/// target. Until it is published a file has no name, where the file system can do that, and else
+/// one like ".ringload-<process>-<n>" in the folder of its target; a folder has such a name.
+class RINGLOAD_EXPORT unpublished {
+ public:
+  /// Makes the empty file or folder. An existing `target` is `EEXIST`, unless it may be replaced: a
+  /// regular file by a file; by a folder, one that holds nothing but files of a checkpoint.
+  unpublished(std::filesystem::path target, entry_kind kind, bool may_replace);
+  unpublished(unpublished&& other) noexcept;
+  unpublished& operator=(unpublished&& other) noexcept;
+  /// Removes it, if it was not published.
+  ~unpublished();
+
+  /// By which it can be opened until it is published.
+  const std::filesystem::path& path() const noexcept;
+
+  /// Appends to a file.
+  void write(std::string_view text);
+
+  /// Gives it its name. With `sync` it is flushed to the drive before, and its name after; not what
+  /// is in the files of a folder.
+  void publish(bool sync = true);
+
+ private:
+  std::unique_ptr<unpublished_entry> entry_;
+};
+
+}  // namespace ringload::inline v0
