@@ -58,14 +58,16 @@ std::vector<std::uint32_t> in_turns(std::span<const stream_op> streams, std::siz
 }
 
 // The reads of no chain, as the files have their bytes: the ends of a tensor that are staged come
-// beside the blocks between them, so that tensors are completed one after the other.
+// beside the blocks between them, so that tensors are completed one after the other. Of two that
+// begin with the same block the shorter first: then hardly a byte is asked for after a later one.
 std::vector<std::uint32_t> by_place(const plan& made, const std::vector<bool>& in_chain) {
   std::vector<std::uint32_t> order;
   for (std::uint32_t r = 0; r < made.reads.size(); ++r) {
     if (!in_chain[r]) order.push_back(r);
   }
   std::ranges::sort(order, {}, [&made](std::uint32_t r) {
-    return std::tuple(made.reads[r].file, made.reads[r].file_offset, r);
+    const read_op& read = made.reads[r];
+    return std::tuple(read.file, read.file_offset, read.bytes, r);
   });
   return order;
 }

@@ -11,6 +11,7 @@
 #include "remote/goals.hpp"
 #include "remote/http_object.hpp"
 #include "remote/lanes.hpp"
+#include "remote/object_body.hpp"
 #include "remote/transfer.hpp"
 
 namespace ringload::inline v0::remote_http {
@@ -97,8 +98,7 @@ std::vector<result<std::shared_ptr<byte_source>>> client::open_all(
     std::span<const remote_object> what, const std::stop_token& stop) {
   struct opening {
     std::shared_ptr<object_address> address;
-    std::shared_ptr<object_facts> facts;
-    std::unique_ptr<opening_goal> goal;
+    std::shared_ptr<object_body> body;
     std::future<result<void>> ends;
   };
   std::vector<opening> all;
@@ -107,14 +107,11 @@ std::vector<result<std::shared_ptr<byte_source>>> client::open_all(
   for (const remote_object& each : what) {
     opening& one = all.emplace_back();
     if (offline(each)) continue;
+    const auto promise = std::make_shared<std::promise<result<void>>>();
+    one.ends = promise->get_future();
     one.address = std::make_shared<object_address>(each);
-    one.facts = std::make_shared<object_facts>();
-    one.goal =
-        std::make_unique<opening_goal>(one.address->what, lanes_->how->whole_bytes_max, *one.facts);
-    const auto on = lanes_->next();
-    const auto asking = std::make_shared<transfer>(on, one.address, *one.goal);
-    asking->listen(stop);
-    one.ends = begin(on, asking);
+    one.body = std::make_shared<object_body>(lanes_->next(), one.address);
+    one.body->open(stop, [promise](const result<void>& how) { promise->set_value(how); });
   }
   for (std::size_t i = 0; i < what.size(); ++i) {
     if (!all[i].address) {
@@ -123,7 +120,7 @@ std::vector<result<std::shared_ptr<byte_source>>> client::open_all(
     }
     const result<void> how = all[i].ends.get();
     if (how) {
-      out.emplace_back(make_http_object(lanes_, all[i].address, all[i].facts));
+      out.emplace_back(make_http_object(lanes_, all[i].address, all[i].body));
     } else {
       out.emplace_back(named(how.error(), what[i]));
     }

@@ -4,6 +4,7 @@
 // One request on one connection, and its answer. Touched in its lane's thread only.
 
 #include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/awaitable.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,17 +17,36 @@
 
 namespace ringload::inline v0::remote_http {
 
+class host_pool;
+
+// Takes a body piece by piece, no faster than it is wanted.
+class body_sink {
+ public:
+  virtual ~body_sink() = default;
+
+  // Where the next bytes go. Waits while nobody wants them, and ends at wake(). No room: it has all
+  // that it takes. Empty: the connection may go, the rest is not wanted.
+  virtual boost::asio::awaitable<std::optional<std::span<std::byte>>> room(host_pool& on) = 0;
+  // So many have come there. Returns what x.arrived grows by.
+  virtual std::uint64_t take(std::size_t bytes) = 0;
+  // What is wrong where more comes than it takes.
+  virtual fault too_long() const = 0;
+  virtual void wake() noexcept = 0;
+};
+
 // Where the body of an answer goes.
 struct body_place {
   enum class kind : std::uint8_t {
     drop,    // Nowhere: it is not read further than is cheap, and the connection may go.
     memory,  // To `into`, which it must fill exactly.
     text,    // To `text`, at most so many bytes.
+    stream,  // To `sink`.
   };
   kind how = kind::drop;
   std::span<std::byte> into = {};
   std::string* text = nullptr;
   std::uint64_t text_bytes_max = 0;
+  body_sink* sink = nullptr;
 };
 
 struct exchange_failure {
@@ -35,7 +55,7 @@ struct exchange_failure {
   bool silent = false;  // A time limit was reached.
 };
 
-class link;  // A connection: see connection.cpp.
+class link;  // A connection: see link.hpp.
 
 struct exchange {
   // What is asked.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What transfers are made for: a small body, the beginning of an object, a range of it.
+// What transfers are made for: a small body, a range of an object; its beginning, or all of it
+// where there are no ranges, is in object_body.hpp.
 
 #include <cstdint>
 #include <memory>
@@ -17,10 +18,14 @@ namespace ringload::inline v0::remote_http {
 // What is known of an object once it is open. Never changes.
 struct object_facts {
   std::uint64_t bytes = 0;
-  std::string etag;              // As in the first answer; empty: it had none.
-  std::string modified;          // Last-Modified, where there is no ETag.
-  std::vector<std::byte> first;  // So many of its bytes have come with the first answer.
+  std::string etag;      // As in the first answer; empty: it had none.
+  std::string modified;  // Last-Modified, where there is no ETag.
 };
+
+header_field range_field(std::uint64_t begin, std::uint64_t end);
+
+// That the object must still be the same; none where nothing is known that could be sent.
+void add_conditions(std::vector<header_field>& to, const object_facts& of);
 
 // Any answer is good.
 class small_goal final : public transfer_goal {
@@ -38,34 +43,6 @@ class small_goal final : public transfer_goal {
  private:
   const small_request& what_;
   small_answer& into_;
-};
-
-// The first bytes, and with them size and identity. A server that knows no ranges gives all of it,
-// which is kept where it is not too much.
-class opening_goal final : public transfer_goal {
- public:
-  opening_goal(const remote_object& what, std::uint64_t whole_bytes_max, object_facts& into)
-      : what_(what), whole_bytes_max_(whole_bytes_max), into_(into) {}
-
-  std::vector<header_field> fields() const override;
-  body_place place(const answer_head& head) override;
-  void arrived(std::uint64_t bytes) override { arrived_ = bytes; }
-  state settle(const answer_head& head, fault& why) override;
-  state settle_refused(const answer_head& head, fault& why) override;
-
-  static constexpr std::uint64_t first_bytes = 128 << 10;  // The headers of most shards fit.
-
- private:
-  result<std::uint64_t> bytes_that_follow(const answer_head& head);
-  result<void> check_expected() const;
-
-  const remote_object& what_;
-  const std::uint64_t whole_bytes_max_;
-  object_facts& into_;
-  std::string text_;  // A body of unknown length.
-  bool in_text_ = false;
-  fault refused_;
-  std::uint64_t arrived_ = 0;
 };
 
 // A range, into memory; goes on at the byte that was reached.

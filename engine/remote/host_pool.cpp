@@ -34,6 +34,9 @@ void host_pool::call_for_help() {
   } else if (connections_ < how.connections) {
     boost::asio::co_spawn(loop, serve(shared_from_this()), boost::asio::detached);
     ++connections_;
+  } else if (!parked_.empty()) {
+    parked_.back()->cancel();
+    parked_.pop_back();
   }
 }
 

@@ -59,6 +59,9 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   boost::asio::awaitable<bool> wait();
   void put_back(exchange& x);
   void end(exchange& x);
+  // It is kept by a body that nobody reads on. The timer is cancelled once another needs it.
+  void park(boost::asio::steady_timer& one) { parked_.push_back(&one); }
+  void unpark(boost::asio::steady_timer& one) noexcept { std::erase(parked_, &one); }
 
  private:
   void call_for_help();
@@ -66,12 +69,13 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   std::deque<exchange*> awaited_;
   std::deque<exchange*> others_;
   std::vector<boost::asio::steady_timer*> idle_;  // Of connections that wait for work.
+  std::vector<boost::asio::steady_timer*> parked_;
   std::set<link*> links_;
   std::uint32_t connections_ = 0;  // At most how.connections.
   bool closing_ = false;
 };
 
-// A connection from its beginning to its end, and what it carries: see connection.cpp.
+// A connection from its beginning to its end, and what it carries: see link.hpp.
 boost::asio::awaitable<void> serve(std::shared_ptr<host_pool> pool);
 // Ends what the connection is doing.
 void abort(link& one) noexcept;

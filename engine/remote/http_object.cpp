@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/post.hpp>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -65,8 +64,12 @@ std::exception_ptr exception_of(const result<void>& how) {
 class http_object final : public byte_source {
  public:
   http_object(std::shared_ptr<lanes> by, std::shared_ptr<object_address> at,
-              std::shared_ptr<const object_facts> facts)
-      : lanes_(std::move(by)), address_(std::move(at)), facts_(std::move(facts)) {}
+              std::shared_ptr<object_body> opened)
+      : lanes_(std::move(by)),
+        address_(std::move(at)),
+        body_(std::move(opened)),
+        facts_(body_->shared_facts()) {}
+  ~http_object() override { body_->close(); }
 
   std::uint64_t bytes() const noexcept override { return facts_->bytes; }
   std::string identity() const override {
@@ -80,17 +83,14 @@ class http_object final : public byte_source {
 
   const std::shared_ptr<lanes> lanes_;
   const std::shared_ptr<object_address> address_;
+  const std::shared_ptr<object_body> body_;
   const std::shared_ptr<const object_facts> facts_;
 };
 
 void http_object::read_async(const source_read& what, read_handler done) {
-  const std::uint64_t here = facts_->first.size();
+  const std::uint64_t here = body_->end();
   if (what.offset <= here && what.into.size() <= here - what.offset) {
-    std::ranges::copy(std::span(facts_->first).subspan(what.offset, what.into.size()),
-                      what.into.begin());
-    asio::post(lanes_->next()->loop,
-               [handler = std::move(done)]() mutable { std::move(handler)(nullptr); });
-    return;
+    return body_->read(what, std::move(done));
   }
   const auto chunk = static_cast<std::size_t>(lanes_->how->chunk_bytes);
   const std::size_t ranges = (what.into.size() + chunk - 1) / chunk;
@@ -122,8 +122,8 @@ void http_object::begin(const source_read& what, std::uint64_t offset, std::span
 
 std::shared_ptr<byte_source> make_http_object(std::shared_ptr<lanes> by,
                                               std::shared_ptr<object_address> at,
-                                              std::shared_ptr<const object_facts> facts) {
-  return std::make_shared<http_object>(std::move(by), std::move(at), std::move(facts));
+                                              std::shared_ptr<object_body> opened) {
+  return std::make_shared<http_object>(std::move(by), std::move(at), std::move(opened));
 }
 
 }  // namespace ringload::inline v0::remote_http

@@ -2,19 +2,19 @@
 #pragma once
 
 // An object of a web server, as a byte_source: each read is cut into ranges, which are received
-// where they go.
+// where they go; but for what comes with the answer that opened it.
 
 #include <memory>
 #include <ringload/byte_source.hpp>
 
-#include "remote/goals.hpp"
 #include "remote/lanes.hpp"
+#include "remote/object_body.hpp"
 #include "remote/transfer.hpp"
 
 namespace ringload::inline v0::remote_http {
 
 std::shared_ptr<byte_source> make_http_object(std::shared_ptr<lanes> by,
                                               std::shared_ptr<object_address> at,
-                                              std::shared_ptr<const object_facts> facts);
+                                              std::shared_ptr<object_body> opened);
 
 }  // namespace ringload::inline v0::remote_http

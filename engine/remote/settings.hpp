@@ -16,7 +16,7 @@
 
 namespace ringload::inline v0::remote_http {
 
-class tls_settings;  // See connection.cpp.
+class tls_settings;  // See tls_settings.hpp.
 
 struct client_settings {
   std::uint32_t connections = 16;  // To one origin, of one lane.

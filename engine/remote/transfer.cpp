@@ -83,11 +83,14 @@ void transfer::listen(const std::stop_token& stop) {
   on_stop_.emplace(stop, [weak = weak_from_this(), on = lane_] {
     asio::post(on->loop, [weak] {
       const auto self = weak.lock();
-      if (!self) return;
-      self->stopped_ = true;
-      self->abort();
+      if (self) self->stop();
     });
   });
+}
+
+void transfer::stop() noexcept {
+  stopped_ = true;
+  abort();
 }
 
 void transfer::abort() noexcept {
@@ -95,7 +98,7 @@ void transfer::abort() noexcept {
   if (current_ != nullptr) pool_->cancel(*current_);
 }
 
-void transfer::start_deadline() {
+void transfer::renew_deadline() {
   deadline_.expires_after(how().request_time_max);
   deadline_.async_wait([weak = weak_from_this()](const boost::system::error_code& ended) {
     const auto self = weak.lock();
@@ -163,12 +166,21 @@ asio::awaitable<void> transfer::pause(milliseconds delay) {
   co_await pause_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }
 
+// Where it is found is known with the head of a good answer.
+body_place transfer::place(const answer_head& head) {
+  const answer_kind kind = kind_of(head);
+  if (kind == answer_kind::redirect) return {};
+  const bool good = kind == answer_kind::partial || kind == answer_kind::whole;
+  if (good && redirects_ > 0) of_->moved(to_);
+  return goal_.place(head);
+}
+
 asio::awaitable<result<void>> transfer::run() {
   result<void> ended;
   to_ = of_->current();
   from_memory_ = !to_.same_origin(of_->what.url) || to_.target != of_->what.url.target;
   tries_.emplace(how().retries);
-  start_deadline();
+  renew_deadline();
   for (std::uint64_t requests = 0;; ++requests) {
     if (auto why = over()) {
       ended = *why;
@@ -186,9 +198,7 @@ asio::awaitable<result<void>> transfer::run() {
     x.request = std::move(*text);
     x.head = goal_.head();
     x.awaited = awaited;
-    x.place = [this](const answer_head& head) {
-      return kind_of(head) == answer_kind::redirect ? body_place() : goal_.place(head);
-    };
+    x.place = [this](const answer_head& head) { return place(head); };
     co_await exchange_once(x, *to);
     goal_.arrived(x.arrived);
     if (x.answer.status != 0 && to_.same_origin(of_->what.url) && !how().proxy) {

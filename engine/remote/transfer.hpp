@@ -79,18 +79,27 @@ class transfer : public std::enable_shared_from_this<transfer> {
   // Once, before run(); any thread. What is requested there ends the transfer soon.
   void listen(const std::stop_token& stop);
 
+  // ---- For its goal, and who owns both; in the lane's thread ----
+
+  // What was listened to ends it no more.
+  void stop_listening() { on_stop_.reset(); }
+  void stop() noexcept;
+  // The time that is allowed for all of it begins anew; it is not limited.
+  void renew_deadline();
+  void hold_deadline() { deadline_.cancel(); }
+
   // Keep it alive meanwhile.
   boost::asio::awaitable<result<void>> run();
 
  private:
   const client_settings& how() const noexcept { return *lane_->how; }
   void abort() noexcept;
-  void start_deadline();
   std::optional<fault> over() const;
   result<std::string> request_text() const;
   result<origin> where() const;
   boost::asio::awaitable<void> exchange_once(exchange& x, const origin& to);
   boost::asio::awaitable<void> pause(std::chrono::milliseconds delay);
+  body_place place(const answer_head& head);
   // What follows from an answer: empty, another request; else the end.
   struct next_step {
     std::optional<result<void>> end;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The stream of one connection, and what is said of it where it fails. For connection.cpp alone, as
+// The stream of one connection, and what is said of it where it fails. For link.hpp alone, as
 // Beast takes long to compile.
 
 #include <boost/asio/error.hpp>

@@ -12,8 +12,9 @@
 // <ringload/s3.hpp>; or the address of a file of any format but HDF5, or of an index, whose shards
 // lie beside it. What is read is what was there at first: the first answer's ETag, or
 // Last-Modified, is asked for by all others, and an object that is replaced meanwhile is
-// errc::changed_file. Servers that give no ranges are good for files that are not larger than
-// `whole_bytes_max`.
+// errc::changed_file. From a server that gives no ranges a file comes in one go, and reads are
+// given their bytes as they pass: one that goes back further than what is kept makes it begin anew,
+// and once twice the size was received for nothing it is errc::unsupported_feature.
 //
 // Requests that fail on their way, or with 408, 429, 500, 502, 503 or 504, are made again after a
 // while, from the byte on that was reached; Retry-After is obeyed. Redirects are followed; what
@@ -47,7 +48,8 @@ struct remote_options {
   std::chrono::milliseconds connect_time_max = std::chrono::seconds(10);
   /// Without a byte from the server.
   std::chrono::milliseconds silence_time_max = std::chrono::seconds(30);
-  /// For one range, or one small answer, with all waits and repetitions.
+  /// For one range, or one small answer, with all waits and repetitions; without ranges for as many
+  /// bytes as a range would have.
   std::chrono::milliseconds request_time_max = std::chrono::minutes(10);
   /// Of one request in a row, without progress: 1 and more. 1: it is never made again.
   std::uint32_t tries_max = 6;
@@ -65,7 +67,9 @@ struct remote_options {
   std::string proxy;
   /// A file of certificates (PEM) that are trusted beside those of the system.
   std::string ca_file;
-  /// Of a server that gives no ranges.
+  /// Of a server that gives no ranges: a file that is not larger is kept in memory while it is
+  /// open, of a larger one as many bytes at most that nobody has asked for yet. Where the server
+  /// does not even say the size, larger ones are errc::unsupported_feature.
   std::uint64_t whole_bytes_max = std::uint64_t{64} << 20;
   hub_options hub;
   s3_options s3;

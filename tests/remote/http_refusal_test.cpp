@@ -130,38 +130,6 @@ TEST_CASE("http: what a server refuses for good is said, without credentials") {
   CHECK(server.log().empty());
 }
 
-TEST_CASE("http: a server without ranges gives the whole file, where that is not too much") {
-  scripted_server server(good);
-  const std::string name = server.address("/x.safetensors");
-  const auto whole = [](const web_request&, std::uint64_t) { return web_answer(200, {}, object); };
-  const auto chunked = [](const web_request&, std::uint64_t) {
-    std::string body;
-    for (std::size_t at = 0; at < object.size(); at += 50'000) {
-      const std::string part = object.substr(at, 50'000);
-      char length[32];
-      std::snprintf(length, sizeof length, "%zx\r\n", part.size());
-      body += length + part + "\r\n";
-    }
-    return web_reply{web_head(200, {"Transfer-Encoding: chunked"}) + body + "0\r\n\r\n"};
-  };
-  const auto old = [](const web_request&, std::uint64_t) {
-    return web_reply{"HTTP/1.0 200 OK\r\n\r\n" + object, after::closed};
-  };
-  for (const scripted_server::rule& rule :
-       {scripted_server::rule(whole), scripted_server::rule(chunked), scripted_server::rule(old)}) {
-    server.follow(rule);
-    loader with = loads();
-    CHECK(right(get(with.load_async(name, asio::use_future))));
-    CHECK(server.log().size() == 1);
-  }
-  remote_options how = quick();
-  how.whole_bytes_max = object.size() - 1;
-  loader with = loads(how);
-  CHECK(failure(with, name).code() == errc::malformed_answer);
-  server.follow(whole);
-  CHECK(failure(with, name).code() == errc::unsupported_feature);
-}
-
 TEST_CASE("http: cancelled while a request waits, in its head and in its body, it ends at once") {
   scripted_server server(good);
   std::uint64_t requests = 0;

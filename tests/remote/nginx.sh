@@ -29,6 +29,7 @@ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 
 
 mkdir "$work/www" "$work/tmp"
 "$ringload" make "$work/www/one.safetensors" --bytes 40M --tensors 12 --no-progress || exit 1
+"$ringload" make "$work/www/large.safetensors" --bytes 100M --tensors 40 --no-progress || exit 1
 "$ringload" make "$work/www/three" --bytes 30M --tensors 9 --shards 3 --no-progress || exit 1
 
 # Its workers read what belongs to who runs this.
@@ -117,6 +118,9 @@ same "$http/three/model.safetensors.index.json" "$work/www/three"
 same "$http/short/one.safetensors" "$one" --connections 3 --chunk-bytes 1M
 same "$http/limited/one.safetensors" "$one" --connections 8 --chunk-bytes 1M
 same "$http/whole/one.safetensors" "$one"
+same "$http/whole/large.safetensors" "$work/www/large.safetensors"
+same "$http/whole/large.safetensors" "$work/www/large.safetensors" --slots 3 --slot-bytes 1M
+same "$http/whole/three/model.safetensors.index.json" "$work/www/three" --connections 2
 same "$https/moved/one.safetensors" "$one" --ca-file "$work/cert.pem"
 
 # shellcheck disable=SC2086
