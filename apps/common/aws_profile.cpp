@@ -3,17 +3,13 @@
 
 #include <algorithm>
 
+#include "text.hpp"
+
 namespace ringload::tool {
 
 namespace {
 
 constexpr std::string_view blanks = " \t\r";
-
-std::string_view trimmed(std::string_view text) noexcept {
-  const std::size_t begin = text.find_first_not_of(blanks);
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
-}
 
 std::string lower(std::string_view text) {
   std::string out(text);

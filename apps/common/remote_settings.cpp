@@ -8,6 +8,7 @@
 #include <map>
 
 #include "aws_profile.hpp"
+#include "text.hpp"
 
 namespace ringload::tool {
 
@@ -38,13 +39,6 @@ std::string at_home(std::string path, const surroundings& of) {
   return path;
 }
 
-std::string trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\n";
-  const std::size_t begin = text.find_first_not_of(blanks);
-  if (begin == text.npos) return {};
-  return std::string(text.substr(begin, text.find_last_not_of(blanks) + 1 - begin));
-}
-
 std::string value_of(const values& in, const std::string& key) {
   const auto at = in.find(key);
   return at == in.end() ? std::string() : at->second;
@@ -60,11 +54,11 @@ std::string hub_home(const surroundings& of) {
 
 std::string hub_token(const surroundings& of) {
   if (is_true(first_of({"HF_HUB_DISABLE_IMPLICIT_TOKEN"}, of))) return {};
-  const std::string token = trimmed(first_of({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}, of));
+  const std::string token(trimmed(first_of({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}, of)));
   if (!token.empty()) return token;
   std::string path = at_home(first_of({"HF_TOKEN_PATH"}, of), of);
   if (path.empty()) path = hub_home(of) + "/token";
-  return trimmed(of.file(path).value_or(""));
+  return std::string(trimmed(of.file(path).value_or("")));
 }
 
 values section_of(const std::string& path, const std::string& section, const surroundings& of) {

@@ -16,12 +16,6 @@ namespace ringload::tool {
 
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(' ');
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(' ') - first + 1);
-}
-
 std::int64_t parse_index(std::string_view text) {
   std::int64_t number = 0;
   const char* const end = text.data() + text.size();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Escapes untrusted names from a checkpoint: for a terminal, for a line of sums, and for JSON.
+// Text as it is shown and read: untrusted names of a checkpoint, escaped for a terminal or a line
+// of sums; and what a person has typed.
 
 #include <cstddef>
 #include <string>
@@ -21,6 +22,9 @@ std::string printable(std::string_view text);
 /// backslash or a control character makes the line begin with a backslash, and is escaped: "\\",
 /// "\n", "\r", "\t", any other control character "\x1b".
 std::string sum_line(std::string_view digest, std::string_view name);
+
+/// `text` without the blanks and line ends around it.
+std::string_view trimmed(std::string_view text) noexcept;
 
 /// How many columns a terminal needs, taking each character for one wide.
 std::size_t columns(std::string_view utf8) noexcept;

@@ -14,7 +14,7 @@ namespace ringload::tool {
 
 namespace {
 
-constexpr std::uint64_t window_bytes = std::uint64_t{192} << 20;
+constexpr std::uint64_t convert_window_bytes = std::uint64_t{192} << 20;
 
 void check_has_meaning(const tensor_info& of, dtype loaded) {
   if (of.original_shape.empty() || of.type.empty() || loaded != of.dtype) return;
@@ -106,7 +106,7 @@ std::uint64_t window_for(const catalog& some, const load_options& how) {
     largest = std::max({largest, bytes_of(planned(each, how)), each.bytes});
   }
   // A group has some padding beside its tensor.
-  return std::max(window_bytes, largest + (std::uint64_t{4} << 20));
+  return std::max(convert_window_bytes, largest + (std::uint64_t{4} << 20));
 }
 
 }  // namespace ringload::tool

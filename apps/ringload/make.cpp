@@ -40,7 +40,7 @@ namespace fs = std::filesystem;
 // Each write ends at a multiple of this in the file.
 constexpr std::size_t write_bytes = std::size_t{8} << 20;
 // Dirty pages are never more than two of these.
-constexpr std::uint64_t window_bytes = std::uint64_t{32} << 20;
+constexpr std::uint64_t writeback_bytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t bytes_per_tensor = std::uint64_t{64} << 20;
 constexpr std::uint64_t bytes_max = std::uint64_t{1} << 60;
 constexpr std::uint64_t header_bytes_max = 100'000'000;
@@ -92,7 +92,7 @@ class written_file {
   // Starts writeback of what was written last, and waits for the writeback started before. So
   // little is left for the end, and Ctrl-C never waits for gigabytes.
   void push_out() {
-    if (end_ - started_ < window_bytes) return;
+    if (end_ - started_ < writeback_bytes) return;
     const auto range = [this](std::uint64_t begin, std::uint64_t end, unsigned what) {
       const auto bytes = static_cast<::off64_t>(end - begin);
       // To the kernel, 0 bytes are all bytes up to the end.

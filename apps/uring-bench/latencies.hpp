@@ -6,11 +6,17 @@
 
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace ringload::bench {
+
+inline std::uint64_t nanoseconds_between(std::chrono::steady_clock::time_point from,
+                                         std::chrono::steady_clock::time_point to) {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(to - from).count());
+}
 
 class latencies {
  public:

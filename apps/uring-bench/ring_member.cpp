@@ -27,10 +27,6 @@ constexpr std::uint64_t registered_bytes_max = std::uint64_t{1} << 30;
 constexpr unsigned tries_max = 1000;
 constexpr unsigned sqpoll_idle_ms = 1000;
 
-std::uint64_t nanoseconds_between(clock::time_point from, clock::time_point to) {
-  return static_cast<std::uint64_t>(std::chrono::nanoseconds(to - from).count());
-}
-
 class one_ring {
  public:
   one_ring(const course& on, std::uint64_t first_slot, measurement& found)

@@ -72,15 +72,15 @@ std::string colours(double share) {
                      s > 0.55 ? "#fff" : "#1c2733");
 }
 
-double rate(const swept_cell& one) { return one.found.ours.gb_per_s(); }
+double cell_rate(const swept_cell& one) { return one.found.ours.gb_per_s(); }
 
-double latency_ms(const swept_cell& one, double share) {
+double cell_latency_ms(const swept_cell& one, double share) {
   return one.found.ours.median_of([share](const measurement& m) {
     return static_cast<double>(m.latency.percentile(share)) * 1e-6;
   });
 }
 
-double cpu(const swept_cell& one) {
+double cell_cpu(const swept_cell& one) {
   return one.found.ours.median_of(
       [](const measurement& m) { return m.cpu_s_per_gib_with_kernel(); });
 }
@@ -114,9 +114,9 @@ std::vector<const swept_cell*> row(const swept& all, page_kind pages, std::uint6
 
 std::string heat_map(const swept& all, page_kind pages) {
   const axes at = axes_of(all, pages);
-  const double most = rate(all.best());
+  const double most = cell_rate(all.best());
   double least = most;
-  for (const swept_cell& one : all.cells) least = std::min(least, rate(one));
+  for (const swept_cell& one : all.cells) least = std::min(least, cell_rate(one));
   std::string text = "<table>\n<tr><th>block \\ in flight</th>";
   for (const std::uint64_t in_flight : at.in_flight) {
     text += "<th>" + tool::binary_size(in_flight) + "</th>";
@@ -135,12 +135,12 @@ std::string heat_map(const swept& all, page_kind pages) {
       }
       const swept_cell& one = **found;
       const repeated& ours = one.found.ours;
-      const double share = most > least ? (rate(one) - least) / (most - least) : 1;
+      const double share = most > least ? (cell_rate(one) - least) / (most - least) : 1;
       text += fmt::format(
           "<td class=\"heat{}\" style=\"{}\" title=\"depth {}, {:.2f} to {:.2f} GB/s in {} runs\">"
           "{:.2f}</td>",
           &one == &all.best() ? " best" : "", colours(share), one.what.depth, ours.least_gb_per_s(),
-          ours.most_gb_per_s(), ours.runs().size(), rate(one));
+          ours.most_gb_per_s(), ours.runs().size(), cell_rate(one));
     }
     text += "</tr>\n";
   }
@@ -257,11 +257,11 @@ class chart {
 };
 
 std::string charts(const swept& all, page_kind pages) {
-  const auto p50 = [](const swept_cell& one) { return latency_ms(one, 0.5); };
-  const auto p99 = [](const swept_cell& one) { return latency_ms(one, 0.99); };
+  const auto p50 = [](const swept_cell& one) { return cell_latency_ms(one, 0.5); };
+  const auto p99 = [](const swept_cell& one) { return cell_latency_ms(one, 0.99); };
   return "<div class=\"charts\">\n" + chart(all, pages, p50, "latency p50, ms").svg() +
          chart(all, pages, p99, "latency p99, ms").svg() +
-         chart(all, pages, cpu, "processor s per GiB, with the kernel's").svg() + "</div>\n";
+         chart(all, pages, cell_cpu, "processor s per GiB, with the kernel's").svg() + "</div>\n";
 }
 
 std::string fio_table(const swept& all) {
@@ -274,8 +274,8 @@ std::string fio_table(const swept& all) {
     text += fmt::format(
         "<tr><th>{}</th><th>{}</th><th>{}</th><th>{:.2f}</th><th>{:.2f}</th><th>{:.3f}</th>"
         "<th>{:.2f}</th></tr>\n",
-        name(one.what.pages), tool::binary_size(one.what.block_bytes), one.what.depth, rate(one),
-        one.found.fio.gb_per_s(), one.found.rate_ratio(), one.found.cpu_ratio());
+        name(one.what.pages), tool::binary_size(one.what.block_bytes), one.what.depth,
+        cell_rate(one), one.found.fio.gb_per_s(), one.found.rate_ratio(), one.found.cpu_ratio());
   }
   return text + "</table>\n";
 }
@@ -287,7 +287,7 @@ std::string sweep_page(const swept& all) {
   std::string text = head;
   text += "<h1>uring-bench sweep</h1>\n";
   text += "<p>" + escaped(all.path) + "</p>\n";
-  text += fmt::format("<p><b>{:.2f} GB/s</b> at best: {}.</p>\n", rate(best),
+  text += fmt::format("<p><b>{:.2f} GB/s</b> at best: {}.</p>\n", cell_rate(best),
                       escaped(describe(best.what)));
   text += fmt::format(
       "<p class=\"note\">Medians of {} runs of each cell, in random order; colours from the "

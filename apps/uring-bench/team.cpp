@@ -28,10 +28,6 @@ std::uint32_t alignment_of(const cell& what) noexcept {
   return what.block_bytes % 4096 == 0 ? 4096 : 512;
 }
 
-std::uint64_t nanoseconds_between(clock::time_point from, clock::time_point to) {
-  return static_cast<std::uint64_t>(std::chrono::nanoseconds(to - from).count());
-}
-
 // Reads one block after the other, in the thread itself.
 class calling_member : public team_member {
  public:

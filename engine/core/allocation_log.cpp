@@ -120,7 +120,7 @@ class allocation_sink {
 
 namespace {
 
-constexpr const char* columns = "timestamp,call,pointer,size,stack\n";
+constexpr const char* csv_columns = "timestamp,call,pointer,size,stack\n";
 
 }  // namespace
 
@@ -131,12 +131,12 @@ allocation_log::allocation_log(const std::filesystem::path& file) {
     throw error({errno == 0 ? EIO : errno, boost::system::system_category()}, file.string(),
                 "the allocation log cannot be written");
   }
-  to_->write_header(columns);
+  to_->write_header(csv_columns);
 }
 
 allocation_log::allocation_log(std::ostream& sink)
     : to_(std::make_shared<detail::allocation_sink>(sink)) {
-  to_->write_header(columns);
+  to_->write_header(csv_columns);
 }
 
 bool allocation_log::failed() const noexcept { return to_ && to_->failed; }

@@ -12,7 +12,7 @@ struct row {
   unsigned alignment;
 };
 
-constexpr std::array<row, dtype_count> rows = {{
+constexpr std::array<row, dtype_count> dtype_rows = {{
     {"BOOL", 8, 1},
     {"F4", 4, 1},
     {"F6_E2M3", 6, 1},
@@ -39,7 +39,7 @@ constexpr std::array<row, dtype_count> rows = {{
     {"C128", 128, 8},
 }};
 
-const row& of(dtype type) noexcept { return rows[static_cast<std::size_t>(type)]; }
+const row& of(dtype type) noexcept { return dtype_rows[static_cast<std::size_t>(type)]; }
 
 }  // namespace
 
@@ -50,8 +50,8 @@ std::string_view name(dtype type) noexcept { return of(type).name; }
 unsigned alignment(dtype type) noexcept { return of(type).alignment; }
 
 std::optional<dtype> dtype_named(std::string_view name) noexcept {
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].name == name) return static_cast<dtype>(i);
+  for (std::size_t i = 0; i < dtype_rows.size(); ++i) {
+    if (dtype_rows[i].name == name) return static_cast<dtype>(i);
   }
   return std::nullopt;
 }

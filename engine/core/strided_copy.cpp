@@ -16,14 +16,6 @@ namespace ringload::inline v0 {
 
 namespace {
 
-bool has_word_width(std::uint32_t bytes) {
-  return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
-}
-
-std::uint64_t magnitude(std::int64_t stride) {
-  return stride < 0 ? 0 - static_cast<std::uint64_t>(stride) : static_cast<std::uint64_t>(stride);
-}
-
 constexpr axis single = {1, 0, 0};
 
 // Calls `work` with both addresses of each index of the box.

@@ -7,15 +7,6 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Widths of elements that are copied as machine words.
-bool has_word_width(std::uint32_t bytes) {
-  return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
-}
-
-std::uint64_t magnitude(std::int64_t stride) {
-  return stride < 0 ? 0 - static_cast<std::uint64_t>(stride) : static_cast<std::uint64_t>(stride);
-}
-
 void sort_and_join(std::vector<strided_dimension>& box) {
   std::erase_if(box, [](const strided_dimension& d) { return d.count == 1; });
   std::sort(box.begin(), box.end(), [](const strided_dimension& a, const strided_dimension& b) {

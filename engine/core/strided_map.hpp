@@ -15,6 +15,15 @@
 namespace ringload {
 inline namespace v0 {
 
+// Widths of elements that are copied as machine words.
+inline bool has_word_width(std::uint32_t bytes) noexcept {
+  return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
+}
+
+inline std::uint64_t magnitude(std::int64_t stride) noexcept {
+  return stride < 0 ? 0 - static_cast<std::uint64_t>(stride) : static_cast<std::uint64_t>(stride);
+}
+
 struct strided_dimension {
   std::uint64_t count;
   std::uint64_t source_stride;      // In bytes; 0 broadcasts one stored element.

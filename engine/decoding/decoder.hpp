@@ -7,11 +7,17 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "core/fault.hpp"
 #include "decoding/stored_stream.hpp"
 
 namespace ringload::inline v0 {
+
+inline fault malformed_stream(std::string cause) {
+  return {errc::malformed_stream, "", std::move(cause)};
+}
 
 class decoder {
  public:

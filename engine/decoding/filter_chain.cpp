@@ -12,8 +12,6 @@ namespace ringload::inline v0 {
 
 namespace {
 
-fault wrong(std::string cause) { return {errc::malformed_stream, "", std::move(cause)}; }
-
 class chain_decoder final : public decoder {
  public:
   chain_decoder(filter_chain filters, std::uint64_t stored_bytes, std::uint64_t decoded_bytes)
@@ -53,8 +51,8 @@ class chain_decoder final : public decoder {
       if (!good) return good;
     }
     if (chunk_.size() == decoded_bytes_) return {};
-    return wrong("it decodes to " + grouped(chunk_.size()) + " bytes, the header says " +
-                 grouped(decoded_bytes_));
+    return malformed_stream("it decodes to " + grouped(chunk_.size()) + " bytes, the header says " +
+                            grouped(decoded_bytes_));
   }
 
   void undo_shuffle(std::size_t width) {
@@ -77,18 +75,19 @@ class chain_decoder final : public decoder {
       room = room.subspan(done->given);
       if (done->ended) break;
       if (room.empty() || (done->taken == 0 && done->given == 0)) {
-        return wrong("its deflated bytes are not at their end after " +
-                     grouped(out.size() - room.size()) + " bytes");
+        return malformed_stream("its deflated bytes are not at their end after " +
+                                grouped(out.size() - room.size()) + " bytes");
       }
     }
-    if (!in.empty()) return wrong(grouped(in.size()) + " bytes are left over after its end");
+    if (!in.empty())
+      return malformed_stream(grouped(in.size()) + " bytes are left over after its end");
     out.resize(out.size() - room.size());
     chunk_ = std::move(out);
     return {};
   }
 
   result<void> check_sum() {
-    if (chunk_.size() < sum_bytes) return wrong("it is too short for its checksum");
+    if (chunk_.size() < sum_bytes) return malformed_stream("it is too short for its checksum");
     const std::span<const std::byte> all = chunk_;
     const std::size_t summed = all.size() - sum_bytes;
     fletcher32 sum;
@@ -97,7 +96,8 @@ class chain_decoder final : public decoder {
     for (std::size_t i = 0; i < sum_bytes; ++i) {
       stated |= static_cast<std::uint32_t>(all[summed + i]) << (8U * i);
     }
-    if (!same_fletcher32(sum.value(), stated)) return wrong("its Fletcher checksum is another");
+    if (!same_fletcher32(sum.value(), stated))
+      return malformed_stream("its Fletcher checksum is another");
     chunk_.resize(summed);
     return {};
   }
@@ -118,8 +118,9 @@ result<std::unique_ptr<decoder>> make_chain_decoder(filter_chain filters,
                                                     std::uint64_t stored_bytes,
                                                     std::uint64_t decoded_bytes) {
   if (stored_bytes > chunk_bytes_max || decoded_bytes > chunk_bytes_max) {
-    return wrong("a filtered chunk of " + grouped(std::max(stored_bytes, decoded_bytes)) +
-                 " bytes, the limit is " + grouped(chunk_bytes_max));
+    return malformed_stream("a filtered chunk of " +
+                            grouped(std::max(stored_bytes, decoded_bytes)) +
+                            " bytes, the limit is " + grouped(chunk_bytes_max));
   }
   return std::unique_ptr<decoder>(
       std::make_unique<chain_decoder>(std::move(filters), stored_bytes, decoded_bytes));

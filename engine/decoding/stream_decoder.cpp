@@ -14,16 +14,15 @@ namespace {
 
 constexpr std::size_t sum_bytes = 4;
 
-fault wrong(std::string cause) { return {errc::malformed_stream, "", std::move(cause)}; }
-
 }  // namespace
 
 result<stream_decoder> stream_decoder::make(const stored_stream& what, unsigned element_bytes) {
   if (what.shuffle_bytes > 1 && what.decoded_bytes > chunk_bytes_max) {
-    return wrong("a shuffled chunk of " + grouped(what.decoded_bytes) + " bytes, the limit is " +
-                 grouped(chunk_bytes_max));
+    return malformed_stream("a shuffled chunk of " + grouped(what.decoded_bytes) +
+                            " bytes, the limit is " + grouped(chunk_bytes_max));
   }
-  if (what.fletcher32 && what.bytes < sum_bytes) return wrong("it is too short for its checksum");
+  if (what.fletcher32 && what.bytes < sum_bytes)
+    return malformed_stream("it is too short for its checksum");
   auto with = what.chain ? make_chain_decoder(*what.chain, what.bytes, what.decoded_bytes)
                          : make_decoder(what.how, element_bytes);
   if (!with) return with.error();
@@ -55,12 +54,12 @@ result<void> stream_decoder::nothing_more(std::span<const std::byte>& in) {
   auto done = decoder_->decode(in, more);
   if (!done) return done.error();
   if (done->given > 0) {
-    return wrong("it decodes to more than the " + grouped(what_.decoded_bytes) +
-                 " bytes that the header says");
+    return malformed_stream("it decodes to more than the " + grouped(what_.decoded_bytes) +
+                            " bytes that the header says");
   }
   ended_ = done->ended;
   if (done->taken == 0 && !in.empty()) {
-    return wrong(grouped(in.size()) + " bytes are left over after its end");
+    return malformed_stream(grouped(in.size()) + " bytes are left over after its end");
   }
   in = in.subspan(done->taken);
   return {};
@@ -88,7 +87,8 @@ result<void> stream_decoder::decode(std::span<const std::byte> in, decoded_outpu
     if (shuffled_.empty() && done->given > 0) out.filled(done->given);
     if (done->taken == 0 && done->given == 0) break;
   }
-  if (!in.empty()) return wrong("it ends before its " + grouped(what_.decoded_bytes) + " bytes");
+  if (!in.empty())
+    return malformed_stream("it ends before its " + grouped(what_.decoded_bytes) + " bytes");
   return {};
 }
 
@@ -111,15 +111,17 @@ result<void> stream_decoder::finish(decoded_output& out) {
   }
   const bool has_end = what_.how != codec::raw && what_.how != codec::varint;
   if (given_ != what_.decoded_bytes || (has_end && !ended_)) {
-    return wrong("it decodes to " + grouped(given_) +
-                 " bytes and is not at its end, the header says " + grouped(what_.decoded_bytes));
+    return malformed_stream("it decodes to " + grouped(given_) +
+                            " bytes and is not at its end, the header says " +
+                            grouped(what_.decoded_bytes));
   }
   if (what_.fletcher32) {
     if (!same_fletcher32(sum_.value(), stated_sum_)) {
-      return wrong("its Fletcher checksum is another");
+      return malformed_stream("its Fletcher checksum is another");
     }
   }
-  if (what_.crc32 && *what_.crc32 != crc32_) return wrong("the CRC-32 of its bytes is another");
+  if (what_.crc32 && *what_.crc32 != crc32_)
+    return malformed_stream("the CRC-32 of its bytes is another");
   if (!shuffled_.empty()) give_unshuffled(out);
   return {};
 }

@@ -16,7 +16,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::string_view metadata_key = "__metadata__";
-constexpr std::size_t rank_max = 64;  // Strict only.
+constexpr std::size_t rank_max_strict = 64;
 // How deep an unknown value may nest. The reference stops at 127 containers in all, and an unknown
 // value stands inside two: the header and the tensor's entry.
 constexpr unsigned unknown_depth_strict = 8;
@@ -189,8 +189,8 @@ bool header_reader::read_shape(entry& tensor) {
   while (in_.next_item()) {
     std::uint64_t dim = 0;
     if (!in_.unsigned_integer(dim)) return false;
-    if (strict() && tensor.shape.size() == rank_max) {
-      return in_.fail("the shape has more than " + std::to_string(rank_max) + " dimensions");
+    if (strict() && tensor.shape.size() == rank_max_strict) {
+      return in_.fail("the shape has more than " + std::to_string(rank_max_strict) + " dimensions");
     }
     tensor.shape.push_back(dim);
   }

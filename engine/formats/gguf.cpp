@@ -22,7 +22,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::uint64_t name_bytes_end = 64;  // Names are shorter than this.
-constexpr std::uint32_t rank_max = 4;
+constexpr std::uint32_t gguf_rank_max = 4;
 // An info without a dimension, of the empty name.
 constexpr std::uint64_t info_bytes_min = 8 + 4 + 4 + 8;
 
@@ -106,10 +106,10 @@ bool read_name(input_cursor& in, std::endian order, tensor_claim& out) {
 bool read_dims(input_cursor& in, std::endian order, tensor_claim& out) {
   std::uint32_t rank = 0;
   if (!in.number(rank, order)) return false;
-  if (rank > rank_max) {
+  if (rank > gguf_rank_max) {
     return in.fail(at_tensor(out, errc::malformed_header,
                              "it has " + grouped(rank) + " dimensions, and no more than " +
-                                 grouped(rank_max) + " are allowed"));
+                                 grouped(gguf_rank_max) + " are allowed"));
   }
   out.dims.resize(rank);
   for (std::uint64_t& dim : out.dims) {

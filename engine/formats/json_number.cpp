@@ -20,8 +20,6 @@ struct decimal {
   bool negative = false;
 };
 
-bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-
 std::int64_t exponent_of(std::string_view text) noexcept {
   const bool negative = text.front() == '-';
   std::int64_t exponent = 0;

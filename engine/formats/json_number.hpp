@@ -10,6 +10,8 @@
 
 namespace ringload::inline v0 {
 
+inline bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+
 // All of these take text that keeps to JSON's grammar for a number.
 
 // "0" to "18446744073709551615", written with digits alone; empty for anything else.

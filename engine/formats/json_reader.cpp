@@ -24,8 +24,6 @@ constexpr auto ends_plain_run = [] {
   return table;
 }();
 
-bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-
 }  // namespace
 
 bool json_reader::fail_at(std::size_t position, std::string cause) {

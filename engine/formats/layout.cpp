@@ -9,13 +9,12 @@
 #include <utility>
 
 #include "core/checked.hpp"
+#include "formats/dense.hpp"
 #include "formats/printable.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
-
-constexpr std::size_t dims_shown_max = 8;
 
 fault at_tensor(errc code, const entry& tensor, const claim& where, std::string cause) {
   return {code, tensor_place(tensor.name) + ", byte " + grouped(where.file_byte), std::move(cause)};
@@ -23,17 +22,7 @@ fault at_tensor(errc code, const entry& tensor, const claim& where, std::string 
 
 // "F32 [2, 3]"
 std::string described(const entry& tensor) {
-  std::string out(name(tensor.dtype));
-  out += " [";
-  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
-    if (i != 0) out += ", ";
-    if (i == dims_shown_max) {
-      out += "...";
-      break;
-    }
-    out += std::to_string(tensor.shape[i]);
-  }
-  return out + "]";
+  return std::string(name(tensor.dtype)) + " " + shape_text(tensor.shape);
 }
 
 std::string offsets(const claim& c) {

@@ -13,8 +13,6 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::size_t rank_max = 64;
-
 namespace model {
 enum field : std::uint32_t { graph = 7, metadata = 14, training = 20, functions = 25 };
 }
@@ -161,7 +159,7 @@ bool walker::sparse(const protobuf_field& message, const std::string& path, std:
       case sparse::indices:
         read = once(part, seen) && read_onnx_tensor(in_, part, found.indices);
         break;
-      case sparse::dims: read = in_.integers(part, rank_max, found.dims); break;
+      case sparse::dims: read = in_.integers(part, onnx_rank_max, found.dims); break;
       default: break;
     }
     if (!read) return false;

@@ -12,14 +12,13 @@
 #include "formats/dense.hpp"
 #include "formats/onnx.hpp"
 #include "formats/printable.hpp"
+#include "formats/protobuf_reader.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::size_t rank_max = 64;
 constexpr std::size_t runs_max = std::size_t{1} << 20;
-constexpr std::uint64_t varint_bytes_max = 10;
 
 // TensorProto.
 enum field : std::uint32_t {
@@ -126,7 +125,7 @@ bool read_typed(protobuf_reader& in, const protobuf_field& values, onnx_tensor& 
 
 bool read_field(protobuf_reader& in, const protobuf_field& part, onnx_tensor& out) {
   switch (part.number) {
-    case dims: return in.integers(part, rank_max, out.dims);
+    case dims: return in.integers(part, onnx_rank_max, out.dims);
     case float_data:
     case int32_data:
     case int64_data:
@@ -185,9 +184,9 @@ std::string beneath(std::string_view location) {
 }
 
 // What is to become of one tensor, step by step.
-class converter {
+class tensor_converter {
  public:
-  converter(const onnx_tensor& tensor, input& from, onnx_files& beside) noexcept
+  tensor_converter(const onnx_tensor& tensor, input& from, onnx_files& beside) noexcept
       : tensor_(tensor), from_(from), beside_(beside) {}
 
   result<entry> converted();
@@ -209,14 +208,14 @@ class converter {
   entry out_;
 };
 
-fault converter::wrong_bytes(std::uint64_t found) const {
+fault tensor_converter::wrong_bytes(std::uint64_t found) const {
   return at(tensor_, errc::wrong_tensor_bytes,
             std::string(type_->packed.empty() ? name(out_.dtype) : type_->packed) + " " +
                 shape_text(tensor_.dims) + " needs " + grouped(out_.bytes) + " bytes, and it has " +
                 grouped(found));
 }
 
-std::optional<fault> converter::set_shape() {
+std::optional<fault> tensor_converter::set_shape() {
   for (const std::uint64_t dim : tensor_.dims) {
     if (dim >> 63U != 0) return at(tensor_, errc::malformed_header, "a dimension is negative");
   }
@@ -237,19 +236,19 @@ std::optional<fault> converter::set_shape() {
   return std::nullopt;
 }
 
-void converter::set_stream(stored_stream stream) {
+void tensor_converter::set_stream(stored_stream stream) {
   if (out_.bytes == 0) return;
   out_.offset = stream.offset;
   out_.stored = one_stream(std::move(stream), out_.shape, bits(out_.dtype) / 8);
 }
 
-std::optional<fault> converter::set_raw() {
+std::optional<fault> tensor_converter::set_raw() {
   if (tensor_.raw->bytes != out_.bytes) return wrong_bytes(tensor_.raw->bytes);
   out_.offset = tensor_.raw->offset;
   return std::nullopt;
 }
 
-std::optional<fault> converter::set_external() {
+std::optional<fault> tensor_converter::set_external() {
   if (tensor_.raw || !tensor_.typed.empty()) {
     return at(tensor_, errc::malformed_header, "its data is external, and it has data of its own");
   }
@@ -280,7 +279,7 @@ std::optional<fault> converter::set_external() {
 }
 
 // Each integer becomes one element, or one byte of elements of less.
-std::optional<fault> converter::check_varints(std::uint64_t stored) {
+std::optional<fault> tensor_converter::check_varints(std::uint64_t stored) {
   const std::uint64_t count = out_.bytes / (bits(out_.dtype) / 8);
   if (stored >= count && stored / varint_bytes_max <= count) return std::nullopt;
   return at(tensor_, errc::wrong_tensor_bytes,
@@ -288,7 +287,7 @@ std::optional<fault> converter::check_varints(std::uint64_t stored) {
                 " bytes of base-128 integers are not so many");
 }
 
-std::optional<fault> converter::gather() {
+std::optional<fault> tensor_converter::gather() {
   std::uint64_t stored = 0;
   for (const onnx_run& run : tensor_.typed) stored += run.bytes;  // Disjoint, in one file.
   if (stored > onnx_values_bytes_max || out_.bytes > onnx_values_bytes_max) {
@@ -336,7 +335,7 @@ std::optional<fault> converter::gather() {
   return std::nullopt;
 }
 
-std::optional<fault> converter::set_typed() {
+std::optional<fault> tensor_converter::set_typed() {
   if (tensor_.typed_field != 0 && tensor_.typed_field != type_->typed) {
     return at(tensor_, errc::malformed_header,
               "values of its type do not stand in field " + grouped(tensor_.typed_field));
@@ -359,7 +358,7 @@ std::optional<fault> converter::set_typed() {
   return std::nullopt;
 }
 
-result<entry> converter::converted() {
+result<entry> tensor_converter::converted() {
   type_ = type_of(tensor_.data_type);
   if (type_ == nullptr) {
     return at(tensor_, errc::unsupported_feature,
@@ -423,7 +422,7 @@ bool read_onnx_tensor(protobuf_reader& in, const protobuf_field& message, onnx_t
 }
 
 result<entry> entry_of(const onnx_tensor& tensor, input& from, onnx_files& beside) {
-  return converter(tensor, from, beside).converted();
+  return tensor_converter(tensor, from, beside).converted();
 }
 
 }  // namespace ringload::inline v0

@@ -15,6 +15,7 @@
 
 namespace ringload::inline v0 {
 
+inline constexpr std::size_t onnx_rank_max = 64;
 inline constexpr std::uint64_t onnx_text_bytes_max = std::uint64_t{64} << 10;
 
 // Bytes of the file that hold values of a typed field.

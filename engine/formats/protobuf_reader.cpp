@@ -7,7 +7,6 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr unsigned varint_bytes_max = 10;
 constexpr std::uint64_t field_number_max = (std::uint64_t{1} << 29) - 1;
 
 }  // namespace

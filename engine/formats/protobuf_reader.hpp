@@ -15,6 +15,8 @@ namespace ringload::inline v0 {
 
 enum class wire_type : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
+inline constexpr unsigned varint_bytes_max = 10;
+
 struct protobuf_field {
   std::uint32_t number = 0;
   wire_type type = wire_type::varint;

@@ -43,10 +43,6 @@ fault malformed(std::string where, std::string cause) {
   return {errc::malformed_header, std::move(where), std::move(cause)};
 }
 
-fault malformed_at(std::uint64_t byte, std::string cause) {
-  return malformed("byte " + grouped(byte), std::move(cause));
-}
-
 // Numbers of a header that may be too large for its 32 bits.
 struct wide_numbers {
   std::uint64_t bytes;
@@ -271,9 +267,9 @@ result<zip_directory> read_zip_directory(input& from) {
                      " are allowed"};
   }
   if (place->members > place->bytes / central_bytes) {
-    return malformed_at(place->offset, "a directory of " + grouped(place->bytes) +
-                                           " bytes cannot have " + grouped(place->members) +
-                                           " members");
+    return malformed_zip(place->offset, "a directory of " + grouped(place->bytes) +
+                                            " bytes cannot have " + grouped(place->members) +
+                                            " members");
   }
   if (place->bytes > from.bytes()) return fault{errc::truncated_file, "the directory"};
   zip_directory found;
@@ -287,14 +283,14 @@ result<zip_directory> read_zip_directory(input& from) {
     found.members.push_back(*member);
   }
   if (at != found.text.size()) {
-    return malformed_at(place->offset + at, "the directory goes on after its last entry");
+    return malformed_zip(place->offset + at, "the directory goes on after its last entry");
   }
   std::ranges::sort(found.members, {}, &zip_member::header_offset);
   if (const std::uint64_t begin =
           found.members.empty() ? place->offset : found.members.front().header_offset;
       begin != 0) {
-    return malformed_at(0, "the archive begins at byte " + grouped(begin) +
-                               ", and something else stands before it");
+    return malformed_zip(0, "the archive begins at byte " + grouped(begin) +
+                                ", and something else stands before it");
   }
   for (std::size_t i = 0; i < found.members.size(); ++i) {
     const bool last = i + 1 == found.members.size();

@@ -12,13 +12,13 @@ namespace ringload::inline v0 {
 
 namespace {
 
-class library final : public hdf5_library {
+class library_here final : public hdf5_library {
  public:
   result<hdf5_contents> describe(int file) const override { return h5::describe_file(file); }
 };
 
 }  // namespace
 
-extension hdf5() { return extension(std::make_shared<const library>()); }
+extension hdf5() { return extension(std::make_shared<const library_here>()); }
 
 }  // namespace ringload::inline v0

@@ -35,9 +35,9 @@ class writer {
 };
 
 // Once something was wrong, all else that it gives is zeros and empty.
-class reader {
+class message_reader {
  public:
-  explicit reader(std::span<const std::byte> from) noexcept : left_(from) {}
+  explicit message_reader(std::span<const std::byte> from) noexcept : left_(from) {}
 
   std::uint64_t number() noexcept {
     if (left_.size() < number_bytes) {
@@ -88,7 +88,7 @@ void pass(writer& to, const T& value) {
 // What does not fit is another number, and checked like any.
 template <class T>
   requires std::is_arithmetic_v<T> || std::is_enum_v<T>
-void pass(reader& from, T& value) {
+void pass(message_reader& from, T& value) {
   if constexpr (std::is_floating_point_v<T>) {
     value = std::bit_cast<T>(from.number());
   } else if constexpr (std::is_same_v<T, bool>) {
@@ -99,13 +99,13 @@ void pass(reader& from, T& value) {
 }
 
 void pass(writer& to, const std::string& text) { to.bytes(text.data(), text.size()); }
-void pass(reader& from, std::string& text) {
+void pass(message_reader& from, std::string& text) {
   const auto found = from.bytes();
   text.assign(reinterpret_cast<const char*>(found.data()), found.size());
 }
 
 void pass(writer& to, const std::vector<std::byte>& all) { to.bytes(all.data(), all.size()); }
-void pass(reader& from, std::vector<std::byte>& all) {
+void pass(message_reader& from, std::vector<std::byte>& all) {
   const auto found = from.bytes();
   all.assign(found.begin(), found.end());
 }
@@ -137,7 +137,7 @@ template <class T>
 void pass(writer& to, const std::vector<T>& all);
 template <class T>
   requires std::is_class_v<T>
-void pass(reader& from, std::vector<T>& all);
+void pass(message_reader& from, std::vector<T>& all);
 template <class T>
   requires std::is_arithmetic_v<T>
 void pass(writer& to, const std::vector<T>& all) {
@@ -146,7 +146,7 @@ void pass(writer& to, const std::vector<T>& all) {
 }
 template <class T>
   requires std::is_arithmetic_v<T>
-void pass(reader& from, std::vector<T>& all) {
+void pass(message_reader& from, std::vector<T>& all) {
   all.resize(from.count(number_bytes));
   for (T& each : all) pass(from, each);
 }
@@ -205,7 +205,7 @@ void pass(writer& to, const std::vector<T>& all) {
 // An element is a number at least. In memory none takes more than a few times what is read for it.
 template <class T>
   requires std::is_class_v<T>
-void pass(reader& from, std::vector<T>& all) {
+void pass(message_reader& from, std::vector<T>& all) {
   const std::size_t count = from.count(number_bytes);
   for (std::size_t i = 0; i < count && !from.failed(); ++i) {
     T& each = all.emplace_back();
@@ -251,13 +251,13 @@ bool is_whole_message(std::span<const std::byte> message) noexcept {
       std::memcmp(message.data(), magic.data(), magic.size()) != 0) {
     return false;
   }
-  return reader(message.subspan(magic.size(), number_bytes)).number() ==
+  return message_reader(message.subspan(magic.size(), number_bytes)).number() ==
          message.size() - prefix_bytes;
 }
 
 result<hdf5_contents> decode_message(std::span<const std::byte> message) {
   if (!is_whole_message(message)) return malformed();
-  reader from(message.subspan(prefix_bytes));
+  message_reader from(message.subspan(prefix_bytes));
   const bool found = from.number() == 1;
   if (found) {
     hdf5_contents out;

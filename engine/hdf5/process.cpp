@@ -189,9 +189,9 @@ namespace ringload::inline v0 {
 
 namespace {
 
-class library final : public hdf5_library {
+class library_in_process final : public hdf5_library {
  public:
-  explicit library(hdf5_process how) : how_(std::move(how)) {}
+  explicit library_in_process(hdf5_process how) : how_(std::move(how)) {}
 
   result<hdf5_contents> describe(int file) const override {
     return h5::describe_in_process(file, how_);
@@ -204,7 +204,7 @@ class library final : public hdf5_library {
 }  // namespace
 
 extension hdf5(hdf5_process how) {
-  return extension(std::make_shared<const library>(std::move(how)));
+  return extension(std::make_shared<const library_in_process>(std::move(how)));
 }
 
 }  // namespace ringload::inline v0

@@ -4,6 +4,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <ringload/loader.hpp>
 
 #include "core/attempt.hpp"
 #include "core/retry_allocation.hpp"

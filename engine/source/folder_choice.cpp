@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "formats/printable.hpp"
+#include "source/series_number.hpp"
 
 namespace ringload::inline v0 {
 
@@ -36,8 +37,7 @@ constexpr std::array<file_kind, 11> kinds = {{
 }};
 
 constexpr std::string_view index_suffix = ".index.json";  // After that of its shards.
-constexpr std::size_t number_digits = 5;
-constexpr std::size_t shown_max = 4;  // How many names a message lists.
+constexpr std::size_t shown_max = 4;                      // How many names a message lists.
 
 // "model.fp16-00001-of-00002.safetensors": stem "model.fp16", number 1, total 2.
 struct series_file {
@@ -55,13 +55,13 @@ struct series_file {
 
 // Takes "-00002" or "-of-00002" from the end of `text`.
 std::optional<std::uint32_t> take_number(std::string_view& text, std::string_view before) {
-  if (text.size() < before.size() + number_digits) return std::nullopt;
+  if (text.size() < before.size() + series_number_digits) return std::nullopt;
   std::uint32_t value = 0;
-  for (const char c : text.substr(text.size() - number_digits)) {
+  for (const char c : text.substr(text.size() - series_number_digits)) {
     if (c < '0' || c > '9') return std::nullopt;
     value = value * 10 + static_cast<std::uint32_t>(c - '0');
   }
-  const std::string_view rest = text.substr(0, text.size() - number_digits);
+  const std::string_view rest = text.substr(0, text.size() - series_number_digits);
   if (!rest.ends_with(before)) return std::nullopt;
   text = rest.substr(0, rest.size() - before.size());
   return value;
@@ -82,11 +82,7 @@ std::optional<series_file> as_series_file(std::string_view name, std::string_vie
 }
 
 std::string file_name(const series_file& of, std::uint32_t number) {
-  const auto digits = [](std::uint32_t value) {
-    const std::string text = std::to_string(value);
-    return std::string(number_digits - text.size(), '0') + text;
-  };
-  return std::string(of.stem) + "-" + digits(number) + "-of-" + digits(of.total) +
+  return std::string(of.stem) + "-" + series_number(number) + "-of-" + series_number(of.total) +
          std::string(of.suffix);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "formats/printable.hpp"
+#include "source/series_number.hpp"
 
 namespace ringload::inline v0 {
 
@@ -14,18 +15,12 @@ namespace {
 
 constexpr std::string_view suffix = ".gguf";
 constexpr std::string_view first_number = "-00001-of-";
-constexpr std::size_t number_digits = 5;
 
 std::optional<std::uint64_t> number(std::string_view text) noexcept {
   std::uint64_t value = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
   if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
   return value;
-}
-
-std::string five_digits(std::uint64_t value) {
-  const std::string text = std::to_string(value);
-  return std::string(number_digits - std::min(number_digits, text.size()), '0') + text;
 }
 
 std::optional<std::uint64_t> value_of(const file_content& file, std::string_view key) {
@@ -41,16 +36,16 @@ fault at(const file_content& file, errc code, std::string cause) {
 }  // namespace
 
 std::vector<std::string> gguf_series(std::string_view name) {
-  const std::size_t tail = first_number.size() + number_digits + suffix.size();
+  const std::size_t tail = first_number.size() + series_number_digits + suffix.size();
   if (name.size() <= tail || !name.ends_with(suffix)) return {};
   const std::string_view stem = name.substr(0, name.size() - tail);
   const std::string_view total =
-      name.substr(name.size() - suffix.size() - number_digits, number_digits);
+      name.substr(name.size() - suffix.size() - series_number_digits, series_number_digits);
   const auto count = number(total);
   if (!name.substr(stem.size()).starts_with(first_number) || !count || *count == 0) return {};
   std::vector<std::string> out;
   for (std::uint64_t i = 1; i <= *count; ++i) {
-    out.push_back(std::string(stem) + "-" + five_digits(i) + "-of-" + std::string(total) +
+    out.push_back(std::string(stem) + "-" + series_number(i) + "-of-" + std::string(total) +
                   std::string(suffix));
   }
   return out;

@@ -12,10 +12,6 @@ namespace {
 
 constexpr std::size_t ref_bytes_max = 1024;
 
-bool is_word(char c) noexcept {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 // As a shell does: $NAME and ${NAME}; what is not set stays as it is written.
 std::string expand_variables(std::string_view text, const environment& variables) {
   std::string out;

@@ -15,10 +15,6 @@ constexpr std::string_view default_revision = "main";
 constexpr std::size_t repository_name_max = 96;
 constexpr std::size_t revision_bytes_max = 255;
 
-bool is_word(char c) noexcept {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
 fault invalid(std::string cause) { return {errc::invalid_source_name, "", std::move(cause)}; }
 
 std::optional<fault> check_part(std::string_view part) {

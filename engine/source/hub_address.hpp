@@ -11,6 +11,11 @@
 
 namespace ringload::inline v0 {
 
+// A letter, a digit or '_' of ASCII.
+inline bool is_word(char c) noexcept {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
 struct model_name {
   std::string repository;  // "owner/name", or "name" alone.
   std::string revision;    // A branch, a tag, `refs/pr/1`, or a commit.

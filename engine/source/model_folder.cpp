@@ -19,8 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t names_max = 1'000'000;  // A folder with more files than this is no model.
-
 struct rooted_path {
   std::string root;
   std::string inside;
@@ -103,9 +101,9 @@ result<std::vector<std::string>> model_folder::names() const {
   while (const dirent* each = ::readdir(folder.get())) {
     const std::string_view name(each->d_name);
     if (name == "." || name == "..") continue;
-    if (out.size() == names_max) {
+    if (out.size() == folder_names_max) {
       return fault{errc::not_a_checkpoint, "",
-                   "the folder has more than " + grouped(names_max) + " files"};
+                   "the folder has more than " + grouped(folder_names_max) + " files"};
     }
     out.emplace_back(name);
   }

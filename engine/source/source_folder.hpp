@@ -12,6 +12,9 @@
 
 namespace ringload::inline v0 {
 
+// A folder with more files than this is no model.
+inline constexpr std::size_t folder_names_max = 1'000'000;
+
 class source_folder {
  public:
   virtual ~source_folder() = default;

@@ -11,8 +11,6 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::size_t names_max = 1'000'000;  // As of a folder on a file system.
-
 // Names come from an index, which is as trustworthy as who wrote it.
 bool stays_inside(std::string_view name) noexcept {
   for (std::size_t begin = 0;;) {
@@ -45,9 +43,9 @@ result<source_file> store_folder::open_file(const std::string& name) const {
 result<std::vector<std::string>> store_folder::names() const {
   auto found = attempt([&]() -> result<std::vector<std::string>> { return of_->names(stop_); });
   if (!found) return found.error();
-  if (found->size() > names_max) {
+  if (found->size() > folder_names_max) {
     return fault{errc::not_a_checkpoint, "",
-                 "the folder has more than " + grouped(names_max) + " files"};
+                 "the folder has more than " + grouped(folder_names_max) + " files"};
   }
   std::ranges::sort(*found);
   return found;

@@ -13,10 +13,6 @@ namespace {
 // The widest word that the kernel copies at once.
 constexpr std::uint32_t word_bytes_max = 8;
 
-std::uint64_t magnitude(std::int64_t stride) {
-  return stride < 0 ? 0 - static_cast<std::uint64_t>(stride) : static_cast<std::uint64_t>(stride);
-}
-
 void add_dimension(box_piece& to, std::uint64_t count, std::uint64_t from, std::int64_t stride) {
   to.dimensions[to.rank++] = {static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(from),
                               stride};
