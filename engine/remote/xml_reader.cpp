@@ -12,7 +12,7 @@ namespace ringload::inline v0::remote_http {
 namespace {
 
 constexpr std::string_view blanks = " \t\r\n";
-constexpr std::size_t name_bytes_max = 128;
+constexpr std::size_t tag_bytes_max = 128;
 constexpr std::size_t entity_bytes_max = 10;  // "&#x10FFFF;" without its '&'.
 
 bool is_blank(char c) noexcept { return blanks.find(c) != blanks.npos; }
@@ -83,7 +83,7 @@ bool xml_reader::begin_tag(std::string_view& name) {
   std::size_t name_end = begin;
   while (name_end < text_.size() && is_name_character(text_[name_end])) ++name_end;
   name = text_.substr(begin, name_end - begin);
-  if (name.empty() || name.size() > name_bytes_max) return fail("expected the name of an element");
+  if (name.empty() || name.size() > tag_bytes_max) return fail("expected the name of an element");
   if (depth_ == depth_max) return fail("elements stand too deep inside each other");
   at_ = name_end;
   char quote = '\0';
