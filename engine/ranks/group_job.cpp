@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ranks/group_job.hpp"
 
-#include <boost/asio/use_future.hpp>
+#include <boost/asio/error.hpp>
 #include <cerrno>
 #include <new>
 #include <ringload/verify.hpp>
@@ -61,22 +61,6 @@ std::string text_of(const group_call& what) {
   return text + ")";
 }
 
-// What `work` returns. If it fails on this rank alone, that ends the group.
-template <class T, class Work>
-result<T> guarded(group& all, const Work& work) {
-  bool same = false;
-  auto done = attempt([&]() -> result<T> {
-    try {
-      return work();
-    } catch (const same_on_all& wrong) {
-      same = true;
-      return wrong.why;
-    }
-  });
-  if (!done && !same) all.fail(to_error(done.error()).what());
-  return done;
-}
-
 tensor_info as_it_lands(const tensor_info& of, const load_options& how) {
   tensor_info out = of;
   const planned_tensor lands = planned(of, how);
@@ -115,17 +99,42 @@ same_on_all wrong_call(errc code, const tensor_info& of, std::string cause) {
 }  // namespace
 
 group_job::group_job(loader& with, std::shared_ptr<group> ranks, const group_options& how)
-    : with_(with), all_(std::move(ranks)), how_(how), memory_(host().maker()(0)) {}
+    : with_(with),
+      all_(std::move(ranks)),
+      how_(how),
+      memory_(host().maker()(0)),
+      stop_(std::make_shared<interruption>(all_)) {}
 
-result<void> group_job::open(const std::string& source) {
-  return guarded<void>(*all_, [&]() -> result<void> {
+// What `work` returns. If it fails on this rank alone, that ends the group.
+template <class T, class Work>
+result<T> group_job::guarded(cancel_request& by, const Work& work) {
+  bool same = false;
+  auto done = attempt([&]() -> result<T> {
+    try {
+      stop_->begin(by);
+      return work();
+    } catch (const same_on_all& wrong) {
+      same = true;
+      return wrong.why;
+    }
+  });
+  if (stop_->finish()) {
+    all_->fail("its call was cancelled");
+    return fault{boost::asio::error::operation_aborted, "group_load", "it was cancelled"};
+  }
+  if (!done && !same) all_->fail(to_error(done.error()).what());
+  return done;
+}
+
+result<void> group_job::open(const std::string& source, cancel_request& by) {
+  return guarded<void>(by, [&]() -> result<void> {
     open_and_read(source);
     return {};
   });
 }
 
-result<tensor> group_job::make(const group_call& what) {
-  return guarded<tensor>(*all_, [&]() -> result<tensor> {
+result<tensor> group_job::make(const group_call& what, cancel_request& by) {
+  return guarded<tensor>(by, [&]() -> result<tensor> {
     agree_on(*all_, text_of(what));
     const auto of = find(what);
     check(what, of);
@@ -136,7 +145,8 @@ result<tensor> group_job::make(const group_call& what) {
 
 void group_job::open_and_read(const std::string& source) {
   check_options(with_, how_.load);
-  file_ = with_.open_async(source, boost::asio::use_future).get();
+  file_ = stop_->wait_for<checkpoint>(
+      [&](auto&& handler) { with_.open_async(source, std::move(handler)); });
   agree_on(*all_, identity_of(file_.catalog(), how_));
   if (how_.reading == group_reading::own) return;
   // Digests are of whole tensors.
@@ -158,7 +168,8 @@ void group_job::read(const std::vector<read_piece>& pieces) {
     }
   }
   mine.names(std::move(whole));
-  model own = with_.load_async(file_, mine, how_.load, boost::asio::use_future).get();
+  model own = stop_->wait_for<model>(
+      [&](auto&& handler) { with_.load_async(file_, mine, how_.load, std::move(handler)); });
   exchange_.emplace(*all_, pieces, std::move(own));
 }
 
@@ -234,8 +245,7 @@ tensor group_job::block(const named_tensor& one, std::uint32_t dim) {
   const index_range range = block_of(one.landed.shape[dim], all_->rank(), all_->size());
   if (!exchange_ && range.count > 0) {
     // Without names a selection is of all tensors.
-    selection wanted = select().names({}).slice(own.name, dim, range.begin, range.count);
-    return load_alone(std::move(wanted), own.name);
+    return load_alone(select().names({}).slice(own.name, dim, range.begin, range.count), own.name);
   }
   new_tensor out = make_new(own);
   if (exchange_) exchange_->block(one.index, one.landed, dim, out.bytes());
@@ -263,9 +273,9 @@ tensor group_job::fused(const group_call& what, const std::vector<named_tensor>&
   return std::move(out).finish();
 }
 
-tensor group_job::load_alone(selection wanted, const std::string& name) {
-  const model made =
-      with_.load_async(file_, std::move(wanted), how_.load, boost::asio::use_future).get();
+tensor group_job::load_alone(const selection& wanted, const std::string& name) {
+  const model made = stop_->wait_for<model>(
+      [&](auto&& handler) { with_.load_async(file_, wanted, how_.load, std::move(handler)); });
   const load_stats& of = made.stats();
   const std::lock_guard lock(mutex_);
   own_reads_.bytes += of.bytes;

@@ -16,6 +16,7 @@
 #include "core/fault.hpp"
 #include "device/backend.hpp"
 #include "ranks/exchange.hpp"
+#include "ranks/interruption.hpp"
 #include "ranks/step_thread.hpp"
 
 namespace ringload::inline v0::detail {
@@ -28,9 +29,9 @@ class group_job {
   const checkpoint& file() const noexcept { return file_; }
   load_stats stats() const;
 
-  // In the thread. What fails on this rank alone ends the group.
-  result<void> open(const std::string& source);
-  result<tensor> make(const group_call& what);
+  // In the thread. What fails on this rank alone ends the group, and so does what is cancelled.
+  result<void> open(const std::string& source, cancel_request& by);
+  result<tensor> make(const group_call& what, cancel_request& by);
 
  private:
   // One of a call's tensors, as it lands whole.
@@ -39,6 +40,8 @@ class group_job {
     tensor_info landed;
   };
 
+  template <class T, class Work>
+  result<T> guarded(cancel_request& by, const Work& work);
   void open_and_read(const std::string& source);
   void read(const std::vector<read_piece>& pieces);
   std::vector<named_tensor> find(const group_call& what) const;
@@ -48,7 +51,7 @@ class group_job {
   tensor pushed(const named_tensor& one, std::uint32_t to);
   tensor block(const named_tensor& one, std::uint32_t dim);
   tensor fused(const group_call& what, const std::vector<named_tensor>& of);
-  tensor load_alone(selection wanted, const std::string& name);
+  tensor load_alone(const selection& wanted, const std::string& name);
   tensor_info block_info(const named_tensor& one, std::uint32_t dim) const;
   new_tensor make_new(tensor_info what);
 
@@ -56,6 +59,7 @@ class group_job {
   const std::shared_ptr<group> all_;
   const group_options how_;
   const std::unique_ptr<backend> memory_;
+  const std::shared_ptr<interruption> stop_;
   checkpoint file_;
   std::optional<exchange> exchange_;  // Empty: each reads its own.
   mutable std::mutex mutex_;

@@ -19,7 +19,7 @@ struct opening final : step_thread::step {
       : job(std::move(j)), source(std::move(s)), waiting(std::move(w)) {}
 
   void run() noexcept override {
-    const auto done = job->open(source);
+    const auto done = job->open(source, *waiting->cancel);
     if (!done) return waiting->complete(to_exception(done.error()), group_load());
     waiting->complete(nullptr, group_load(std::move(job)));
   }
@@ -35,7 +35,7 @@ struct calling final : step_thread::step {
       : job(j), what(std::move(w)), waiting(std::move(o)) {}
 
   void run() noexcept override {
-    auto made = job.make(what);
+    auto made = job.make(what, *waiting->cancel);
     if (!made) return waiting->complete(to_exception(made.error()), tensor());
     waiting->complete(nullptr, std::move(*made));
   }

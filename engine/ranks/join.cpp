@@ -157,6 +157,13 @@ result<sockets_of_rank> follow(const std::string& path, std::uint32_t rank, std:
   return own;
 }
 
+std::unique_ptr<group> made_group(std::uint32_t rank, sockets_of_rank own,
+                                  std::chrono::milliseconds timeout) {
+  auto wake = new_wake();
+  if (!wake) throw to_error(wake.error());
+  return std::make_unique<socket_group>(rank, std::move(own), std::move(*wake), timeout);
+}
+
 }  // namespace
 
 }  // namespace detail
@@ -168,8 +175,7 @@ std::vector<std::unique_ptr<group>> thread_groups(std::uint32_t ranks,
   if (!sockets) throw to_error(sockets.error());
   std::vector<std::unique_ptr<group>> all;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    all.push_back(
-        std::make_unique<detail::socket_group>(rank, std::move((*sockets)[rank]), timeout));
+    all.push_back(detail::made_group(rank, std::move((*sockets)[rank]), timeout));
   }
   return all;
 }
@@ -182,7 +188,7 @@ std::unique_ptr<group> join_group(std::string_view socket, std::uint32_t rank, s
   auto own =
       rank == 0 ? detail::lead(path, ranks, until) : detail::follow(path, rank, ranks, until);
   if (!own) throw to_error(own.error().in(printable_path(path)));
-  return std::make_unique<detail::socket_group>(rank, std::move(*own), timeout);
+  return detail::made_group(rank, std::move(*own), timeout);
 }
 
 }  // namespace ringload::inline v0

@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -31,6 +33,12 @@ bool would_block() noexcept { return errno == EAGAIN || errno == EWOULDBLOCK; }
 
 }  // namespace
 
+result<unique_fd> new_wake() {
+  unique_fd made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!made) return fault{system_code(errno), "group"};
+  return made;
+}
+
 result<std::vector<std::vector<rank_sockets>>> all_sockets(std::uint32_t ranks) {
   std::vector<std::vector<rank_sockets>> all(ranks);
   for (auto& each : all) each.resize(ranks);
@@ -51,9 +59,13 @@ result<std::vector<std::vector<rank_sockets>>> all_sockets(std::uint32_t ranks) 
   return all;
 }
 
-socket_group::socket_group(std::uint32_t rank, std::vector<rank_sockets> others,
+socket_group::socket_group(std::uint32_t rank, std::vector<rank_sockets> others, unique_fd wake,
                            std::chrono::milliseconds timeout)
-    : rank_(rank), timeout_(timeout), others_(std::move(others)), left_(others_.size()) {}
+    : rank_(rank),
+      timeout_(timeout),
+      others_(std::move(others)),
+      left_(others_.size()),
+      wake_(std::move(wake)) {}
 
 socket_group::~socket_group() {
   if (!ended_) tell_all(event_kind::left, rank_, {});
@@ -77,6 +89,17 @@ void socket_group::fail(std::string_view reason) noexcept {
   } catch (const std::bad_alloc&) {
     ended_.emplace(errc::rank_failed, std::string(), std::string());  // Allocates nothing.
   }
+}
+
+void socket_group::interrupt() noexcept {
+  interrupted_ = true;
+  const std::uint64_t one = 1;
+  (void)::write(wake_.get(), &one, sizeof one);
+}
+
+void socket_group::check() const {
+  if (ended_) throw *ended_;
+  if (interrupted_) throw error(system_code(ECANCELED), "group", "interrupted");
 }
 
 // The others may hear of it from this rank first.
@@ -109,12 +132,14 @@ void socket_group::wait_for(std::uint32_t other, short direction) {
       const bool listens = r != rank_ && !left_[r];
       all.push_back({listens ? others_[r].events.get() : -1, POLLIN, 0});
     }
+    all.push_back({wake_.get(), POLLIN, 0});
     all.push_back({others_[other].messages.get(), direction, 0});
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     const int most = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1 << 30));
     const int ready = ::poll(all.data(), all.size(), most);
     if (ready < 0 && errno != EINTR) throw error(system_code(errno), name_of(other), {});
+    check();
     // Before messages: those that a rank sent before it failed are of no use any more.
     for (std::uint32_t r = 0; r < size(); ++r) {
       if (all[r].revents != 0) take_event(r);
@@ -127,8 +152,7 @@ void socket_group::wait_for(std::uint32_t other, short direction) {
 }
 
 void socket_group::send(std::span<const std::byte> bytes, std::uint32_t to) {
-  if (ended_) throw *ended_;
-  while (!bytes.empty()) {
+  for (check(); !bytes.empty(); check()) {
     const ::ssize_t sent =
         ::send(others_[to].messages.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent > 0) {
@@ -143,8 +167,7 @@ void socket_group::send(std::span<const std::byte> bytes, std::uint32_t to) {
 }
 
 void socket_group::receive(std::span<std::byte> bytes, std::uint32_t from) {
-  if (ended_) throw *ended_;
-  while (!bytes.empty()) {
+  for (check(); !bytes.empty(); check()) {
     const ::ssize_t got = ::recv(others_[from].messages.get(), bytes.data(), bytes.size(), 0);
     if (got > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(got));

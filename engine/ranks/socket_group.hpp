@@ -5,6 +5,7 @@
 // that say that the rank has failed, or has left. What ends a process closes its sockets, so that
 // the others know at once.
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -30,8 +31,8 @@ class socket_group final : public group {
  public:
   enum class event_kind : std::uint32_t { failed, left };
 
-  // By rank; empty for this one.
-  socket_group(std::uint32_t rank, std::vector<rank_sockets> others,
+  // By rank; empty for this one. `wake` is an eventfd.
+  socket_group(std::uint32_t rank, std::vector<rank_sockets> others, unique_fd wake,
                std::chrono::milliseconds timeout);
   ~socket_group() override;
 
@@ -43,8 +44,11 @@ class socket_group final : public group {
   void send(std::span<const std::byte> bytes, std::uint32_t to) override;
   void receive(std::span<std::byte> bytes, std::uint32_t from) override;
   void fail(std::string_view reason) noexcept override;
+  void interrupt() noexcept override;
 
  private:
+  // Throws what has ended the group, or this rank's part in it.
+  void check() const;
   // Returns when the rank's messages can go on; throws what has ended the group.
   void wait_for(std::uint32_t other, short direction);
   void take_event(std::uint32_t of);
@@ -56,7 +60,13 @@ class socket_group final : public group {
   std::vector<rank_sockets> others_;
   std::vector<bool> left_;
   std::optional<error> ended_;  // What every call fails with.
+
+  // Of any thread.
+  const unique_fd wake_;  // Readable once this rank was interrupted.
+  std::atomic<bool> interrupted_ = false;
 };
+
+result<unique_fd> new_wake();
 
 // The sockets between `ranks` ranks, by rank and other rank.
 result<std::vector<std::vector<rank_sockets>>> all_sockets(std::uint32_t ranks);

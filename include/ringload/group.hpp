@@ -30,6 +30,9 @@ namespace ringload::inline v0 {
 /// rank and, if there was time for that, its reason; or if a rank that is waited for does not come
 /// within the group's time limit. From then on every call fails so.
 ///
+/// On a rank that was interrupted calls fail with `operation_aborted`; the others learn of it when
+/// it fails, or ends.
+///
 /// To carry ranks by other means, derive from this: only the pure functions are needed.
 class RINGLOAD_EXPORT group {
  public:
@@ -48,6 +51,10 @@ class RINGLOAD_EXPORT group {
 
   /// Ends the group for all ranks, with this rank's reason. Never throws, and may be called twice.
   virtual void fail(std::string_view reason) noexcept = 0;
+
+  /// From any thread, also while a call runs in another: ends this rank's calls, that one and all
+  /// that follow. May be called twice.
+  virtual void interrupt() noexcept = 0;
 
   /// The bytes of `root` into all others'. Of the same number on each rank.
   virtual void broadcast(std::span<std::byte> bytes, std::uint32_t root);

@@ -100,7 +100,11 @@ struct initiate_group_call : initiation {
 /// that is wrong on all, as of a tensor that does not exist. Whatever else fails on one rank is its
 /// error there, `errc::rank_failed` on the others, and ends the group.
 ///
-/// Tensors are in memory of the host, with an allocation of their own. Calls cannot be cancelled.
+/// Cancelling a call ends the group too: the call completes with `operation_aborted` when the rank
+/// has let go of what it was doing, and the others fail with `errc::rank_failed`. A call that has
+/// not begun is cancelled when it is its turn.
+///
+/// Tensors are in memory of the host, with an allocation of their own.
 class RINGLOAD_EXPORT group_load {
  public:
   /// Not a load; only assignment and destruction are allowed.
@@ -161,7 +165,7 @@ class RINGLOAD_EXPORT group_load {
 /// path; `errc::mismatched_call` where it does not hold the same tensors everywhere.
 ///
 /// `with` is a loader for the host (else `errc::device_unavailable`), and outlives the load. Its
-/// last handle waits for the calls that are begun.
+/// last handle waits for the calls that are begun. Cancelling it is as cancelling a call.
 template <boost::asio::completion_token_for<detail::group_load_signature> CompletionToken =
               boost::asio::use_awaitable_t<>>
 auto load_async(loader& with, std::shared_ptr<group> ranks, std::string_view source,

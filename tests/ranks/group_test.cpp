@@ -130,6 +130,25 @@ TEST_CASE("group: a rank that does not come ends the group when the time is over
   CHECK(holds(said[1], "did not come within 50 ms"));
 }
 
+TEST_CASE("group: an interrupted rank waits no longer, and its later calls fail as well") {
+  const auto said = all_said(3, [](group& all) {
+    if (all.rank() != 1) return all.barrier();
+    std::jthread other([&] { all.interrupt(); });  // While it waits, or before.
+    std::vector<std::byte> never(1);
+    const std::string first = what_of([&] {
+      all.receive(never, 2);
+      all.receive(never, 2);
+    });
+    all.interrupt();
+    const std::string second = what_of([&] { all.send(never, 2); });
+    all.fail("it was interrupted");
+    throw std::runtime_error(first + " | " + second);
+  });
+  CHECK(said[0] == "rank 1: it was interrupted");
+  CHECK(said[1] == "group: interrupted | group: interrupted");
+  CHECK(said[2] == "rank 1: it was interrupted");
+}
+
 TEST_CASE("group: processes meet at a socket, in any order, and the path is free again") {
   const temporary_folder folder;
   const std::string path = (folder.path() / "ranks").string();
@@ -184,8 +203,9 @@ TEST_CASE("group: a process that is killed ends the load of the others, which sa
   const std::string path = (folder.path() / "ranks").string();
   std::vector<child_program> all;
   for (unsigned rank = 0; rank < 3; ++rank) {
-    std::vector<std::string> command = {RANKS_TOOL, path,        std::to_string(rank),  "3",
-                                        "divided",  file.name(), folder.path().string()};
+    std::vector<std::string> command = {
+        RANKS_TOOL, path,      std::to_string(rank), "3",
+        "60000",    "divided", file.name(),          folder.path().string()};
     if (rank == 2) command.push_back("wait");
     command.insert(command.end(), {"tensor,t1", "tensor,t3"});
     all.emplace_back(command);

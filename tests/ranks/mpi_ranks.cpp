@@ -17,7 +17,7 @@ struct mpi_session {
 
 }  // namespace
 
-std::shared_ptr<ringload::group> mpi_ranks() {
+std::shared_ptr<ringload::group> mpi_ranks(std::chrono::milliseconds timeout) {
   static const mpi_session session;
-  return ringload::mpi_group(MPI_COMM_WORLD);
+  return ringload::mpi_group(MPI_COMM_WORLD, timeout);
 }

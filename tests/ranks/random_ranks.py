@@ -122,7 +122,7 @@ def wanted(call, tensors, rank, ranks):
 
 def start(options, folder, ranks, how, source, calls):
     tool = [options.tool, "mpi" if options.way == "mpi" else f"{folder}/socket"]
-    rest = [how, source, folder, *calls]
+    rest = ["60000", how, source, folder, *calls]
     if options.way == "socket":
         return [subprocess.Popen([*tool, str(r), str(ranks), *rest], stdout=subprocess.PIPE,
                                  stdin=subprocess.DEVNULL, text=True) for r in range(ranks)]

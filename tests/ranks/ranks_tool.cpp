@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// ranks_tool SOCKET RANK RANKS own|divided SOURCE OUT CALL...
+// ranks_tool SOCKET RANK RANKS TIMEOUT_MS own|divided SOURCE OUT CALL...
 //
 // One rank of a load. Meets the others at SOCKET, or by MPI where that is "mpi"; makes the calls,
 // and writes what each gives into OUT/RANK.NUMBER: a line with type and shape, or "nothing", then
 // the bytes. Prints "ready" when its part is read, at the end how many bytes it has read, or what
 // has failed, with exit code 1. A call is a word, then what it takes, separated by commas:
 //
-//   tensor,NAME   shard,NAME,DIM   fused,AS,DIM,NAME...   push,NAME,TO   wait
+//   tensor,NAME   shard,NAME,DIM   fused,AS,DIM,NAME...   push,NAME,TO
+//   cancel,RANK,CALL   this call, which that rank cancels once it has begun it
+//   wait               until the end of the standard input
 
 #include <unistd.h>
 
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/use_future.hpp>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -51,6 +56,20 @@ ringload::tensor made_by(ringload::group_load& load, const std::vector<std::stri
   throw std::invalid_argument("there is no call " + what);
 }
 
+// A call is cancelled while it waits for the others, or before.
+ringload::tensor made_or_cancelled(ringload::group_load& load, const ringload::group& ranks,
+                                   std::vector<std::string> call) {
+  if (call.at(0) != "cancel") return made_by(load, call);
+  const bool mine = std::stoul(call.at(1)) == ranks.rank();
+  call.erase(call.begin(), call.begin() + 2);
+  if (!mine) return made_by(load, call);
+  boost::asio::cancellation_signal signal;
+  auto made =
+      load.tensor_async(call.at(1), boost::asio::bind_cancellation_slot(signal.slot(), use_future));
+  signal.emit(boost::asio::cancellation_type::terminal);
+  return made.get();
+}
+
 void write(const ringload::tensor& made, const std::filesystem::path& to) {
   std::ofstream file(to, std::ios::binary);
   if (!made) {
@@ -67,14 +86,15 @@ int run(char** argv, const std::vector<std::string>& calls) {
   const std::string socket = argv[1];
   const auto rank = static_cast<std::uint32_t>(std::atoi(argv[2]));
   const auto count = static_cast<std::uint32_t>(std::atoi(argv[3]));
+  const std::chrono::milliseconds timeout(std::atoi(argv[4]));
   const std::shared_ptr<ringload::group> ranks =
-      socket == "mpi" ? mpi_ranks() : ringload::join_group(socket, rank, count);
+      socket == "mpi" ? mpi_ranks(timeout) : ringload::join_group(socket, rank, count, timeout);
   ringload::limits within;
   within.slots = 2;
   ringload::loader loader(ringload::host(), within);
   ringload::group_options how;
-  if (std::string(argv[4]) == "own") how.reading = ringload::group_reading::own;
-  ringload::group_load load = ringload::load_async(loader, ranks, argv[5], how, use_future).get();
+  if (std::string(argv[5]) == "own") how.reading = ringload::group_reading::own;
+  ringload::group_load load = ringload::load_async(loader, ranks, argv[6], how, use_future).get();
   std::printf("ready\n");
   std::fflush(stdout);
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -85,7 +105,7 @@ int run(char** argv, const std::vector<std::string>& calls) {
       continue;
     }
     const std::string name = std::to_string(ranks->rank()) + "." + std::to_string(i);
-    write(made_by(load, split(calls[i])), std::filesystem::path(argv[6]) / name);
+    write(made_or_cancelled(load, *ranks, split(calls[i])), std::filesystem::path(argv[7]) / name);
   }
   const ringload::load_stats stats = load.stats();
   std::printf("%llu\n", static_cast<unsigned long long>(stats.bytes_direct + stats.bytes_buffered));
@@ -95,11 +115,14 @@ int run(char** argv, const std::vector<std::string>& calls) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 7) return 2;
+  if (argc < 8) return 2;
   try {
-    return run(argv, {argv + 7, argv + argc});
+    return run(argv, {argv + 8, argv + argc});
   } catch (const std::exception& e) {
     std::printf("%s\n", e.what());
+    std::fflush(stdout);
+    // MPI would wait for the others, one of which may be dead.
+    if (std::string(argv[1]) == "mpi") std::_Exit(1);
     return 1;
   }
 }

@@ -2,9 +2,15 @@
 
 // A group over MPI. Messages that are on their way are asked after again and again, since MPI has
 // no way to wait for one of them or for a failure of another rank or for the time to be over.
+//
+// They pass through memory of the group's own. A message that is given up cannot always be taken
+// back, and MPI may read or write its memory whenever it is called next, so that memory is given
+// up with it and never freed.
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -23,20 +29,25 @@ namespace {
 
 constexpr int message_tag = 1;
 constexpr int failure_tag = 2;
-// A count of MPI is an int.
-constexpr std::size_t piece_bytes = std::size_t{1} << 30;
+// Copied while it is in the processor's cache.
+constexpr std::size_t piece_bytes = std::size_t{1} << 19;
 // A message between two processes of one machine comes within some hundred of these.
 constexpr unsigned busy_tests = 2000;
 constexpr std::chrono::microseconds between_tests{50};
+// It takes some microseconds where the other rank is alive.
+constexpr std::chrono::milliseconds telling_within{100};
 
 std::string name_of(int rank) { return "rank " + std::to_string(rank); }
 
-void check(int returned, const char* what) {
-  if (returned == MPI_SUCCESS) return;
+std::string text_of(int returned) {
   std::array<char, MPI_MAX_ERROR_STRING> text = {};
   int length = 0;
   MPI_Error_string(returned, text.data(), &length);
-  throw error(errc::rank_failed, what, {text.data(), static_cast<std::size_t>(length)});
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
+void check(int returned, const char* what) {
+  if (returned != MPI_SUCCESS) throw error(errc::rank_failed, what, text_of(returned));
 }
 
 // A rank's last words, and whom they are about.
@@ -45,29 +56,37 @@ struct failure {
   std::array<char, 1000> reason = {};  // Ends with a zero.
 };
 
+failure failure_of(int rank, std::string_view reason) noexcept {
+  failure out = {rank, {}};
+  std::memcpy(out.reason.data(), reason.data(), std::min(reason.size(), out.reason.size() - 1));
+  return out;
+}
+
 class mpi_ranks final : public group {
  public:
   mpi_ranks(MPI_Comm own, std::chrono::milliseconds timeout) : own_(own), timeout_(timeout) {
     check(MPI_Comm_set_errhandler(own_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_rank(own_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(own_, &size_), "MPI_Comm_size");
+    piece_ = std::make_unique<std::byte[]>(piece_bytes);
   }
 
   ~mpi_ranks() override {
     int over = 0;
     MPI_Finalized(&over);
-    if (over == 0 && !ended_) MPI_Comm_free(&own_);
+    if (over == 0 && !ended_ && piece_) MPI_Comm_free(&own_);
   }
 
   std::uint32_t rank() const noexcept override { return static_cast<std::uint32_t>(rank_); }
   std::uint32_t size() const noexcept override { return static_cast<std::uint32_t>(size_); }
 
   void send(std::span<const std::byte> bytes, std::uint32_t to) override {
-    if (ended_) throw *ended_;
+    check_ended();
     for (std::size_t at = 0; at < bytes.size(); at += piece_bytes) {
       const auto piece = bytes.subspan(at, std::min(piece_bytes, bytes.size() - at));
+      std::memcpy(piece_.get(), piece.data(), piece.size());
       MPI_Request request = MPI_REQUEST_NULL;
-      check(MPI_Isend(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, static_cast<int>(to),
+      check(MPI_Isend(piece_.get(), static_cast<int>(piece.size()), MPI_BYTE, static_cast<int>(to),
                       message_tag, own_, &request),
             "MPI_Isend");
       wait_for(request, static_cast<int>(to));
@@ -75,14 +94,15 @@ class mpi_ranks final : public group {
   }
 
   void receive(std::span<std::byte> bytes, std::uint32_t from) override {
-    if (ended_) throw *ended_;
+    check_ended();
     for (std::size_t at = 0; at < bytes.size(); at += piece_bytes) {
       const auto piece = bytes.subspan(at, std::min(piece_bytes, bytes.size() - at));
       MPI_Request request = MPI_REQUEST_NULL;
-      check(MPI_Irecv(piece.data(), static_cast<int>(piece.size()), MPI_BYTE,
+      check(MPI_Irecv(piece_.get(), static_cast<int>(piece.size()), MPI_BYTE,
                       static_cast<int>(from), message_tag, own_, &request),
             "MPI_Irecv");
       wait_for(request, static_cast<int>(from));
+      std::memcpy(piece.data(), piece_.get(), piece.size());
     }
   }
 
@@ -90,13 +110,29 @@ class mpi_ranks final : public group {
     if (!ended_) end(rank_, reason);
   }
 
+  void interrupt() noexcept override { interrupted_ = true; }
+
  private:
+  static error interruption() {
+    return {{ECANCELED, boost::system::system_category()}, "group", "interrupted"};
+  }
+
+  void check_ended() const {
+    if (ended_) throw *ended_;
+    if (interrupted_) throw interruption();
+  }
+
   void wait_for(MPI_Request& request, int other) {
     const auto until = std::chrono::steady_clock::now() + timeout_;
     for (unsigned tests = 0;; ++tests) {
       int done = 0;
-      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+      const int failed = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+      if (failed != MPI_SUCCESS) give_up(request, other, text_of(failed));
       if (done != 0) return;
+      if (interrupted_) {
+        abandon(request);
+        throw interruption();
+      }
       if (const auto said = next_failure()) give_up(request, said->rank, said->reason.data());
       if (tests < busy_tests) {
         std::this_thread::yield();
@@ -110,43 +146,52 @@ class mpi_ranks final : public group {
     }
   }
 
+  // An error of MPI itself counts as a failure of this rank.
   std::optional<failure> next_failure() {
     int there = 0;
     MPI_Status of = {};
-    check(MPI_Iprobe(MPI_ANY_SOURCE, failure_tag, own_, &there, &of), "MPI_Iprobe");
-    if (there == 0) return std::nullopt;
-    failure said;
-    check(
-        MPI_Recv(&said, sizeof said, MPI_BYTE, of.MPI_SOURCE, failure_tag, own_, MPI_STATUS_IGNORE),
-        "MPI_Recv");
+    failure said = {rank_, {}};
+    int failed = MPI_Iprobe(MPI_ANY_SOURCE, failure_tag, own_, &there, &of);
+    if (failed == MPI_SUCCESS && there == 0) return std::nullopt;
+    if (failed == MPI_SUCCESS) {
+      failed = MPI_Recv(&said, sizeof said, MPI_BYTE, of.MPI_SOURCE, failure_tag, own_,
+                        MPI_STATUS_IGNORE);
+    }
+    if (failed != MPI_SUCCESS) said = failure_of(rank_, text_of(failed));
     said.reason.back() = 0;
     return said;
   }
 
-  // A message that nobody receives any more can be given back, one that nobody sends too.
-  [[noreturn]] void give_up(MPI_Request& request, int because_of, const std::string& reason) {
+  // A message that nobody sends can be taken back, one that is on its way cannot.
+  void abandon(MPI_Request& request) noexcept {
+    if (request == MPI_REQUEST_NULL) return;
     MPI_Cancel(&request);
     MPI_Request_free(&request);
+    (void)piece_.release();
+  }
+
+  [[noreturn]] void give_up(MPI_Request& request, int because_of, const std::string& reason) {
+    abandon(request);
     end(because_of, reason);
     throw *ended_;
   }
 
-  // The packets of failures are small enough that MPI copies them, and stay until the process ends
-  // in case it does not.
+  // What is told stays until the process ends, in case MPI has not sent it when this gives up.
   void end(int because_of, std::string_view reason) noexcept {
-    auto* const said = new (std::nothrow) failure;
-    if (said != nullptr) {
-      said->rank = because_of;
-      std::memcpy(said->reason.data(), reason.data(),
-                  std::min(reason.size(), said->reason.size() - 1));
-      for (int other = 0; other < size_; ++other) {
-        if (other == rank_) continue;
-        MPI_Request request = MPI_REQUEST_NULL;
-        if (MPI_Isend(said, sizeof *said, MPI_BYTE, other, failure_tag, own_, &request) ==
-            MPI_SUCCESS) {
-          MPI_Request_free(&request);
-        }
+    const auto* const said = new (std::nothrow) failure(failure_of(because_of, reason));
+    for (int other = 0; said != nullptr && other < size_; ++other) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      if (other == rank_ || MPI_Isend(said, sizeof *said, MPI_BYTE, other, failure_tag, own_,
+                                      &request) != MPI_SUCCESS) {
+        continue;
       }
+      const auto until = std::chrono::steady_clock::now() + telling_within;
+      int done = 0;
+      while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0 &&
+             std::chrono::steady_clock::now() < until) {
+        std::this_thread::sleep_for(between_tests);
+      }
+      if (done == 0) MPI_Request_free(&request);
     }
     ended_.emplace(errc::rank_failed, name_of(because_of), std::string(reason));
   }
@@ -155,7 +200,9 @@ class mpi_ranks final : public group {
   const std::chrono::milliseconds timeout_;
   int rank_ = 0;
   int size_ = 1;
-  std::optional<error> ended_;  // What every call fails with.
+  std::unique_ptr<std::byte[]> piece_;  // Of piece_bytes; empty once a message was given up.
+  std::optional<error> ended_;          // What every call fails with.
+  std::atomic<bool> interrupted_ = false;
 };
 
 }  // namespace
