@@ -76,6 +76,7 @@ function(vcpkg_cmake_configure)
       set(options -DCMAKE_BUILD_TYPE=Debug -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR}/debug)
     endif()
     run(${CMAKE_COMMAND} -S ${arg_SOURCE_PATH} -B ${CURRENT_BUILDTREES_DIR}/${build} -G Ninja
+      -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=8
       -DBUILD_SHARED_LIBS=${shared} -DCMAKE_INSTALL_LIBDIR=lib ${options} ${arg_OPTIONS})
   endforeach()
 endfunction()
