@@ -42,6 +42,14 @@ fault thread_refused(int error_number);
 RINGLOAD_EXPORT std::string message_of(const fault& what);
 
 RINGLOAD_EXPORT error to_error(const fault& what);
+
+// A failure that says no place is thrown as one of `place`.
+template <class T>
+T value_or_throw(result<T> of, const std::string& place) {
+  if (!of) throw to_error(of.error().where.empty() ? of.error().in(place) : of.error());
+  return std::move(*of);
+}
+
 fault to_fault(const error& what);
 std::exception_ptr to_exception(const fault& what);
 

@@ -25,7 +25,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::uint64_t small_page_bytes = 4096;
-constexpr std::uint64_t bytes_max = std::uint64_t{1} << 62;
+constexpr std::uint64_t mapping_bytes_max = std::uint64_t{1} << 62;
 
 std::byte* map(std::byte* wanted, std::uint64_t bytes, int more_flags) noexcept {
   void* at = ::mmap(wanted, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | more_flags,
@@ -77,7 +77,7 @@ mapping::~mapping() {
 
 result<mapping> mapping::make(std::uint64_t bytes, page_kind kind) {
   // Larger than any address space; also keeps the rounding below from overflowing.
-  if (bytes > bytes_max) {
+  if (bytes > mapping_bytes_max) {
     errno = ENOMEM;
     return no_memory(bytes, "memory");
   }

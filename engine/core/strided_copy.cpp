@@ -16,7 +16,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr axis single = {1, 0, 0};
+constexpr axis single_axis = {1, 0, 0};
 
 // Calls `work` with both addresses of each index of the box.
 template <class Work>
@@ -160,8 +160,8 @@ unsigned shortest(const whole_box& box, std::ptrdiff_t axis::* stride) {
 
 template <std::size_t Bytes, bool Swap>
 void copy_words(whole_box box, const std::byte* from, std::byte* to) {
-  const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::to)) : single;
-  const axis outer = box.rank > 0 ? box.take(shortest(box, &axis::from)) : single;
+  const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::to)) : single_axis;
+  const axis outer = box.rank > 0 ? box.take(shortest(box, &axis::from)) : single_axis;
   // If the same dimension is innermost on both sides, nothing is transposed.
   if (magnitude(inner.from) <= magnitude(outer.from) || outer.count == 1) {
     box.axes[box.rank++] = outer;
@@ -269,7 +269,7 @@ void convert_tiles(const strided_map& map, const std::byte* from, std::byte* to,
 }
 
 void convert_box(const strided_map& map, whole_box box, const std::byte* from, std::byte* to) {
-  const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::from)) : single;
+  const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::from)) : single_axis;
   // A block of quantised elements becomes more than a cache line, and more than a tile has room
   // for.
   const bool transposed = box.rank > 0 && !is_block(map.as.from) && [&] {

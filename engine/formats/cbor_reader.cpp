@@ -6,14 +6,13 @@
 #include <string_view>
 
 #include "core/float_bits.hpp"
+#include "formats/cbor_major.hpp"
 #include "formats/json_text.hpp"
 #include "formats/utf8.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
-
-enum major : std::uint8_t { positive, negative, bytes, text_string, array, map, tag, simple };
 
 constexpr std::uint8_t indefinite_info = 31;
 constexpr unsigned tags_max = 16;  // Before one value.
@@ -30,9 +29,9 @@ enum simple_value : std::uint8_t {
   double_float,
 };
 
-constexpr const char* kinds[] = {"a number", "a negative number", "a byte string",
-                                 "a text",   "an array",          "a map",
-                                 "a tag",    "a simple value"};
+constexpr const char* cbor_kinds[] = {"a number", "a negative number", "a byte string",
+                                      "a text",   "an array",          "a map",
+                                      "a tag",    "a simple value"};
 
 void append_hex(std::string& out, std::string_view bytes) {
   constexpr std::string_view digits = "0123456789abcdef";
@@ -53,7 +52,7 @@ bool cbor_reader::read_head() {
   head_.indefinite = head_.info == indefinite_info;
   head_.argument = head_.info;
   if (head_.info < 24) return true;
-  if (head_.indefinite && head_.major >= bytes && head_.major != tag) return true;
+  if (head_.indefinite && head_.major >= cbor::bytes && head_.major != cbor::tag) return true;
   std::uint8_t one = 0;
   std::uint16_t two = 0;
   std::uint32_t four = 0;
@@ -83,7 +82,7 @@ bool cbor_reader::peek() {
   tag_ = 0;
   for (unsigned tags = 0; tags <= tags_max; ++tags) {
     if (!read_head()) return false;
-    if (head_.major != tag) {
+    if (head_.major != cbor::tag) {
       peeked_ = true;
       return true;
     }
@@ -94,10 +93,10 @@ bool cbor_reader::peek() {
 }
 
 bool cbor_reader::unexpected(const char* wanted) {
-  const bool is_break = head_.major == simple && head_.indefinite;
+  const bool is_break = head_.major == cbor::simple && head_.indefinite;
   return in_.fail_at(head_.at, errc::malformed_header,
                      std::string(wanted) + " must stand here, and not " +
-                         (is_break ? "the end of something" : kinds[head_.major]));
+                         (is_break ? "the end of something" : cbor_kinds[head_.major]));
 }
 
 bool cbor_reader::enter(std::uint8_t major, const char* wanted) {
@@ -112,15 +111,15 @@ bool cbor_reader::enter(std::uint8_t major, const char* wanted) {
   return true;
 }
 
-bool cbor_reader::enter_map() { return enter(map, "a map"); }
-bool cbor_reader::enter_array() { return enter(array, "an array"); }
+bool cbor_reader::enter_map() { return enter(cbor::map, "a map"); }
+bool cbor_reader::enter_array() { return enter(cbor::array, "an array"); }
 
 // Whether the innermost container has a further item; it is left where it has not.
 bool cbor_reader::next(bool& more) {
   container& inner = open_.back();
   if (inner.indefinite) {
     if (!peek()) return false;
-    more = head_.major != simple || !head_.indefinite;
+    more = head_.major != cbor::simple || !head_.indefinite;
     if (!more) take();
   } else {
     more = inner.left > 0;
@@ -156,7 +155,7 @@ bool cbor_reader::string_of(std::uint8_t major, std::string& out) {
   if (!head_.indefinite) return chunk(head_.argument, out);
   while (true) {
     if (!read_head()) return false;
-    if (head_.major == simple && head_.indefinite) return true;
+    if (head_.major == cbor::simple && head_.indefinite) return true;
     if (head_.major != major || head_.indefinite) {
       return in_.fail_at(head_.at, errc::malformed_header,
                          "a string in parts has a part that is none");
@@ -168,8 +167,8 @@ bool cbor_reader::string_of(std::uint8_t major, std::string& out) {
 bool cbor_reader::text(std::string& out) {
   if (!peek()) return false;
   const std::uint64_t at = head_.at;
-  if (head_.major != text_string) return unexpected("a text");
-  if (!string_of(text_string, out)) return false;
+  if (head_.major != cbor::text) return unexpected("a text");
+  if (!string_of(cbor::text, out)) return false;
   if (utf8_valid_bytes(out) == out.size()) return true;
   return in_.fail_at(at, errc::header_not_utf8, "the text is not UTF-8");
 }
@@ -177,7 +176,7 @@ bool cbor_reader::text(std::string& out) {
 bool cbor_reader::big_number(std::uint64_t& out) {
   const std::uint64_t at = head_.at;
   std::string digits;
-  if (!string_of(bytes, digits)) return false;
+  if (!string_of(cbor::bytes, digits)) return false;
   out = 0;
   for (const char c : digits) {
     if (out >> 56U != 0) {
@@ -190,21 +189,21 @@ bool cbor_reader::big_number(std::uint64_t& out) {
 
 bool cbor_reader::unsigned_integer(std::uint64_t& out) {
   if (!peek()) return false;
-  if (head_.major == bytes && tag_ == bignum_tag) return big_number(out);
-  if (head_.major != positive) return unexpected("a number that is not negative");
+  if (head_.major == cbor::bytes && tag_ == bignum_tag) return big_number(out);
+  if (head_.major != cbor::positive) return unexpected("a number that is not negative");
   out = head_.argument;
   take();
   return true;
 }
 
 bool cbor_reader::null() {
-  if (!peek() || head_.major != simple) return false;
+  if (!peek() || head_.major != cbor::simple) return false;
   if (head_.info != null_value && head_.info != undefined_value) return false;
   take();
   return true;
 }
 
-bool cbor_reader::is_text() { return peek() && head_.major == text_string; }
+bool cbor_reader::is_text() { return peek() && head_.major == cbor::text; }
 
 bool cbor_reader::skip_value() {
   const std::size_t outside = open_.size();
@@ -217,20 +216,20 @@ bool cbor_reader::skip_value() {
       if (!more) continue;
     }
     if (!peek()) return false;
-    if (head_.major == array || head_.major == map) {
-      const bool is_map = head_.major == map;
+    if (head_.major == cbor::array || head_.major == cbor::map) {
+      const bool is_map = head_.major == cbor::map;
       if (!enter(head_.major, "a container")) return false;
       container& inner = open_.back();
       if (is_map && !inner.indefinite && inner.left > in_.left()) return unexpected("a map");
       if (is_map) inner.left *= 2;
-    } else if (head_.major == bytes || head_.major == text_string) {
+    } else if (head_.major == cbor::bytes || head_.major == cbor::text) {
       if (head_.indefinite) {
         if (!string_of(head_.major, ignored)) return false;
       } else {
         take();
         if (!in_.skip(head_.argument)) return false;
       }
-    } else if (head_.major == simple && head_.indefinite) {
+    } else if (head_.major == cbor::simple && head_.indefinite) {
       return unexpected("a value");
     } else {
       take();
@@ -240,9 +239,9 @@ bool cbor_reader::skip_value() {
 }
 
 bool cbor_reader::json_scalar(std::string& out) {
-  if (head_.major == positive) {
+  if (head_.major == cbor::positive) {
     append_json_number(out, head_.argument);
-  } else if (head_.major == negative) {
+  } else if (head_.major == cbor::negative) {
     // -1 - n, for which the lowest has 65 bits.
     out += head_.argument == UINT64_MAX ? "-18446744073709551616"
                                         : "-" + std::to_string(head_.argument + 1);
@@ -269,8 +268,9 @@ bool cbor_reader::json_scalar(std::string& out) {
 // A container as a key, as text of its JSON, would become twice as long for each one that it is in.
 bool cbor_reader::json_key(std::string& out, std::size_t bytes_max) {
   if (!peek()) return false;
-  if (head_.major == text_string || head_.major == bytes) return json(out, bytes_max);
-  if (head_.major == array || head_.major == map) return unexpected("a key that is no container");
+  if (head_.major == cbor::text || head_.major == cbor::bytes) return json(out, bytes_max);
+  if (head_.major == cbor::array || head_.major == cbor::map)
+    return unexpected("a key that is no container");
   std::string key;
   if (!json_scalar(key)) return false;
   append_json_string(out, key);
@@ -278,7 +278,7 @@ bool cbor_reader::json_key(std::string& out, std::size_t bytes_max) {
 }
 
 bool cbor_reader::json_container(std::string& out, std::size_t bytes_max) {
-  const bool is_map = head_.major == map;
+  const bool is_map = head_.major == cbor::map;
   if (!enter(head_.major, "a container")) return false;
   out += is_map ? '{' : '[';
   bool more = false;
@@ -301,15 +301,15 @@ bool cbor_reader::json(std::string& out, std::size_t bytes_max) {
     return in_.fail_at(at, errc::header_too_large,
                        "attributes make more than " + grouped(bytes_max) + " bytes of text");
   }
-  if (head_.major == array || head_.major == map) return json_container(out, bytes_max);
+  if (head_.major == cbor::array || head_.major == cbor::map) return json_container(out, bytes_max);
   std::string value;
-  if (head_.major == text_string) {
+  if (head_.major == cbor::text) {
     if (!text(value)) return false;
     append_json_string(out, value);
     return true;
   }
-  if (head_.major == bytes) {
-    if (!string_of(bytes, value)) return false;
+  if (head_.major == cbor::bytes) {
+    if (!string_of(cbor::bytes, value)) return false;
     out += '"';
     append_hex(out, value);
     out += '"';

@@ -5,12 +5,11 @@
 #include <cmath>
 
 #include "core/float_bits.hpp"
+#include "formats/cbor_major.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
-
-enum major : unsigned { positive, negative, byte_string, text_string, array_of, map_of };
 
 constexpr char false_byte = '\xF4';
 constexpr char true_byte = '\xF5';
@@ -39,25 +38,25 @@ void cbor_writer::head(unsigned major, std::uint64_t argument) {
   big_endian(argument, bytes);
 }
 
-void cbor_writer::map(std::uint64_t pairs) { head(map_of, pairs); }
-void cbor_writer::array(std::uint64_t items) { head(array_of, items); }
+void cbor_writer::map(std::uint64_t pairs) { head(cbor::map, pairs); }
+void cbor_writer::array(std::uint64_t items) { head(cbor::array, items); }
 
 void cbor_writer::text(std::string_view value) {
-  head(text_string, value.size());
+  head(cbor::text, value.size());
   out_ += value;
 }
 
 void cbor_writer::bytes(std::span<const std::byte> value) {
-  head(byte_string, value.size());
+  head(cbor::bytes, value.size());
   out_.append(reinterpret_cast<const char*>(value.data()), value.size());
 }
 
-void cbor_writer::unsigned_integer(std::uint64_t value) { head(positive, value); }
+void cbor_writer::unsigned_integer(std::uint64_t value) { head(cbor::positive, value); }
 
 // -1 is stored as 0, -2 as 1.
 void cbor_writer::integer(std::int64_t value) {
-  if (value >= 0) return head(positive, static_cast<std::uint64_t>(value));
-  head(negative, ~static_cast<std::uint64_t>(value));
+  if (value >= 0) return head(cbor::positive, static_cast<std::uint64_t>(value));
+  head(cbor::negative, ~static_cast<std::uint64_t>(value));
 }
 
 void cbor_writer::floating(double value) {

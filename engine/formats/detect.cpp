@@ -40,12 +40,12 @@ constexpr std::array<magic_number, 19> magic_numbers = {{
     {"ustar"sv, file_format::tar, 257},
 }};
 
-struct extension {
+struct format_extension {
   std::string_view text;
   file_format format;
 };
 
-constexpr std::array<extension, 15> extensions = {{
+constexpr std::array<format_extension, 15> format_extensions = {{
     {".safetensors", file_format::safetensors},
     {".gguf", file_format::gguf},
     {".npy", file_format::npy},
@@ -124,7 +124,7 @@ format_guess format_of(std::span<const std::byte> first_bytes, std::string_view 
   if (const auto format = format_by_bytes(first); format != file_format::unknown) {
     return {format, false};
   }
-  for (const extension& each : extensions) {
+  for (const format_extension& each : format_extensions) {
     if (ends_with_extension(name, each.text)) return {each.format, true};
   }
   return {};

@@ -8,7 +8,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr auto types = std::to_array<gguf_type>({
+constexpr auto known_types = std::to_array<gguf_type>({
     {0, "f32", 1, 4, dtype::f32},  {1, "f16", 1, 2, dtype::f16},    {2, "q4_0", 32, 18, {}},
     {3, "q4_1", 32, 20, {}},       {6, "q5_0", 32, 22, {}},         {7, "q5_1", 32, 24, {}},
     {8, "q8_0", 32, 34, {}},       {9, "q8_1", 32, 36, {}},         {10, "q2_k", 256, 84, {}},
@@ -28,8 +28,8 @@ constexpr auto removed = std::to_array<std::uint32_t>({4, 5, 31, 32, 33, 36, 37,
 }  // namespace
 
 const gguf_type* gguf_type_of(std::uint32_t id) noexcept {
-  const auto found = std::ranges::lower_bound(types, id, {}, &gguf_type::id);
-  return found != types.end() && found->id == id ? &*found : nullptr;
+  const auto found = std::ranges::lower_bound(known_types, id, {}, &gguf_type::id);
+  return found != known_types.end() && found->id == id ? &*found : nullptr;
 }
 
 bool gguf_type_removed(std::uint32_t id) noexcept {

@@ -11,6 +11,7 @@
 #include "core/checked.hpp"
 #include "formats/dense.hpp"
 #include "formats/json_text.hpp"
+#include "formats/malformed.hpp"
 #include "formats/printable.hpp"
 #include "formats/utf8.hpp"
 
@@ -20,10 +21,6 @@ namespace {
 
 constexpr std::size_t why_bytes_max = 200;
 constexpr std::uint64_t shuffle_bytes_max = 255;  // What stored_stream has room for.
-
-fault malformed(std::string cause) { return {errc::malformed_header, "", std::move(cause)}; }
-
-fault unsupported(std::string cause) { return {errc::unsupported_feature, "", std::move(cause)}; }
 
 // One dataset at work.
 class dataset_parser {

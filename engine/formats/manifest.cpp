@@ -11,7 +11,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::string_view digits = "0123456789abcdef";
+constexpr std::string_view hex_digits = "0123456789abcdef";
 
 // 0 to 15; upper-case digits are taken as well.
 std::optional<unsigned> digit(char c) noexcept {
@@ -50,8 +50,8 @@ std::string escaped(std::string_view name) {
           break;
         }
         text += "\\x";
-        text += digits[static_cast<unsigned char>(c) >> 4U];
-        text += digits[static_cast<unsigned char>(c) & 15U];
+        text += hex_digits[static_cast<unsigned char>(c) >> 4U];
+        text += hex_digits[static_cast<unsigned char>(c) & 15U];
     }
   }
   return text;
@@ -148,8 +148,8 @@ std::size_t digest_bytes(digest_algorithm algorithm) noexcept {
 std::string hex(std::span<const std::byte> bytes) {
   std::string text;
   for (const std::byte b : bytes) {
-    text += digits[static_cast<unsigned>(b) >> 4U];
-    text += digits[static_cast<unsigned>(b) & 15U];
+    text += hex_digits[static_cast<unsigned>(b) >> 4U];
+    text += hex_digits[static_cast<unsigned>(b) & 15U];
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include "core/checked.hpp"
 #include "formats/dense.hpp"
 #include "formats/little_endian.hpp"
+#include "formats/malformed.hpp"
 #include "formats/npy.hpp"
 #include "formats/printable.hpp"
 
@@ -15,20 +16,16 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::size_t dims_max = 64;  // As in NumPy 2.
+constexpr std::string_view npy_magic = "\x93NUMPY";
+constexpr std::size_t npy_dims_max = 64;  // As in NumPy 2.
 
-fault malformed(std::size_t byte, std::string cause) {
-  return {errc::malformed_header, "byte " + grouped(byte), std::move(cause)};
-}
-
-struct type_row {
+struct npy_type_row {
   std::string_view text;  // Without the byte order.
   ringload::dtype dtype;
   std::uint8_t swap_bytes;
 };
 
-constexpr std::array<type_row, 14> types = {{
+constexpr std::array<npy_type_row, 14> npy_types = {{
     {"b1", dtype::boolean, 0},
     {"i1", dtype::i8, 0},
     {"u1", dtype::u8, 0},
@@ -58,7 +55,7 @@ std::string_view kind_of(char code) {
   }
 }
 
-fault unsupported(std::size_t byte, std::string_view descr) {
+fault unsupported_dtype(std::size_t byte, std::string_view descr) {
   const std::string_view kind = kind_of(descr.size() > 1 ? descr[1] : '\0');
   std::string cause = "its elements are " + std::string(kind) + " ('" + printable(descr) + "')";
   if (descr.ends_with("V1") || descr.ends_with("V2") || descr.ends_with("f1")) {
@@ -68,9 +65,9 @@ fault unsupported(std::size_t byte, std::string_view descr) {
 }
 
 // The dictionary, as a Python literal: two strings, a word and a tuple of integers.
-class header_reader {
+class npy_header_reader {
  public:
-  header_reader(std::string_view text, std::size_t text_at, const read_options& how)
+  npy_header_reader(std::string_view text, std::size_t text_at, const read_options& how)
       : text_(text), text_at_(text_at), how_(how) {}
 
   result<npy_header> read();
@@ -78,7 +75,7 @@ class header_reader {
  private:
   std::size_t byte() const { return text_at_ + at_; }
   fault expected(std::string_view what) const {
-    return malformed(byte(), std::string(what) + " should stand here");
+    return malformed_at(byte(), std::string(what) + " should stand here");
   }
   bool take(char c);
   result<std::string_view> string();
@@ -96,7 +93,7 @@ class header_reader {
 };
 
 // Skips white space, then that one character if it is there.
-bool header_reader::take(char c) {
+bool npy_header_reader::take(char c) {
   constexpr std::string_view spaces = " \t\n";
   while (at_ < text_.size() && spaces.find(text_[at_]) != std::string_view::npos) ++at_;
   if (at_ == text_.size() || text_[at_] != c) return false;
@@ -104,19 +101,19 @@ bool header_reader::take(char c) {
   return true;
 }
 
-result<std::string_view> header_reader::string() {
+result<std::string_view> npy_header_reader::string() {
   const char quote = take('\'') ? '\'' : take('"') ? '"' : '\0';
   if (quote == '\0') return expected("a string");
   const std::size_t end = text_.find(quote, at_);
   const std::string_view found = text_.substr(at_, end - at_);
   if (end == std::string_view::npos || found.find('\\') != std::string_view::npos) {
-    return malformed(byte(), "this string does not end, or has an escape");
+    return malformed_at(byte(), "this string does not end, or has an escape");
   }
   at_ = end + 1;
   return found;
 }
 
-result<void> header_reader::descr() {
+result<void> npy_header_reader::descr() {
   if (take('[') || take('(')) {
     return fault{errc::unsupported_feature, "byte " + grouped(byte() - 1),
                  "its elements are structures or arrays, and not numbers"};
@@ -126,12 +123,12 @@ result<void> header_reader::descr() {
   if (!text) return text.error();
   constexpr std::string_view orders = "<>|=";
   if (text->size() < 2 || orders.find(text->front()) == std::string_view::npos) {
-    return malformed(begin, "'" + printable(*text) + "' names no type of elements");
+    return malformed_at(begin, "'" + printable(*text) + "' names no type of elements");
   }
   const std::string_view type = text->substr(1);
-  const auto row = std::ranges::find(types, type, &type_row::text);
+  const auto row = std::ranges::find(npy_types, type, &npy_type_row::text);
   const nameless_types& nameless = how_.nameless;
-  if (row != types.end()) {
+  if (row != npy_types.end()) {
     found_.dtype = row->dtype;
     found_.swap_bytes = text->front() == '>' ? row->swap_bytes : std::uint8_t{0};
   } else if (type == "V1" && nameless.one_byte && bits(*nameless.one_byte) == 8) {
@@ -142,12 +139,12 @@ result<void> header_reader::descr() {
   } else if (type == "f1" && (nameless.one_byte || nameless.two_bytes)) {
     found_.dtype = dtype::f8_e5m2;  // The only one of ml_dtypes' to which NumPy gives this name.
   } else {
-    return unsupported(begin, *text);
+    return unsupported_dtype(begin, *text);
   }
   return {};
 }
 
-result<void> header_reader::fortran_order() {
+result<void> npy_header_reader::fortran_order() {
   const bool yes = take('T');
   const std::string_view rest = yes ? "rue" : "alse";
   if ((!yes && !take('F')) || !text_.substr(at_).starts_with(rest)) {
@@ -158,7 +155,7 @@ result<void> header_reader::fortran_order() {
   return {};
 }
 
-result<std::uint64_t> header_reader::integer() {
+result<std::uint64_t> npy_header_reader::integer() {
   std::uint64_t value = 0;
   const std::size_t begin = at_;
   for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
@@ -176,14 +173,14 @@ result<std::uint64_t> header_reader::integer() {
   return value;
 }
 
-result<void> header_reader::shape() {
+result<void> npy_header_reader::shape() {
   if (!take('(')) return expected("a tuple");
   bool comma = true;
   while (!take(')')) {
     if (!comma) return expected("a comma");
-    if (found_.shape.size() == dims_max) {
-      return malformed(byte(),
-                       "the shape has more than " + std::to_string(dims_max) + " dimensions");
+    if (found_.shape.size() == npy_dims_max) {
+      return malformed_at(
+          byte(), "the shape has more than " + std::to_string(npy_dims_max) + " dimensions");
     }
     auto dim = integer();
     if (!dim) return dim.error();
@@ -191,19 +188,19 @@ result<void> header_reader::shape() {
     comma = take(',');
   }
   if (found_.shape.size() == 1 && !comma) {
-    return malformed(byte(), "(" + std::to_string(found_.shape[0]) + ") is no tuple");
+    return malformed_at(byte(), "(" + std::to_string(found_.shape[0]) + ") is no tuple");
   }
   return {};
 }
 
-result<void> header_reader::value(std::string_view key) {
+result<void> npy_header_reader::value(std::string_view key) {
   if (key == "descr") return descr();
   if (key == "fortran_order") return fortran_order();
   if (key == "shape") return shape();
-  return malformed(byte(), "'" + printable(key) + "' is no key of an array's header");
+  return malformed_at(byte(), "'" + printable(key) + "' is no key of an array's header");
 }
 
-result<npy_header> header_reader::read() {
+result<npy_header> npy_header_reader::read() {
   if (!take('{')) return expected("a dictionary");
   std::vector<std::string_view> seen;
   bool comma = true;
@@ -212,7 +209,7 @@ result<npy_header> header_reader::read() {
     auto key = string();
     if (!key) return key.error();
     if (std::ranges::find(seen, *key) != seen.end()) {
-      return malformed(byte(), "'" + printable(*key) + "' stands twice");
+      return malformed_at(byte(), "'" + printable(*key) + "' stands twice");
     }
     seen.push_back(*key);
     if (!take(':')) return expected("a colon");
@@ -220,20 +217,20 @@ result<npy_header> header_reader::read() {
     comma = take(',');
   }
   if (seen.size() != 3) {
-    return malformed(byte(), "the header lacks one of 'descr', 'fortran_order' and 'shape'");
+    return malformed_at(byte(), "the header lacks one of 'descr', 'fortran_order' and 'shape'");
   }
   take('\n');
-  if (at_ != text_.size()) return malformed(byte(), "the header goes on after its dictionary");
+  if (at_ != text_.size()) return malformed_at(byte(), "the header goes on after its dictionary");
   return std::move(found_);
 }
 
 }  // namespace
 
 result<std::size_t> npy_header_end(std::span<const std::byte> prefix) {
-  constexpr std::size_t version_at = magic.size();
+  constexpr std::size_t version_at = npy_magic.size();
   constexpr std::size_t length_at = version_at + 2;
-  if (prefix.size() < length_at + 2 || !as_text(prefix).starts_with(magic)) {
-    return malformed(0, "this is no NumPy array: it does not begin with NUMPY and a version");
+  if (prefix.size() < length_at + 2 || !as_text(prefix).starts_with(npy_magic)) {
+    return malformed_at(0, "this is no NumPy array: it does not begin with NUMPY and a version");
   }
   const auto major = std::to_integer<unsigned>(prefix[version_at]);
   const auto minor = std::to_integer<unsigned>(prefix[version_at + 1]);
@@ -243,7 +240,7 @@ result<std::size_t> npy_header_end(std::span<const std::byte> prefix) {
                      " of NumPy's format is not read, only 1.0, 2.0 and 3.0"};
   }
   if (major > 1 && prefix.size() < npy_prefix_bytes) {
-    return malformed(length_at, "the array ends within its header's length");
+    return malformed_at(length_at, "the array ends within its header's length");
   }
   const std::size_t begin = major == 1 ? length_at + 2 : length_at + 4;
   const std::size_t text_bytes = major == 1 ? little_endian<std::uint16_t>(prefix, length_at)
@@ -257,8 +254,8 @@ result<std::size_t> npy_header_end(std::span<const std::byte> prefix) {
 }
 
 result<npy_header> parse_npy_header(std::span<const std::byte> header, const read_options& how) {
-  const std::size_t begin = std::to_integer<unsigned>(header[magic.size()]) == 1 ? 10 : 12;
-  auto found = header_reader(as_text(header.subspan(begin)), begin, how).read();
+  const std::size_t begin = std::to_integer<unsigned>(header[npy_magic.size()]) == 1 ? 10 : 12;
+  auto found = npy_header_reader(as_text(header.subspan(begin)), begin, how).read();
   if (!found) return found;
   const auto elements = element_count(found->shape);
   const auto bytes = elements ? checked_multiply(*elements, bits(found->dtype) / 8) : elements;

@@ -13,19 +13,19 @@ namespace ringload::inline v0 {
 
 namespace {
 
-namespace model {
+namespace model_field {
 enum field : std::uint32_t { graph = 7, metadata = 14, training = 20, functions = 25 };
 }
-namespace training {
+namespace training_field {
 enum field : std::uint32_t { initialization = 1, algorithm = 2 };
 }
-namespace graph {
+namespace graph_field {
 enum field : std::uint32_t { node = 1, initializer = 5, sparse_initializer = 15 };
 }
-namespace node {
+namespace node_field {
 enum field : std::uint32_t { output = 2, name = 3, type = 4, attribute = 5 };
 }
-namespace attribute {
+namespace attribute_field {
 enum field : std::uint32_t {
   name = 1,
   number = 2,
@@ -42,10 +42,10 @@ enum field : std::uint32_t {
   sparses = 23,
 };
 }
-namespace function {
+namespace function_field {
 enum field : std::uint32_t { name = 1, node = 7, domain = 10 };
 }
-namespace sparse {
+namespace sparse_field {
 enum field : std::uint32_t { values = 1, indices = 2, dims = 3 };
 }
 
@@ -55,17 +55,17 @@ struct value_attribute {
   std::uint32_t field;
 };
 constexpr auto value_attributes = std::to_array<value_attribute>({
-    {"value_float", attribute::number},
-    {"value_floats", attribute::numbers},
-    {"value_int", attribute::integer},
-    {"value_ints", attribute::integers},
-    {"value_string", attribute::text},
-    {"value_strings", attribute::texts},
+    {"value_float", attribute_field::number},
+    {"value_floats", attribute_field::numbers},
+    {"value_int", attribute_field::integer},
+    {"value_ints", attribute_field::integers},
+    {"value_string", attribute_field::text},
+    {"value_strings", attribute_field::texts},
 });
 
-class walker {
+class graph_walker {
  public:
-  walker(input_cursor& in, onnx_model& out) noexcept : in_(in), out_(out) {}
+  graph_walker(input_cursor& in, onnx_model& out) noexcept : in_(in), out_(out) {}
 
   bool model();
 
@@ -103,7 +103,7 @@ class walker {
 };
 
 // Of what may stand there once: readers differ in which of two they take.
-bool walker::once(const protobuf_field& part, std::uint32_t& seen) {
+bool graph_walker::once(const protobuf_field& part, std::uint32_t& seen) {
   const std::uint32_t bit = part.number < 32 ? 1U << part.number : 0;
   if ((seen & bit) != 0) {
     return in_.fail(part, errc::malformed_header,
@@ -113,14 +113,15 @@ bool walker::once(const protobuf_field& part, std::uint32_t& seen) {
   return true;
 }
 
-bool walker::tensor(const protobuf_field& message, const std::string& path, std::string fallback) {
+bool graph_walker::tensor(const protobuf_field& message, const std::string& path,
+                          std::string fallback) {
   onnx_found& found = out_.tensors.emplace_back();
   found.path = path;
   found.fallback = std::move(fallback);
   return read_onnx_tensor(in_, message, found.tensor) && named(message, path, found.tensor.name);
 }
 
-bool walker::initializer(const protobuf_field& message, const std::string& path) {
+bool graph_walker::initializer(const protobuf_field& message, const std::string& path) {
   if (!tensor(message, path, {})) return false;
   out_.tensors.back().initializer = true;
   if (!out_.tensors.back().tensor.name.empty()) return true;
@@ -129,8 +130,8 @@ bool walker::initializer(const protobuf_field& message, const std::string& path)
   return true;
 }
 
-bool walker::named(const protobuf_field& message, const std::string& path,
-                   const std::string& name) {
+bool graph_walker::named(const protobuf_field& message, const std::string& path,
+                         const std::string& name) {
   name_bytes_ += path.size() + name.size();
   if (out_.tensors.size() + out_.sparse.size() > onnx_tensors_max) {
     return in_.fail(message, errc::header_too_large,
@@ -141,7 +142,8 @@ bool walker::named(const protobuf_field& message, const std::string& path,
                   "the names of tensors make more than " + grouped(onnx_name_bytes_max) + " bytes");
 }
 
-bool walker::sparse(const protobuf_field& message, const std::string& path, std::string fallback) {
+bool graph_walker::sparse(const protobuf_field& message, const std::string& path,
+                          std::string fallback) {
   onnx_sparse& found = out_.sparse.emplace_back();
   found.path = path;
   found.fallback = std::move(fallback);
@@ -153,13 +155,13 @@ bool walker::sparse(const protobuf_field& message, const std::string& path, std:
   while (in_.next(part)) {
     bool read = true;
     switch (part.number) {
-      case sparse::values:
+      case sparse_field::values:
         read = once(part, seen) && read_onnx_tensor(in_, part, found.values);
         break;
-      case sparse::indices:
+      case sparse_field::indices:
         read = once(part, seen) && read_onnx_tensor(in_, part, found.indices);
         break;
-      case sparse::dims: read = in_.integers(part, onnx_rank_max, found.dims); break;
+      case sparse_field::dims: read = in_.integers(part, onnx_rank_max, found.dims); break;
       default: break;
     }
     if (!read) return false;
@@ -169,11 +171,11 @@ bool walker::sparse(const protobuf_field& message, const std::string& path, std:
   return true;
 }
 
-bool walker::attribute_name(std::string& out) {
+bool graph_walker::attribute_name(std::string& out) {
   std::uint32_t seen = 0;
   protobuf_field part;
   while (in_.next(part)) {
-    if (part.number != attribute::name) continue;
+    if (part.number != attribute_field::name) continue;
     if (!once(part, seen) || !in_.text(part, onnx_text_bytes_max, out)) return false;
   }
   in_.rewind();
@@ -181,11 +183,11 @@ bool walker::attribute_name(std::string& out) {
 }
 
 // The value of a Constant that is no tensor: a number, or a list of them in one dimension.
-bool walker::numbers(const protobuf_field& message, std::uint32_t field, const std::string& path,
-                     const std::string& name) {
-  const bool list = field == attribute::numbers || field == attribute::integers;
-  const bool floats = field == attribute::number || field == attribute::numbers;
-  const bool text = field == attribute::text || field == attribute::texts;
+bool graph_walker::numbers(const protobuf_field& message, std::uint32_t field,
+                           const std::string& path, const std::string& name) {
+  const bool list = field == attribute_field::numbers || field == attribute_field::integers;
+  const bool floats = field == attribute_field::number || field == attribute_field::numbers;
+  const bool text = field == attribute_field::text || field == attribute_field::texts;
   onnx_tensor value;
   std::uint64_t count = 0;
   protobuf_field part;
@@ -212,7 +214,8 @@ bool walker::numbers(const protobuf_field& message, std::uint32_t field, const s
   return named(message, path, name);
 }
 
-bool walker::attribute(const protobuf_field& message, const std::string& path, const identity& of) {
+bool graph_walker::attribute(const protobuf_field& message, const std::string& path,
+                             const identity& of) {
   if (!in_.enter(message)) return false;
   std::string name;
   if (!attribute_name(name)) return false;
@@ -230,16 +233,16 @@ bool walker::attribute(const protobuf_field& message, const std::string& path, c
   while (in_.next(part)) {
     bool read = true;
     switch (part.number) {
-      case attribute::tensor: read = once(part, seen) && tensor(part, path, value); break;
-      case attribute::sparse: read = once(part, seen) && sparse(part, path, value); break;
-      case attribute::graph: read = once(part, seen) && graph(part, path + here + "/"); break;
-      case attribute::tensors:
+      case attribute_field::tensor: read = once(part, seen) && tensor(part, path, value); break;
+      case attribute_field::sparse: read = once(part, seen) && sparse(part, path, value); break;
+      case attribute_field::graph: read = once(part, seen) && graph(part, path + here + "/"); break;
+      case attribute_field::tensors:
         read = tensor(part, path, here + "/" + std::to_string(index++));
         break;
-      case attribute::sparses:
+      case attribute_field::sparses:
         read = sparse(part, path, here + "/" + std::to_string(index++));
         break;
-      case attribute::graphs:
+      case attribute_field::graphs:
         read = graph(part, path + here + "/" + std::to_string(index++) + "/");
         break;
       default: break;
@@ -251,22 +254,22 @@ bool walker::attribute(const protobuf_field& message, const std::string& path, c
   return true;
 }
 
-bool walker::identify(identity& out) {
+bool graph_walker::identify(identity& out) {
   std::uint32_t seen = 0;
   protobuf_field part;
   while (in_.next(part)) {
     bool read = true;
     switch (part.number) {
-      case node::output:
+      case node_field::output:
         if (out.output.empty()) read = in_.text(part, onnx_text_bytes_max, out.output);
         break;
-      case node::name:
+      case node_field::name:
         read = once(part, seen) && in_.text(part, onnx_text_bytes_max, out.name);
         break;
-      case node::type:
+      case node_field::type:
         read = once(part, seen) && in_.text(part, onnx_text_bytes_max, out.type);
         break;
-      case node::attribute: out.has_attributes = true; break;
+      case node_field::attribute: out.has_attributes = true; break;
       default: break;
     }
     if (!read) return false;
@@ -275,28 +278,28 @@ bool walker::identify(identity& out) {
   return !in_.failed();
 }
 
-bool walker::node(const protobuf_field& message, const std::string& path) {
+bool graph_walker::node(const protobuf_field& message, const std::string& path) {
   if (!in_.enter(message)) return false;
   identity who;
   if (!identify(who)) return false;
   protobuf_field part;
   while (who.has_attributes && in_.next(part)) {
-    if (part.number == node::attribute && !attribute(part, path, who)) return false;
+    if (part.number == node_field::attribute && !attribute(part, path, who)) return false;
   }
   if (in_.failed()) return false;
   in_.leave();
   return true;
 }
 
-bool walker::graph(const protobuf_field& message, const std::string& path) {
+bool graph_walker::graph(const protobuf_field& message, const std::string& path) {
   if (!in_.enter(message)) return false;
   protobuf_field part;
   while (in_.next(part)) {
     bool read = true;
     switch (part.number) {
-      case graph::node: read = node(part, path); break;
-      case graph::initializer: read = initializer(part, path); break;
-      case graph::sparse_initializer: read = sparse(part, path, {}); break;
+      case graph_field::node: read = node(part, path); break;
+      case graph_field::initializer: read = initializer(part, path); break;
+      case graph_field::sparse_initializer: read = sparse(part, path, {}); break;
       default: break;
     }
     if (!read) return false;
@@ -306,14 +309,15 @@ bool walker::graph(const protobuf_field& message, const std::string& path) {
   return true;
 }
 
-bool walker::function(const protobuf_field& message) {
+bool graph_walker::function(const protobuf_field& message) {
   if (!in_.enter(message)) return false;
   std::string name;
   std::string domain;
   protobuf_field part;
   while (in_.next(part)) {
-    if (part.number == function::name && !in_.text(part, onnx_text_bytes_max, name)) return false;
-    if (part.number == function::domain && !in_.text(part, onnx_text_bytes_max, domain)) {
+    if (part.number == function_field::name && !in_.text(part, onnx_text_bytes_max, name))
+      return false;
+    if (part.number == function_field::domain && !in_.text(part, onnx_text_bytes_max, domain)) {
       return false;
     }
   }
@@ -321,20 +325,20 @@ bool walker::function(const protobuf_field& message) {
   in_.rewind();
   const std::string path = (domain.empty() ? name : domain + "." + name) + "/";
   while (in_.next(part)) {
-    if (part.number == function::node && !node(part, path)) return false;
+    if (part.number == function_field::node && !node(part, path)) return false;
   }
   if (in_.failed()) return false;
   in_.leave();
   return true;
 }
 
-bool walker::training(const protobuf_field& message, std::size_t index) {
+bool graph_walker::training(const protobuf_field& message, std::size_t index) {
   if (!in_.enter(message)) return false;
   const std::string path = "training_info/" + std::to_string(index) + "/";
   protobuf_field part;
   while (in_.next(part)) {
-    const bool first = part.number == training::initialization;
-    if (!first && part.number != training::algorithm) continue;
+    const bool first = part.number == training_field::initialization;
+    if (!first && part.number != training_field::algorithm) continue;
     if (!graph(part, path + (first ? "initialization/" : "algorithm/"))) return false;
   }
   if (in_.failed()) return false;
@@ -343,7 +347,7 @@ bool walker::training(const protobuf_field& message, std::size_t index) {
 }
 
 // What does not fit is left out, and so is all after it.
-bool walker::metadata(const protobuf_field& message) {
+bool graph_walker::metadata(const protobuf_field& message) {
   metadata_bytes_ += message.bytes;
   if (metadata_bytes_ > onnx_metadata_bytes_max) {
     out_.metadata_left_out = true;
@@ -363,7 +367,7 @@ bool walker::metadata(const protobuf_field& message) {
   return true;
 }
 
-bool walker::model() {
+bool graph_walker::model() {
   std::uint32_t seen = 0;
   std::size_t trainings = 0;
   bool has_graph = false;
@@ -371,13 +375,13 @@ bool walker::model() {
   while (in_.next(part)) {
     bool read = true;
     switch (part.number) {
-      case model::graph:
+      case model_field::graph:
         has_graph = true;
         read = once(part, seen) && graph(part, {});
         break;
-      case model::metadata: read = metadata(part); break;
-      case model::training: read = training(part, trainings++); break;
-      case model::functions: read = function(part); break;
+      case model_field::metadata: read = metadata(part); break;
+      case model_field::training: read = training(part, trainings++); break;
+      case model_field::functions: read = function(part); break;
       default: break;
     }
     if (!read) return false;
@@ -388,6 +392,6 @@ bool walker::model() {
 
 }  // namespace
 
-bool read_onnx_model(input_cursor& in, onnx_model& out) { return walker(in, out).model(); }
+bool read_onnx_model(input_cursor& in, onnx_model& out) { return graph_walker(in, out).model(); }
 
 }  // namespace ringload::inline v0

@@ -21,6 +21,7 @@ namespace {
 constexpr std::size_t runs_max = std::size_t{1} << 20;
 
 // TensorProto.
+namespace tensor_field {
 enum field : std::uint32_t {
   dims = 1,
   data_type = 2,
@@ -36,28 +37,42 @@ enum field : std::uint32_t {
   external_data = 13,
   data_location = 14,
 };
+}
 
-struct type_row {
+struct onnx_type_row {
   std::uint64_t id;
   ringload::dtype dtype;
-  unsigned bits;            // Of an element.
-  std::uint32_t typed;      // The field that holds values of it, where it is not raw_data.
+  unsigned bits;  // Of an element.
+  std::uint32_t
+      typed;  // The field that holds values of it, where it is not tensor_field::raw_data.
   std::string_view packed;  // What elements of less than a byte are called.
 };
-constexpr auto types = std::to_array<type_row>({
-    {1, dtype::f32, 32, float_data, {}},         {2, dtype::u8, 8, int32_data, {}},
-    {3, dtype::i8, 8, int32_data, {}},           {4, dtype::u16, 16, int32_data, {}},
-    {5, dtype::i16, 16, int32_data, {}},         {6, dtype::i32, 32, int32_data, {}},
-    {7, dtype::i64, 64, int64_data, {}},         {9, dtype::boolean, 8, int32_data, {}},
-    {10, dtype::f16, 16, int32_data, {}},        {11, dtype::f64, 64, double_data, {}},
-    {12, dtype::u32, 32, uint64_data, {}},       {13, dtype::u64, 64, uint64_data, {}},
-    {14, dtype::c64, 64, float_data, {}},        {15, dtype::c128, 128, double_data, {}},
-    {16, dtype::bf16, 16, int32_data, {}},       {17, dtype::f8_e4m3, 8, int32_data, {}},
-    {18, dtype::f8_e4m3fnuz, 8, int32_data, {}}, {19, dtype::f8_e5m2, 8, int32_data, {}},
-    {20, dtype::f8_e5m2fnuz, 8, int32_data, {}}, {21, dtype::u8, 4, int32_data, "u4"},
-    {22, dtype::u8, 4, int32_data, "i4"},        {23, dtype::u8, 4, int32_data, "f4_e2m1"},
-    {24, dtype::f8_e8m0, 8, int32_data, {}},     {25, dtype::u8, 2, int32_data, "u2"},
-    {26, dtype::u8, 2, int32_data, "i2"},
+constexpr auto onnx_types = std::to_array<onnx_type_row>({
+    {1, dtype::f32, 32, tensor_field::float_data, {}},
+    {2, dtype::u8, 8, tensor_field::int32_data, {}},
+    {3, dtype::i8, 8, tensor_field::int32_data, {}},
+    {4, dtype::u16, 16, tensor_field::int32_data, {}},
+    {5, dtype::i16, 16, tensor_field::int32_data, {}},
+    {6, dtype::i32, 32, tensor_field::int32_data, {}},
+    {7, dtype::i64, 64, tensor_field::int64_data, {}},
+    {9, dtype::boolean, 8, tensor_field::int32_data, {}},
+    {10, dtype::f16, 16, tensor_field::int32_data, {}},
+    {11, dtype::f64, 64, tensor_field::double_data, {}},
+    {12, dtype::u32, 32, tensor_field::uint64_data, {}},
+    {13, dtype::u64, 64, tensor_field::uint64_data, {}},
+    {14, dtype::c64, 64, tensor_field::float_data, {}},
+    {15, dtype::c128, 128, tensor_field::double_data, {}},
+    {16, dtype::bf16, 16, tensor_field::int32_data, {}},
+    {17, dtype::f8_e4m3, 8, tensor_field::int32_data, {}},
+    {18, dtype::f8_e4m3fnuz, 8, tensor_field::int32_data, {}},
+    {19, dtype::f8_e5m2, 8, tensor_field::int32_data, {}},
+    {20, dtype::f8_e5m2fnuz, 8, tensor_field::int32_data, {}},
+    {21, dtype::u8, 4, tensor_field::int32_data, "u4"},
+    {22, dtype::u8, 4, tensor_field::int32_data, "i4"},
+    {23, dtype::u8, 4, tensor_field::int32_data, "f4_e2m1"},
+    {24, dtype::f8_e8m0, 8, tensor_field::int32_data, {}},
+    {25, dtype::u8, 2, tensor_field::int32_data, "u2"},
+    {26, dtype::u8, 2, tensor_field::int32_data, "i2"},
 });
 
 fault at(const onnx_tensor& tensor, errc code, std::string cause) {
@@ -111,9 +126,12 @@ bool read_typed(protobuf_reader& in, const protobuf_field& values, onnx_tensor& 
                    "the tensor's values stand in more than " + grouped(runs_max) + " places");
   }
   out.typed_field = values.number;
-  const bool floats = values.number == float_data && values.type == wire_type::fixed32;
-  const bool doubles = values.number == double_data && values.type == wire_type::fixed64;
-  const bool integers = values.number != float_data && values.number != double_data &&
+  const bool floats =
+      values.number == tensor_field::float_data && values.type == wire_type::fixed32;
+  const bool doubles =
+      values.number == tensor_field::double_data && values.type == wire_type::fixed64;
+  const bool integers = values.number != tensor_field::float_data &&
+                        values.number != tensor_field::double_data &&
                         values.type == wire_type::varint;
   if (values.type != wire_type::bytes && !floats && !doubles && !integers) {
     return in.fail(values, errc::malformed_header,
@@ -125,30 +143,30 @@ bool read_typed(protobuf_reader& in, const protobuf_field& values, onnx_tensor& 
 
 bool read_field(protobuf_reader& in, const protobuf_field& part, onnx_tensor& out) {
   switch (part.number) {
-    case dims: return in.integers(part, onnx_rank_max, out.dims);
-    case float_data:
-    case int32_data:
-    case int64_data:
-    case double_data:
-    case uint64_data: return read_typed(in, part, out);
-    case name_field: return in.text(part, onnx_text_bytes_max, out.name);
-    case external_data: return read_external(in, part, out);
-    case raw_data:
+    case tensor_field::dims: return in.integers(part, onnx_rank_max, out.dims);
+    case tensor_field::float_data:
+    case tensor_field::int32_data:
+    case tensor_field::int64_data:
+    case tensor_field::double_data:
+    case tensor_field::uint64_data: return read_typed(in, part, out);
+    case tensor_field::name_field: return in.text(part, onnx_text_bytes_max, out.name);
+    case tensor_field::external_data: return read_external(in, part, out);
+    case tensor_field::raw_data:
       if (part.type != wire_type::bytes) {
         return in.fail(part, errc::malformed_header, "raw_data must be bytes");
       }
       out.raw = onnx_run{part.offset, part.bytes};
       return true;
-    case data_type:
-    case data_location:
+    case tensor_field::data_type:
+    case tensor_field::data_location:
       if (part.type != wire_type::varint) {
         return in.fail(part, errc::malformed_header,
                        "field " + grouped(part.number) + " must be an integer");
       }
-      if (part.number == data_type) out.data_type = part.value;
-      if (part.number == data_location) out.external = part.value == 1;
+      if (part.number == tensor_field::data_type) out.data_type = part.value;
+      if (part.number == tensor_field::data_location) out.external = part.value == 1;
       return true;
-    case segment:
+    case tensor_field::segment:
       return in.fail(part, errc::unsupported_feature, "tensors in segments are not read");
     default: return true;
   }
@@ -156,13 +174,14 @@ bool read_field(protobuf_reader& in, const protobuf_field& part, onnx_tensor& ou
 
 // Two of a field of which there is one: readers differ in which they take.
 bool is_singular(std::uint32_t number) noexcept {
-  return number == data_type || number == name_field || number == raw_data ||
-         number == data_location || number == segment;
+  return number == tensor_field::data_type || number == tensor_field::name_field ||
+         number == tensor_field::raw_data || number == tensor_field::data_location ||
+         number == tensor_field::segment;
 }
 
-const type_row* type_of(std::uint64_t id) noexcept {
-  const auto found = std::ranges::find(types, id, &type_row::id);
-  return found == types.end() ? nullptr : &*found;
+const onnx_type_row* type_of(std::uint64_t id) noexcept {
+  const auto found = std::ranges::find(onnx_types, id, &onnx_type_row::id);
+  return found == onnx_types.end() ? nullptr : &*found;
 }
 
 // The path in parts, without those that change nothing; empty where it would leave the folder.
@@ -204,7 +223,7 @@ class tensor_converter {
   const onnx_tensor& tensor_;
   input& from_;
   onnx_files& beside_;
-  const type_row* type_ = nullptr;
+  const onnx_type_row* type_ = nullptr;
   entry out_;
 };
 
@@ -297,7 +316,8 @@ std::optional<fault> tensor_converter::gather() {
                   grouped(onnx_values_bytes_max) + " bytes");
   }
   const std::size_t width = bits(out_.dtype) / 8;
-  const bool integers = tensor_.typed_field != float_data && tensor_.typed_field != double_data;
+  const bool integers = tensor_.typed_field != tensor_field::float_data &&
+                        tensor_.typed_field != tensor_field::double_data;
   auto values = std::make_shared<std::vector<std::byte>>();
   values->reserve(static_cast<std::size_t>(out_.bytes));
   input_cursor in(from_, tensor_.typed.front().offset, from_.bytes());
@@ -347,7 +367,8 @@ std::optional<fault> tensor_converter::set_typed() {
   stream.offset = run.offset;
   stream.bytes = run.bytes;
   stream.decoded_bytes = out_.bytes;
-  if (tensor_.typed_field == float_data || tensor_.typed_field == double_data) {
+  if (tensor_.typed_field == tensor_field::float_data ||
+      tensor_.typed_field == tensor_field::double_data) {
     if (run.bytes != out_.bytes) return wrong_bytes(run.bytes);
     out_.offset = run.offset;  // Little-endian, one after the other: as they are.
     return std::nullopt;
@@ -367,7 +388,7 @@ result<entry> tensor_converter::converted() {
   if (auto bad = set_shape()) return *bad;
   if (tensor_.raw && tensor_.typed_field != 0) {
     return at(tensor_, errc::malformed_header,
-              "it has raw_data, and values in field " + grouped(tensor_.typed_field));
+              "it has tensor_field::raw_data, and values in field " + grouped(tensor_.typed_field));
   }
   auto bad = tensor_.external ? set_external() : tensor_.raw ? set_raw() : set_typed();
   if (bad) return *bad;
@@ -379,7 +400,7 @@ result<entry> tensor_converter::converted() {
 bool read_onnx_numbers(protobuf_reader& in, const protobuf_field& values, bool floats,
                        onnx_tensor& out, std::uint64_t& count) {
   protobuf_field typed = values;
-  typed.number = floats ? float_data : int64_data;
+  typed.number = floats ? tensor_field::float_data : tensor_field::int64_data;
   out.data_type = floats ? 1 : 7;
   if (out.file_byte == 0) out.file_byte = values.offset;
   if (!read_typed(in, typed, out)) return false;

@@ -8,6 +8,7 @@
 
 #include "core/checked.hpp"
 #include "formats/little_endian.hpp"
+#include "formats/malformed.hpp"
 #include "formats/pickle.hpp"
 #include "formats/printable.hpp"
 #include "formats/pytorch.hpp"
@@ -21,10 +22,6 @@ constexpr std::string_view magic_number = "\x6C\xFC\x9C\x46\xF9\x20\x6A\xA8\x50\
 constexpr std::int64_t protocol_version = 1001;
 constexpr std::size_t window_bytes_min = std::size_t{256} << 10;
 constexpr std::size_t count_bytes = 8;  // Before each storage's elements.
-
-fault malformed(std::uint64_t byte, std::string cause) {
-  return {errc::malformed_header, "byte " + grouped(byte), std::move(cause)};
-}
 
 // The five pickles that the file begins with, and where each of them does.
 struct pickles {
@@ -70,7 +67,7 @@ result<pickles> read_pickles(input& from) {
     if (good) return out;
     const bool all = bytes < wanted || bytes == from.bytes();
     if (good.error().code != errc::truncated_file) return good.error();
-    if (all) return malformed(bytes, "the pickles go on past here, and nothing more is read");
+    if (all) return malformed_at(bytes, "the pickles go on past here, and nothing more is read");
   }
 }
 
@@ -99,7 +96,7 @@ struct found_storages {
 result<found_storages> find_storages(input& from, const pickles& read) {
   const pickle& keys = read.each[4];
   if (!keys.root.is(pickle_kind::list)) {
-    return malformed(read.begin[4], "the keys of the storages are no list");
+    return malformed_at(read.begin[4], "the keys of the storages are no list");
   }
   auto known = widths_of(read.each[3]);
   if (!known) return known.error().in("byte " + grouped(read.begin[3]));
@@ -107,17 +104,17 @@ result<found_storages> find_storages(input& from, const pickles& read) {
   std::uint64_t at = read.end;
   for (const pickle_value each : keys.container(keys.root)) {
     if (!each.is(pickle_kind::text)) {
-      return malformed(read.begin[4], "the key of a storage is no text");
+      return malformed_at(read.begin[4], "the key of a storage is no text");
     }
     const std::string_view key = keys.text(each);
     const std::string place = "storage '" + printable(key) + "'";
     const auto width = std::ranges::lower_bound(*known, key, {}, &widths::value_type::first);
     if (width == known->end() || width->first != key) {
-      return malformed(at, "no tensor says what the elements of " + place + " are");
+      return malformed_at(at, "no tensor says what the elements of " + place + " are");
     }
     if (std::next(width) != known->end() && std::next(width)->first == key) {
-      return malformed(at,
-                       "tensors contradict each other in what the elements of " + place + " are");
+      return malformed_at(
+          at, "tensors contradict each other in what the elements of " + place + " are");
     }
     if (count_bytes > from.bytes() - at) {
       return fault{errc::extent_outside_file, place, "the file ends before it"};
@@ -139,7 +136,7 @@ result<found_storages> find_storages(input& from, const pickles& read) {
   std::ranges::sort(out.all, {}, &torch_storage::key);
   const auto twice = std::ranges::adjacent_find(out.all, {}, &torch_storage::key);
   if (twice != out.all.end()) {
-    return malformed(read.begin[4], "the storage '" + printable(twice->key) + "' stands twice");
+    return malformed_at(read.begin[4], "the storage '" + printable(twice->key) + "' stands twice");
   }
   // Little-endian on every machine: PyTorch turns the bytes around when it writes this form.
   return found_storages{std::move(out), at};

@@ -13,7 +13,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr unsigned depth_max = 127;  // As in a header: containers, the outermost included.
+constexpr unsigned index_depth_max = 127;  // As in a header: containers, the outermost included.
 
 struct listing {
   std::string_view tensor;
@@ -52,7 +52,7 @@ bool index_reader::read() {
     } else if (key == "metadata" && in_.peek() == '{') {
       good = read_metadata();
     } else {
-      good = in_.skip_value(depth_max - 1);
+      good = in_.skip_value(index_depth_max - 1);
     }
     if (!good) return false;
   }
@@ -71,7 +71,7 @@ bool index_reader::read_metadata() {
       std::string_view number;
       if (!in_.number(number)) return false;
       total_bytes_ = json_truncated(number);  // Real writers have written 1.2e10.
-    } else if (!in_.skip_value(depth_max - 2)) {
+    } else if (!in_.skip_value(index_depth_max - 2)) {
       return false;
     }
   }

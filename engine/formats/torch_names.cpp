@@ -71,7 +71,7 @@ struct element_row {
   std::optional<dtype> type;
 };
 
-constexpr std::array<element_row, 13> storages = {{
+constexpr std::array<element_row, 13> storage_classes = {{
     {"DoubleStorage", 8, dtype::f64},
     {"FloatStorage", 4, dtype::f32},
     {"HalfStorage", 2, dtype::f16},
@@ -95,7 +95,7 @@ constexpr std::array<element_row, 5> quantised_storages = {{
     {"QUInt2x4Storage", 1, std::nullopt},
 }};
 
-constexpr std::array<element_row, 22> dtypes = {{
+constexpr std::array<element_row, 22> torch_dtypes = {{
     {"float64", 8, dtype::f64},
     {"float32", 4, dtype::f32},
     {"float16", 2, dtype::f16},
@@ -137,8 +137,9 @@ torch_role role_of(const pickle_global& what) noexcept {
   for (const role_row& each : roles) {
     if (what.is(each.module, each.name)) return each.role;
   }
-  if (what.module == "torch" && row_of(dtypes, what.name) != nullptr) return torch_role::dtype;
-  if (is_of_storages(what.module) && (row_of(storages, what.name) != nullptr ||
+  if (what.module == "torch" && row_of(torch_dtypes, what.name) != nullptr)
+    return torch_role::dtype;
+  if (is_of_storages(what.module) && (row_of(storage_classes, what.name) != nullptr ||
                                       row_of(quantised_storages, what.name) != nullptr)) {
     return torch_role::storage;
   }
@@ -153,8 +154,8 @@ std::string_view kind_of_unsupported(const pickle_global& what) noexcept {
 
 std::optional<torch_element> element_of(const pickle_global& what) noexcept {
   const element_row* row = nullptr;
-  if (what.module == "torch") row = row_of(dtypes, what.name);
-  if (row == nullptr && is_of_storages(what.module)) row = row_of(storages, what.name);
+  if (what.module == "torch") row = row_of(torch_dtypes, what.name);
+  if (row == nullptr && is_of_storages(what.module)) row = row_of(storage_classes, what.name);
   if (row == nullptr && is_of_storages(what.module)) row = row_of(quantised_storages, what.name);
   if (row == nullptr) return std::nullopt;
   return torch_element{.bytes = row->bytes,

@@ -16,7 +16,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr unsigned depth_max = 100;
+constexpr unsigned state_depth_max = 100;
 constexpr std::size_t name_bytes_max = std::size_t{32} << 20;     // Of all tensors together.
 constexpr std::size_t joined_bytes_max = std::size_t{256} << 20;  // Of all names ever put together.
 
@@ -32,9 +32,9 @@ struct left_out {
   }
 };
 
-class walker {
+class state_walker {
  public:
-  walker(const pickle& in, const torch_storages& storages, const torch_state_source& from)
+  state_walker(const pickle& in, const torch_storages& storages, const torch_state_source& from)
       : in_(in), storages_(storages), from_(from) {}
 
   result<file_entries> run();
@@ -73,7 +73,7 @@ class walker {
   fault fault_;
 };
 
-bool walker::check_globals() {
+bool state_walker::check_globals() {
   for (const pickle_global& each : in_.globals) {
     if (role_of(each) != torch_role::unknown) continue;
     fault_ = {errc::unsupported_feature, "byte " + grouped(from_.first_byte + each.at),
@@ -84,7 +84,7 @@ bool walker::check_globals() {
   return true;
 }
 
-bool walker::joined(const std::string& to, std::string_view key, std::string& out) {
+bool state_walker::joined(const std::string& to, std::string_view key, std::string& out) {
   joined_bytes_ += to.size() + key.size();
   if (joined_bytes_ > joined_bytes_max) {
     return fail(to, errc::header_too_large, "the names of what it holds are too long");
@@ -96,14 +96,14 @@ bool walker::joined(const std::string& to, std::string_view key, std::string& ou
 }
 
 // What would make a tensor, or may hold some.
-bool walker::not_read(const std::string& name, errc code, std::string why) {
+bool state_walker::not_read(const std::string& name, errc code, std::string why) {
   if (strict()) return fail(name, code, std::move(why));
   refused_.add(name, why);
   return true;
 }
 
-bool walker::visit_items(std::span<const pickle_value> items, const std::string& name,
-                         unsigned depth) {
+bool state_walker::visit_items(std::span<const pickle_value> items, const std::string& name,
+                               unsigned depth) {
   std::string child;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!joined(name, std::to_string(i), child) || !visit(items[i], child, depth)) return false;
@@ -111,7 +111,7 @@ bool walker::visit_items(std::span<const pickle_value> items, const std::string&
   return true;
 }
 
-bool walker::visit_dict(pickle_value v, const std::string& name, unsigned depth) {
+bool state_walker::visit_dict(pickle_value v, const std::string& name, unsigned depth) {
   const auto& items = in_.container(v);
   std::string child;
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
@@ -136,13 +136,14 @@ bool walker::visit_dict(pickle_value v, const std::string& name, unsigned depth)
   return true;
 }
 
-bool walker::visit(pickle_value v, const std::string& name, unsigned depth) {
+bool state_walker::visit(pickle_value v, const std::string& name, unsigned depth) {
   if (++visits_ > pickle_values_max) {
     return fail(name, errc::header_too_large, "the same objects are met again and again");
   }
-  if (depth == depth_max) {
-    return fail(name, errc::malformed_header,
-                "it holds itself, or is nested more than " + std::to_string(depth_max) + " deep");
+  if (depth == state_depth_max) {
+    return fail(
+        name, errc::malformed_header,
+        "it holds itself, or is nested more than " + std::to_string(state_depth_max) + " deep");
   }
   switch (v.kind()) {
     case pickle_kind::dict: return visit_dict(v, name, depth + 1);
@@ -166,10 +167,10 @@ bool walker::visit(pickle_value v, const std::string& name, unsigned depth) {
   return true;
 }
 
-bool walker::visit_call(const torch_call& call, const std::string& name, unsigned depth) {
-  if (depth >= depth_max) {
+bool state_walker::visit_call(const torch_call& call, const std::string& name, unsigned depth) {
+  if (depth >= state_depth_max) {
     return fail(name, errc::malformed_header,
-                "it is nested more than " + std::to_string(depth_max) + " deep");
+                "it is nested more than " + std::to_string(state_depth_max) + " deep");
   }
   switch (role_of(call.function)) {
     case torch_role::rebuild:
@@ -198,7 +199,7 @@ bool walker::visit_call(const torch_call& call, const std::string& name, unsigne
 }
 
 // _rebuild_from_type_v2(function, class, arguments, state)
-bool walker::from_type(const torch_call& call, const std::string& name, unsigned depth) {
+bool state_walker::from_type(const torch_call& call, const std::string& name, unsigned depth) {
   const auto a = call.arguments;
   if (a.size() < 3 || !a[0].is(pickle_kind::global) || !a[1].is(pickle_kind::global) ||
       !a[2].is(pickle_kind::tuple)) {
@@ -212,7 +213,7 @@ bool walker::from_type(const torch_call& call, const std::string& name, unsigned
   return visit_call({in_.global(a[0]), in_.tuple(a[2])}, name, depth + 1);
 }
 
-bool walker::add_tensor(const torch_call& call, const std::string& name) {
+bool state_walker::add_tensor(const torch_call& call, const std::string& name) {
   auto made = rebuilt_tensor(in_, call, storages_);
   if (!made) {
     const fault bad = made.error();
@@ -253,7 +254,7 @@ std::span<const std::string_view> parts_of(std::string_view layout) {
 
 // _rebuild_sparse_tensor(_get_layout("torch.sparse_csr"), (crow_indices, col_indices, values,
 // size))
-bool walker::add_sparse(const torch_call& call, const std::string& name, unsigned depth) {
+bool state_walker::add_sparse(const torch_call& call, const std::string& name, unsigned depth) {
   const auto a = call.arguments;
   const auto malformed = [&] {
     return fail(name, errc::malformed_header, "it is no sparse tensor: a layout, parts and a size");
@@ -288,7 +289,7 @@ bool walker::add_sparse(const torch_call& call, const std::string& name, unsigne
   return true;
 }
 
-bool walker::check_names() {
+bool state_walker::check_names() {
   std::vector<std::string_view> names;
   names.reserve(found_.tensors.size());
   for (const entry& each : found_.tensors) names.push_back(each.name);
@@ -299,7 +300,7 @@ bool walker::check_names() {
               "two tensors would have this name, of keys joined by dots");
 }
 
-void walker::add_notes() {
+void state_walker::add_notes() {
   if (plain_.count != 0) {
     found_.notes.push_back("values that are no tensors, and that are left out: " +
                            grouped(plain_.count) + ", the first is " + plain_.first);
@@ -310,7 +311,7 @@ void walker::add_notes() {
   }
 }
 
-result<file_entries> walker::run() {
+result<file_entries> state_walker::run() {
   if (strict() && !check_globals()) return fault_;
   const bool lone = in_.root.is(pickle_kind::call);
   if (!visit(in_.root, lone ? from_.lone_name : std::string(), 0)) return fault_;
@@ -326,7 +327,7 @@ result<file_entries> walker::run() {
 
 result<file_entries> tensors_of_state(const pickle& in, const torch_storages& storages,
                                       const torch_state_source& from) {
-  return walker(in, storages, from).run();
+  return state_walker(in, storages, from).run();
 }
 
 }  // namespace ringload::inline v0

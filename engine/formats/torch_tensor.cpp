@@ -8,6 +8,7 @@
 
 #include "core/checked.hpp"
 #include "formats/dense.hpp"
+#include "formats/malformed.hpp"
 #include "formats/printable.hpp"
 #include "formats/torch_names.hpp"
 
@@ -17,10 +18,7 @@ namespace {
 
 using dims = std::vector<std::uint64_t>;
 
-constexpr std::size_t dims_max = 64;  // As in PyTorch.
-
-fault malformed(std::string cause) { return {errc::malformed_header, {}, std::move(cause)}; }
-fault unsupported(std::string cause) { return {errc::unsupported_feature, {}, std::move(cause)}; }
+constexpr std::size_t torch_dims_max = 64;  // As in PyTorch.
 
 result<std::uint64_t> natural(pickle_value v, std::string_view what) {
   if (!v.is(pickle_kind::integer) || v.integer() < 0) {
@@ -203,8 +201,8 @@ result<std::vector<std::uint64_t>> dims_of(const pickle& in, pickle_value v) {
   } else {
     return malformed("this is no tuple of integers");
   }
-  if (items.size() > dims_max) {
-    return malformed("there are more than " + std::to_string(dims_max) + " dimensions");
+  if (items.size() > torch_dims_max) {
+    return malformed("there are more than " + std::to_string(torch_dims_max) + " dimensions");
   }
   std::vector<std::uint64_t> out;
   out.reserve(items.size());

@@ -11,6 +11,7 @@
 #include "decoding/decoder.hpp"
 #include "formats/inflate.hpp"
 #include "formats/little_endian.hpp"
+#include "formats/malformed.hpp"
 #include "formats/printable.hpp"
 #include "formats/utf8.hpp"
 #include "formats/zip_end.hpp"
@@ -39,7 +40,7 @@ constexpr std::uint16_t method_deflated = 8;
 constexpr std::uint64_t deflate_ratio_max =
     1032;  // What its longest match in its least bits gives.
 
-fault malformed(std::string where, std::string cause) {
+fault malformed_member(std::string where, std::string cause) {
   return {errc::malformed_header, std::move(where), std::move(cause)};
 }
 
@@ -92,7 +93,7 @@ std::optional<std::string> bad_name(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<std::string> unsupported(std::uint16_t flags, std::uint16_t method) {
+std::optional<std::string> why_unsupported(std::uint16_t flags, std::uint16_t method) {
   if ((flags & (flag_encrypted | flag_strongly_encrypted | flag_masked)) != 0) {
     return "it is encrypted";
   }
@@ -110,31 +111,31 @@ result<zip_member> read_central(std::span<const std::byte> directory, std::size_
   const std::string here = "byte " + grouped(directory_offset + at);
   const auto left = directory.subspan(at);
   if (left.size() < central_bytes || little_endian<std::uint32_t>(left) != central_magic) {
-    return malformed(here, "an entry of the directory should begin here");
+    return malformed_member(here, "an entry of the directory should begin here");
   }
   const std::size_t name_bytes = little_endian<std::uint16_t>(left, 28);
   const std::size_t extra_bytes = little_endian<std::uint16_t>(left, 30);
   const std::size_t comment_bytes = little_endian<std::uint16_t>(left, 32);
   const std::size_t entry_bytes = central_bytes + name_bytes + extra_bytes + comment_bytes;
   if (left.size() < entry_bytes) {
-    return malformed(here, "the entry would end past the end of the directory");
+    return malformed_member(here, "the entry would end past the end of the directory");
   }
   zip_member out;
   out.name = as_text(left.subspan(central_bytes, name_bytes));
   const std::string place = here + ": " + member_place(out.name);
-  if (auto bad = bad_name(out.name)) return malformed(place, std::move(*bad));
+  if (auto bad = bad_name(out.name)) return malformed_member(place, std::move(*bad));
   const auto method = little_endian<std::uint16_t>(left, 10);
-  if (auto why = unsupported(little_endian<std::uint16_t>(left, 8), method)) {
+  if (auto why = why_unsupported(little_endian<std::uint16_t>(left, 8), method)) {
     return fault{errc::unsupported_feature, place, std::move(*why)};
   }
   wide_numbers wide = {little_endian<std::uint32_t>(left, 24),
                        little_endian<std::uint32_t>(left, 20),
                        little_endian<std::uint32_t>(left, 42)};
   if (!widen(left.subspan(central_bytes + name_bytes, extra_bytes), wide)) {
-    return malformed(place, "its extra field is broken, or lacks the numbers of zip64");
+    return malformed_member(place, "its extra field is broken, or lacks the numbers of zip64");
   }
   if (little_endian<std::uint16_t>(left, 34) != 0) {
-    return malformed(place, "it lies on another volume");
+    return malformed_member(place, "it lies on another volume");
   }
   out.how = method == method_stored ? codec::raw : codec::deflate;
   out.crc32 = little_endian<std::uint32_t>(left, 16);
@@ -142,11 +143,11 @@ result<zip_member> read_central(std::span<const std::byte> directory, std::size_
   out.stored_bytes = wide.stored_bytes;
   out.header_offset = wide.offset;
   if (out.how == codec::raw && out.bytes != out.stored_bytes) {
-    return malformed(place, "it is stored as it is, but in " + grouped(out.stored_bytes) +
-                                " bytes instead of " + grouped(out.bytes));
+    return malformed_member(place, "it is stored as it is, but in " + grouped(out.stored_bytes) +
+                                       " bytes instead of " + grouped(out.bytes));
   }
   if (out.how == codec::deflate && out.bytes / deflate_ratio_max > out.stored_bytes) {
-    return malformed(
+    return malformed_member(
         place, grouped(out.stored_bytes) + " deflated bytes cannot become " + grouped(out.bytes));
   }
   at += entry_bytes;
@@ -180,17 +181,18 @@ result<void> read_local(input& from, zip_member& of, std::uint64_t limit) {
   auto header = from.read(of.header_offset, fixed);
   if (!header) return header.error();
   if (little_endian<std::uint32_t>(*header) != local_magic) {
-    return malformed(place, "no member begins there");
+    return malformed_member(place, "no member begins there");
   }
   const std::size_t extra_bytes = little_endian<std::uint16_t>(*header, 28);
   const auto method = little_endian<std::uint16_t>(*header, 8);
-  if (auto why = unsupported(little_endian<std::uint16_t>(*header, 6), method)) {
+  if (auto why = why_unsupported(little_endian<std::uint16_t>(*header, 6), method)) {
     return fault{errc::unsupported_feature, place, std::move(*why)};
   }
   if (little_endian<std::uint16_t>(*header, 26) != of.name.size() ||
       as_text(header->subspan(local_bytes)) != of.name ||
       (method == method_stored) != (of.how == codec::raw)) {
-    return malformed(place, "its own header gives another name or method than the directory");
+    return malformed_member(place,
+                            "its own header gives another name or method than the directory");
   }
   of.data_offset = of.header_offset + fixed + extra_bytes;
   if (of.data_offset > limit || of.stored_bytes > limit - of.data_offset) return overlaps();
@@ -203,11 +205,11 @@ result<void> read_local(input& from, zip_member& of, std::uint64_t limit) {
     if (!extra) return extra.error();
     const bool widened = widen(*extra, wide);
     if (!widened && (little_endian<std::uint16_t>(fixed_part, 6) & flag_sizes_follow) == 0) {
-      return malformed(place, "its extra field is broken, or lacks the numbers of zip64");
+      return malformed_member(place, "its extra field is broken, or lacks the numbers of zip64");
     }
   }
   if (!agree(fixed_part, wide, of)) {
-    return malformed(place, "its own header gives other sizes than the directory");
+    return malformed_member(place, "its own header gives other sizes than the directory");
   }
   return {};
 }
@@ -267,9 +269,9 @@ result<zip_directory> read_zip_directory(input& from) {
                      " are allowed"};
   }
   if (place->members > place->bytes / central_bytes) {
-    return malformed_zip(place->offset, "a directory of " + grouped(place->bytes) +
-                                            " bytes cannot have " + grouped(place->members) +
-                                            " members");
+    return malformed_at(place->offset, "a directory of " + grouped(place->bytes) +
+                                           " bytes cannot have " + grouped(place->members) +
+                                           " members");
   }
   if (place->bytes > from.bytes()) return fault{errc::truncated_file, "the directory"};
   zip_directory found;
@@ -283,14 +285,14 @@ result<zip_directory> read_zip_directory(input& from) {
     found.members.push_back(*member);
   }
   if (at != found.text.size()) {
-    return malformed_zip(place->offset + at, "the directory goes on after its last entry");
+    return malformed_at(place->offset + at, "the directory goes on after its last entry");
   }
   std::ranges::sort(found.members, {}, &zip_member::header_offset);
   if (const std::uint64_t begin =
           found.members.empty() ? place->offset : found.members.front().header_offset;
       begin != 0) {
-    return malformed_zip(0, "the archive begins at byte " + grouped(begin) +
-                                ", and something else stands before it");
+    return malformed_at(0, "the archive begins at byte " + grouped(begin) +
+                               ", and something else stands before it");
   }
   for (std::size_t i = 0; i < found.members.size(); ++i) {
     const bool last = i + 1 == found.members.size();
@@ -325,13 +327,13 @@ result<std::vector<std::byte>> read_zip_member(input& from, const zip_member& wh
                                 static_cast<std::size_t>(which.bytes) + 1);
     if (!found) return found.error().in(place);
     if (!found->complete || found->bytes.size() != which.bytes) {
-      return malformed(place, "it does not inflate to the " + grouped(which.bytes) +
-                                  " bytes that the directory says");
+      return malformed_member(place, "it does not inflate to the " + grouped(which.bytes) +
+                                         " bytes that the directory says");
     }
     out = inflating.take(found->bytes.size());
   }
   if (crc32(out, 0) != which.crc32 && which.crc32 != 0)
-    return malformed(place, "its checksum is wrong");
+    return malformed_member(place, "its checksum is wrong");
   return out;
 }
 

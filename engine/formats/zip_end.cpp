@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "formats/little_endian.hpp"
+#include "formats/malformed.hpp"
 
 namespace ringload::inline v0 {
 
@@ -32,21 +33,21 @@ result<bool> read_end64(input& from, std::uint64_t end_at, zip_directory_place& 
   const auto at = little_endian<std::uint64_t>(*locator, 8);
   if (little_endian<std::uint32_t>(*locator, 4) != 0 ||
       little_endian<std::uint32_t>(*locator, 16) > 1) {
-    return malformed_zip(locator_at, "the archive has several volumes");
+    return malformed_at(locator_at, "the archive has several volumes");
   }
   if (at > locator_at - end64_bytes) {
-    return malformed_zip(locator_at, "the zip64 end record would lie past this byte");
+    return malformed_at(locator_at, "the zip64 end record would lie past this byte");
   }
   auto record = from.read(at, end64_bytes);
   if (!record) return record.error();
   const auto size = little_endian<std::uint64_t>(*record, 4);
   if (little_endian<std::uint32_t>(*record) != end64_magic || size != locator_at - at - 12) {
-    return malformed_zip(at, "there is no zip64 end record that ends where its locator begins");
+    return malformed_at(at, "there is no zip64 end record that ends where its locator begins");
   }
   if (little_endian<std::uint32_t>(*record, 16) != 0 ||
       little_endian<std::uint32_t>(*record, 20) != 0 ||
       little_endian<std::uint64_t>(*record, 24) != little_endian<std::uint64_t>(*record, 32)) {
-    return malformed_zip(at, "the archive has several volumes");
+    return malformed_at(at, "the archive has several volumes");
   }
   const zip_directory_place wide = {little_endian<std::uint64_t>(*record, 32),
                                     little_endian<std::uint64_t>(*record, 40),
@@ -56,7 +57,7 @@ result<bool> read_end64(input& from, std::uint64_t end_at, zip_directory_place& 
   };
   if (differs(place.members, 0xFFFF, wide.members) || differs(place.bytes, in_end64, wide.bytes) ||
       differs(place.offset, in_end64, wide.offset)) {
-    return malformed_zip(at, "the two end records contradict each other");
+    return malformed_at(at, "the two end records contradict each other");
   }
   place = wide;
   return true;
@@ -78,8 +79,8 @@ result<zip_directory_place> find_zip_directory(input& from) {
     break;
   }
   if (!found) {
-    return malformed_zip(file_bytes,
-                         "the zip archive has no end record: it may have been cut short");
+    return malformed_at(file_bytes,
+                        "the zip archive has no end record: it may have been cut short");
   }
   const auto record = tail->subspan(*found, end_bytes);
   const std::uint64_t end_at = file_bytes - tail_bytes + *found;
@@ -90,13 +91,13 @@ result<zip_directory_place> find_zip_directory(input& from) {
   zip_directory_place place = {little_endian<std::uint16_t>(record, 10),
                                little_endian<std::uint32_t>(record, 12),
                                little_endian<std::uint32_t>(record, 16), end_at};
-  if (volumes) return malformed_zip(end_at, "the archive has several volumes");
+  if (volumes) return malformed_at(end_at, "the archive has several volumes");
   if (auto wide = read_end64(from, end_at, place); !wide) return wide.error();
 
   if (place.offset > place.end || place.bytes != place.end - place.offset) {
-    return malformed_zip(end_at, "the directory would have " + grouped(place.bytes) +
-                                     " bytes from byte " + grouped(place.offset) +
-                                     " on, but the end record begins at " + grouped(place.end));
+    return malformed_at(end_at, "the directory would have " + grouped(place.bytes) +
+                                    " bytes from byte " + grouped(place.offset) +
+                                    " on, but the end record begins at " + grouped(place.end));
   }
   return place;
 }

@@ -4,8 +4,6 @@
 // The end of a zip archive, which says where its directory lies.
 
 #include <cstdint>
-#include <string>
-#include <utility>
 
 #include "core/fault.hpp"
 #include "formats/input.hpp"
@@ -19,11 +17,6 @@ struct zip_directory_place {
   std::uint64_t offset = 0;
   std::uint64_t end = 0;  // Where what describes it begins: so it must end there.
 };
-
-// Of the byte at which it shows.
-inline fault malformed_zip(std::uint64_t byte, std::string cause) {
-  return {errc::malformed_header, "byte " + grouped(byte), std::move(cause)};
-}
 
 // One volume, no bytes between the directory and what describes it.
 result<zip_directory_place> find_zip_directory(input& from);

@@ -223,8 +223,8 @@ fault malformed() {
           "same version"};
 }
 
-constexpr std::uint64_t own_code = 0;   // A fault's code is an errc,
-constexpr std::uint64_t of_system = 1;  // or an errno.
+constexpr std::uint64_t own_code_kind = 0;     // A fault's code is an errc,
+constexpr std::uint64_t system_code_kind = 1;  // or an errno.
 
 }  // namespace
 
@@ -235,7 +235,7 @@ std::string encode_message(const result<hdf5_contents>& from) {
     pass_fields(body, *from);
   } else {
     const fault& why = from.error();
-    body.number(why.code.category() == category() ? own_code : of_system);
+    body.number(why.code.category() == category() ? own_code_kind : system_code_kind);
     body.number(static_cast<std::uint64_t>(why.code.value()));
     pass(body, why.where);
     pass(body, why.cause);
@@ -273,7 +273,7 @@ result<hdf5_contents> decode_message(std::span<const std::byte> message) {
   constexpr std::uint64_t code_max = 4096;
   if (!from.good() || code == 0 || code > code_max) return malformed();
   const int value = static_cast<int>(code);
-  const bool own = kind == own_code && code <= static_cast<std::uint64_t>(errc::wrong_digest);
+  const bool own = kind == own_code_kind && code <= static_cast<std::uint64_t>(errc::wrong_digest);
   why.code = own ? make_error_code(static_cast<errc>(value))
                  : boost::system::error_code(value, boost::system::system_category());
   return why;

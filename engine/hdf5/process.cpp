@@ -29,7 +29,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-fault of_system(int error_number, std::string what) {
+fault system_fault(int error_number, std::string what) {
   return {{error_number, boost::system::system_category()}, std::move(what)};
 }
 
@@ -127,13 +127,13 @@ result<bool> read_to_end(int pipe, clock::time_point deadline, std::vector<std::
     constexpr std::chrono::milliseconds once{1'000'000};
     ::pollfd waiting = {pipe, POLLIN, 0};
     const int ready = ::poll(&waiting, 1, static_cast<int>(std::min(left, once).count()));
-    if (ready < 0 && errno != EINTR) return of_system(errno, "poll");
+    if (ready < 0 && errno != EINTR) return system_fault(errno, "poll");
     if (ready <= 0) continue;
     if (out.size() - arrived < (std::size_t{64} << 10)) {
       out.resize(std::max(std::size_t{64} << 10, 2 * out.size()));
     }
     const ssize_t got = ::read(pipe, out.data() + arrived, out.size() - arrived);
-    if (got < 0 && errno != EINTR) return of_system(errno, "read");
+    if (got < 0 && errno != EINTR) return system_fault(errno, "read");
     if (got < 0) continue;
     arrived += static_cast<std::size_t>(got);
     if (got == 0 || arrived > message_bytes_max) {
@@ -158,7 +158,7 @@ fault no_answer(int status, const std::string& program) {
 
 result<hdf5_contents> describe_in_process(int file, const hdf5_process& how) {
   std::array<int, 2> ends = {};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return of_system(errno, "pipe");
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_fault(errno, "pipe");
   const unique_fd reading(ends[0]);
   unique_fd writing(ends[1]);
   pid_t id = -1;

@@ -39,7 +39,7 @@ saving::~saving() = default;
 namespace {
 
 template <class Managed>
-tensor_view adopted(std::string name, Managed* from, const device& cuda) {
+tensor_view adopted_view(std::string name, Managed* from, const device& cuda) {
   imported_tensor memory = import_dlpack(from, cuda, tensor_place(name), errc::invalid_tensor);
   tensor_view out(std::move(name), memory.data, memory.dtype, std::move(memory.shape), memory.on);
   out.strides = std::move(memory.strides);
@@ -50,11 +50,11 @@ tensor_view adopted(std::string name, Managed* from, const device& cuda) {
 }  // namespace
 
 tensor_view view_of(std::string name, dlpack::managed_tensor_versioned* from, device cuda) {
-  return adopted(std::move(name), from, cuda);
+  return adopted_view(std::move(name), from, cuda);
 }
 
 tensor_view view_of(std::string name, dlpack::managed_tensor* from, device cuda) {
-  return adopted(std::move(name), from, cuda);
+  return adopted_view(std::move(name), from, cuda);
 }
 
 std::vector<tensor_view> views_of(const model& all) {

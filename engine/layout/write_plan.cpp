@@ -14,9 +14,10 @@ namespace {
 
 constexpr std::size_t count_max = std::numeric_limits<std::uint32_t>::max();
 
-class planner {
+class write_planner {
  public:
-  planner(std::span<const file_piece> pieces, const write_rules& by) : pieces_(pieces), by_(by) {}
+  write_planner(std::span<const file_piece> pieces, const write_rules& by)
+      : pieces_(pieces), by_(by) {}
 
   // Plans the run of pieces [first, last).
   result<void> plan_run(std::size_t first, std::size_t last) {
@@ -77,7 +78,7 @@ result<write_plan> plan_writes(std::vector<file_piece> pieces, const write_rules
   std::erase_if(pieces, [](const file_piece& p) { return p.bytes == 0; });
   std::ranges::sort(pieces, {},
                     [](const file_piece& p) { return std::tuple(p.file, p.file_offset); });
-  planner all(pieces, by);
+  write_planner all(pieces, by);
   for (std::size_t first = 0; first < pieces.size();) {
     std::size_t last = first + 1;
     while (last < pieces.size() && pieces[last].file == pieces[first].file &&

@@ -17,7 +17,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr unsigned depth_max = 64;
+constexpr unsigned attribute_depth_max = 64;
 
 [[noreturn]] void refuse(const char* kind, std::size_t position, const std::string& cause) {
   throw error(errc::malformed_header,
@@ -64,7 +64,8 @@ bool array(json_reader& in, std::string& out, unsigned deep) {
 }
 
 bool value(json_reader& in, std::string& out, unsigned deep) {
-  if (deep == 0) return in.fail("more than " + grouped(depth_max) + " values inside each other");
+  if (deep == 0)
+    return in.fail("more than " + grouped(attribute_depth_max) + " values inside each other");
   cbor_writer to(out);
   std::string_view text;
   switch (in.peek()) {
@@ -114,7 +115,8 @@ attribute attribute::json(std::string_view text) {
   attribute out;
   out.encoded_.clear();
   json_reader in(text);
-  if (!value(in, out.encoded_, depth_max) || !in.end()) refuse("JSON", in.position(), in.cause());
+  if (!value(in, out.encoded_, attribute_depth_max) || !in.end())
+    refuse("JSON", in.position(), in.cause());
   return out;
 }
 

@@ -17,7 +17,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-constexpr std::uint64_t step_bytes = std::uint64_t{8} << 20;
+constexpr std::uint64_t prefault_bytes = std::uint64_t{8} << 20;
 
 // Populates the arenas from their beginnings, ahead of the reads, which populate their own part and
 // then find it done. So a drive never waits for page faults.
@@ -27,9 +27,9 @@ boost::asio::awaitable<void> prefault_arenas(engine& e, std::shared_ptr<job> of)
     if (!each || each->memory().populated()) continue;
     std::byte* const memory = each->memory().data();
     const std::uint64_t bytes = each->memory_bytes();
-    for (std::uint64_t at = 0; at < bytes && of->needs_prefault(); at += step_bytes) {
+    for (std::uint64_t at = 0; at < bytes && of->needs_prefault(); at += prefault_bytes) {
       // Errors are ignored: the read that needs the memory reports them.
-      populate_task work = {{memory + at, std::min(step_bytes, bytes - at)}, {}};
+      populate_task work = {{memory + at, std::min(prefault_bytes, bytes - at)}, {}};
       traced_step step(*of, load_step::populated);
       co_await on_thread(*e.copy_threads, e.loop, work, step.times());
       step.end({}, work.memory.size());

@@ -19,7 +19,7 @@ namespace ringload::inline v0::detail {
 namespace {
 
 // Hashed between two looks at whether the save was stopped.
-constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t digest_bytes = std::uint64_t{1} << 20;
 
 // For on_thread().
 struct digest_task {
@@ -40,7 +40,7 @@ struct digest_task {
         out.algorithm == digest_algorithm::crc32c ? begin_crc32c() : of.how().sha256();
     std::vector<std::byte> room;
     for (std::uint64_t at = 0; at < source.bytes() && !of.stopped();) {
-      const auto step = static_cast<std::size_t>(std::min(step_bytes, source.bytes() - at));
+      const auto step = static_cast<std::size_t>(std::min(digest_bytes, source.bytes() - at));
       if (const std::byte* const memory = source.at(at)) {
         pass.update({memory, step});
       } else {

@@ -30,7 +30,7 @@ result<save_files> save_files::make(const save_target& to, std::span<const file_
     made.paths_.push_back((inside ? whole / one.name : whole).native());
     const std::string here = printable_path(made.paths_.back());
     const fs::path path = inside ? folder / one.name : made.entry_.path();
-    auto file = inside ? open_file(path, here) : open_again(made.entry_.fd(), here);
+    auto file = inside ? open_for_writing(path, here) : open_again(made.entry_.fd(), here);
     if (!file) return file.error();
     auto opened = begin_file(std::move(*file), path, here, one.bytes, direct);
     if (!opened) return opened.error();

@@ -14,8 +14,9 @@ namespace detail {
 
 namespace {
 
-struct opening final : step_thread::step {
-  opening(std::shared_ptr<group_job> j, std::string s, std::unique_ptr<operation<group_load>> w)
+struct opening_step final : step_thread::step {
+  opening_step(std::shared_ptr<group_job> j, std::string s,
+               std::unique_ptr<operation<group_load>> w)
       : job(std::move(j)), source(std::move(s)), waiting(std::move(w)) {}
 
   void run() noexcept override {
@@ -58,7 +59,7 @@ void begin_group_load(loader& with, std::shared_ptr<group> ranks, std::string so
     return waiting->complete(to_exception(why), group_load());
   }
   auto& thread = job->thread();
-  thread.add(std::make_unique<opening>(std::move(job), std::move(source), std::move(waiting)));
+  thread.add(std::make_unique<opening_step>(std::move(job), std::move(source), std::move(waiting)));
 }
 
 void begin_group_call(const std::shared_ptr<group_job>& of, group_call what,

@@ -17,12 +17,6 @@ namespace {
 
 constexpr std::string_view error_code_field = "x-error-code";
 
-template <class T>
-T value_or_throw(result<T> of, const std::string& place) {
-  if (!of) throw to_error(of.error().where.empty() ? of.error().in(place) : of.error());
-  return std::move(*of);
-}
-
 // "hf://owner/model", and the revision where it is another than main.
 std::string shown_model(const model_name& model) {
   std::string out = "hf://" + model.repository;

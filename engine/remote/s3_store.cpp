@@ -43,12 +43,6 @@ std::string shown_key(const std::string& bucket, std::string_view key) {
   return printable_path("s3://" + bucket + "/" + std::string(key));
 }
 
-template <class T>
-T value_or_throw(result<T> of, const std::string& place) {
-  if (!of) throw to_error(of.error().where.empty() ? of.error().in(place) : of.error());
-  return std::move(*of);
-}
-
 bool is_name(std::string_view name) noexcept {
   const std::string inside = "/" + std::string(name) + "/";
   return inside.find("//") == inside.npos && inside.find("/./") == inside.npos &&

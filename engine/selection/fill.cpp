@@ -38,7 +38,7 @@ fill_error::~fill_error() = default;
 namespace {
 
 template <class Managed>
-destination adopted(std::string name, Managed* from, const device& cuda) {
+destination adopted_destination(std::string name, Managed* from, const device& cuda) {
   const std::string place = "destination '" + printable(name) + "'";
   imported_tensor memory = import_dlpack(from, cuda, place, errc::invalid_destination);
   if (memory.read_only) throw error(errc::invalid_destination, place, "it is read-only");
@@ -51,11 +51,11 @@ destination adopted(std::string name, Managed* from, const device& cuda) {
 }  // namespace
 
 destination destination_of(std::string name, dlpack::managed_tensor_versioned* from, device cuda) {
-  return adopted(std::move(name), from, cuda);
+  return adopted_destination(std::move(name), from, cuda);
 }
 
 destination destination_of(std::string name, dlpack::managed_tensor* from, device cuda) {
-  return adopted(std::move(name), from, cuda);
+  return adopted_destination(std::move(name), from, cuda);
 }
 
 }  // namespace ringload::inline v0

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/checked.hpp"
+#include "formats/dense.hpp"
 #include "formats/printable.hpp"
 #include "selection/footprint.hpp"
 
@@ -19,12 +20,6 @@ namespace {
 
 std::string destination_place(const destination& one) {
   return "destination '" + printable(one.name) + "'";
-}
-
-std::string shape_text(std::span<const std::uint64_t> shape) {
-  std::string out = "[";
-  for (const std::uint64_t each : shape) out += (out.size() > 1 ? ", " : "") + grouped(each);
-  return out + "]";
 }
 
 // The destination's elements in memory, with strides; a type of less than a byte as one dimension

@@ -22,7 +22,7 @@ struct file_kind {
   std::string_view model_stem;
 };
 
-constexpr std::array<file_kind, 11> kinds = {{
+constexpr std::array<file_kind, 11> file_kinds = {{
     {".safetensors", "model"},
     {".bin", "pytorch_model"},
     {".gguf", {}},
@@ -36,8 +36,8 @@ constexpr std::array<file_kind, 11> kinds = {{
     {".hdf5", {}},
 }};
 
-constexpr std::string_view index_suffix = ".index.json";  // After that of its shards.
-constexpr std::size_t shown_max = 4;                      // How many names a message lists.
+constexpr std::string_view shard_index_suffix = ".index.json";  // After that of its shards.
+constexpr std::size_t shown_max = 4;                            // How many names a message lists.
 
 // "model.fp16-00001-of-00002.safetensors": stem "model.fp16", number 1, total 2.
 struct series_file {
@@ -142,7 +142,7 @@ struct sorted_names {
 };
 
 sorted_names sort_out(const std::vector<std::string>& names, std::string_view suffix) {
-  const std::string suffix_of_index = std::string(suffix) + std::string(index_suffix);
+  const std::string suffix_of_index = std::string(suffix) + std::string(shard_index_suffix);
   sorted_names out;
   for (const std::string& name : names) {
     if (name.ends_with(suffix_of_index)) {
@@ -167,7 +167,7 @@ std::optional<result<folder_choice>> choose_model(const sorted_names& found,
                                                   const file_kind& kind) {
   if (kind.model_stem.empty()) return std::nullopt;
   const std::string file = std::string(kind.model_stem) + std::string(kind.suffix);
-  const std::string index = file + std::string(index_suffix);
+  const std::string index = file + std::string(shard_index_suffix);
   if (std::ranges::find(found.indexes, index) != found.indexes.end()) return the_index(index);
   if (std::ranges::find(found.files, file) != found.files.end()) return the_file(file);
   const auto is_model = [&](const series_file& each) { return each.stem == kind.model_stem; };
@@ -196,12 +196,12 @@ result<folder_choice> choose_only(const sorted_names& found) {
 
 result<folder_choice> choose_checkpoint(const std::vector<std::string>& names) {
   std::vector<sorted_names> others;
-  for (const file_kind& kind : kinds) {
+  for (const file_kind& kind : file_kinds) {
     sorted_names found = sort_out(names, kind.suffix);
     if (found.empty()) continue;
     if (auto model = choose_model(found, kind)) return *model;
     // Where there are safetensors, the same tensors often lie beside them in other forms.
-    if (&kind == &kinds.front()) return choose_only(found);
+    if (&kind == &file_kinds.front()) return choose_only(found);
     others.push_back(std::move(found));
   }
   if (others.size() == 1) return choose_only(others.front());
@@ -216,7 +216,7 @@ result<folder_choice> choose_checkpoint(const std::vector<std::string>& names) {
 }
 
 bool is_checkpoint_file(std::string_view name) noexcept {
-  return std::ranges::any_of(kinds,
+  return std::ranges::any_of(file_kinds,
                              [&](const file_kind& each) { return name.ends_with(each.suffix); });
 }
 

@@ -13,7 +13,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::string_view suffix = ".gguf";
+constexpr std::string_view gguf_suffix = ".gguf";
 constexpr std::string_view first_number = "-00001-of-";
 
 std::optional<std::uint64_t> number(std::string_view text) noexcept {
@@ -36,17 +36,17 @@ fault at(const file_content& file, errc code, std::string cause) {
 }  // namespace
 
 std::vector<std::string> gguf_series(std::string_view name) {
-  const std::size_t tail = first_number.size() + series_number_digits + suffix.size();
-  if (name.size() <= tail || !name.ends_with(suffix)) return {};
+  const std::size_t tail = first_number.size() + series_number_digits + gguf_suffix.size();
+  if (name.size() <= tail || !name.ends_with(gguf_suffix)) return {};
   const std::string_view stem = name.substr(0, name.size() - tail);
   const std::string_view total =
-      name.substr(name.size() - suffix.size() - series_number_digits, series_number_digits);
+      name.substr(name.size() - gguf_suffix.size() - series_number_digits, series_number_digits);
   const auto count = number(total);
   if (!name.substr(stem.size()).starts_with(first_number) || !count || *count == 0) return {};
   std::vector<std::string> out;
   for (std::uint64_t i = 1; i <= *count; ++i) {
     out.push_back(std::string(stem) + "-" + series_number(i) + "-of-" + std::string(total) +
-                  std::string(suffix));
+                  std::string(gguf_suffix));
   }
   return out;
 }

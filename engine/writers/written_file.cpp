@@ -39,7 +39,7 @@ result<void> check_disk_room(const std::filesystem::path& folder, std::uint64_t 
                    grouped(*free) + " free"};
 }
 
-result<unique_fd> open_file(const std::filesystem::path& path, const std::string& place) {
+result<unique_fd> open_for_writing(const std::filesystem::path& path, const std::string& place) {
   unique_fd opened(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!opened) return fault{system_code(errno), place};
   return opened;

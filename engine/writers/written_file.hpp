@@ -22,7 +22,7 @@ struct written_file {
 };
 
 // Opens or makes the file at `path`.
-result<unique_fd> open_file(const std::filesystem::path& path, const std::string& place);
+result<unique_fd> open_for_writing(const std::filesystem::path& path, const std::string& place);
 // The same file once more.
 result<unique_fd> open_again(int fd, const std::string& place);
 
