@@ -30,6 +30,8 @@ constexpr std::size_t endpoints_max = 8;
 
 void abort(link& one) noexcept { one.abort(); }
 
+bool forget_ahead(link& one, const exchange& x) noexcept { return one.forget_ahead(x); }
+
 asio::awaitable<std::optional<exchange_failure>> link::resolve(const std::string& host,
                                                                std::uint16_t port,
                                                                std::vector<tcp::endpoint>& out) {
@@ -166,10 +168,11 @@ asio::awaitable<std::optional<exchange_failure>> link::connect() {
   co_return failed;
 }
 
-asio::awaitable<void> serve(std::shared_ptr<host_pool> pool) {
+asio::awaitable<void> serve(std::shared_ptr<host_pool> pool, bool at_once) {
   link one(pool);
+  bool early = at_once;
   for (;;) {
-    if (!one.open() && pool->has_work()) {
+    if (!one.open() && (pool->has_work() || std::exchange(early, false))) {
       std::optional<exchange_failure> failed;
       auto connected = co_await one.connect();
       failed = std::move(connected);
@@ -179,13 +182,15 @@ asio::awaitable<void> serve(std::shared_ptr<host_pool> pool) {
         pool->end(*next);
       }
     }
-    exchange* const x = one.open() ? pool->take() : nullptr;
+    exchange* const sent = one.sent_ahead();
+    exchange* const x = sent ? sent : one.open() ? pool->take() : nullptr;
     if (x == nullptr) {
       const bool more = co_await pool->wait();
       if (!more) break;
       continue;
     }
     bool ended = true;
+    pool->begin_carrying();
     try {
       const bool carried = co_await one.carry(*x);
       ended = carried;
@@ -193,6 +198,9 @@ asio::awaitable<void> serve(std::shared_ptr<host_pool> pool) {
       x->failure = exchange_failure{{errc::memory_exceeded, ""}, true};
       one.shut();
     }
+    pool->end_carrying();
+    exchange* const next = one.open() ? nullptr : one.take_sent_ahead();
+    if (next) pool->put_back(*next);
     if (ended) {
       pool->end(*x);
     } else {

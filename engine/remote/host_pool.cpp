@@ -32,16 +32,28 @@ void host_pool::call_for_help() {
     idle_.back()->cancel();
     idle_.pop_back();
   } else if (connections_ < how.connections) {
-    boost::asio::co_spawn(loop, serve(shared_from_this()), boost::asio::detached);
-    ++connections_;
+    connect(false);
   } else if (!parked_.empty()) {
     parked_.back()->cancel();
     parked_.pop_back();
   }
 }
 
+void host_pool::connect(bool at_once) {
+  boost::asio::co_spawn(loop, serve(shared_from_this(), at_once), boost::asio::detached);
+  ++connections_;
+}
+
+void host_pool::prepare(std::uint64_t count) {
+  while (!closing_ && connections_ < std::min<std::uint64_t>(count, how.connections)) connect(true);
+}
+
 void host_pool::cancel(exchange& x) {
   if (x.on != nullptr) {
+    if (forget_ahead(*x.on, x)) {
+      x.failure = exchange_failure{cancelled(), true};
+      return end(x);
+    }
     x.cancelled = true;
     return abort(*x.on);
   }
@@ -75,6 +87,15 @@ exchange* host_pool::take() {
   return next;
 }
 
+// Awaited ones go to the first connection that is free.
+exchange* host_pool::take_ahead() {
+  const std::size_t waiting = awaited_.size() + others_.size();
+  if (others_.empty() || waiting <= connections_ - carrying_) return nullptr;
+  exchange* const next = others_.front();
+  others_.pop_front();
+  return next;
+}
+
 boost::asio::awaitable<bool> host_pool::wait() {
   boost::asio::steady_timer timer(loop, how.idle_time_max);
   if (has_work()) co_return true;
@@ -89,6 +110,7 @@ boost::asio::awaitable<bool> host_pool::wait() {
 void host_pool::put_back(exchange& x) {
   x.on = nullptr;
   (x.awaited ? awaited_ : others_).push_front(&x);
+  if (closing_) cancel(x);
 }
 
 void host_pool::end(exchange& x) {

@@ -45,6 +45,8 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   void add(exchange& x);
   // It ends soon, if it has not yet.
   void cancel(exchange& x);
+  // So many connections are made, within what is allowed, as requests will follow.
+  void prepare(std::uint64_t count);
   // Ends all connections; nothing is added any more.
   void close();
 
@@ -54,6 +56,10 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   void leave(link& one) noexcept;
   // The next that waits, awaited ones first; null: there is none.
   exchange* take();
+  // The next that no free connection comes for; null: there is none.
+  exchange* take_ahead();
+  void begin_carrying() noexcept { ++carrying_; }
+  void end_carrying() noexcept { --carrying_; }
   bool has_work() const noexcept { return !awaited_.empty() || !others_.empty(); }
   // Until there may be work. False: the connection is not needed any more.
   boost::asio::awaitable<bool> wait();
@@ -65,6 +71,7 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
 
  private:
   void call_for_help();
+  void connect(bool at_once);
 
   std::deque<exchange*> awaited_;
   std::deque<exchange*> others_;
@@ -72,12 +79,16 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   std::vector<boost::asio::steady_timer*> parked_;
   std::set<link*> links_;
   std::uint32_t connections_ = 0;  // At most how.connections.
+  std::uint32_t carrying_ = 0;     // Of these.
   bool closing_ = false;
 };
 
 // A connection from its beginning to its end, and what it carries: see link.hpp.
-boost::asio::awaitable<void> serve(std::shared_ptr<host_pool> pool);
+// It is made at once, or where work still waits for it.
+boost::asio::awaitable<void> serve(std::shared_ptr<host_pool> pool, bool at_once);
 // Ends what the connection is doing.
 void abort(link& one) noexcept;
+// Whether it was sent ahead there. Its answer is not wanted any more.
+bool forget_ahead(link& one, const exchange& x) noexcept;
 
 }  // namespace ringload::inline v0::remote_http

@@ -59,6 +59,8 @@ struct remote_object {
   std::optional<std::uint64_t> bytes;  // If known; another size is errc::changed_file.
   std::string etag;                    // As the header has it, with its quotes; empty: the first
                                        // answer's is pinned. Not where a redirect hides it.
+  bool moves = false;                  // Its server sends elsewhere: no more than one connection is
+                                       // made to it ahead of the requests.
   std::string name() const { return shown.empty() ? url.shown() : shown; }
 };
 

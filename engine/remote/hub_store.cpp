@@ -94,6 +94,7 @@ remote_object hub_folder::object(const hub_file& file) const {
   out.sign = access_.sign;
   out.shown = path_of(file.name);
   out.bytes = file.bytes;
+  out.moves = true;
   return out;
 }
 

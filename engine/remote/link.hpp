@@ -44,6 +44,12 @@ class link {
   asio::awaitable<std::optional<exchange_failure>> connect();
   // Sends it and receives the answer; the outcome is in `x`. False: it is to be sent anew.
   asio::awaitable<bool> carry(exchange& x);
+  // A request that was sent ahead, to be carried next, or elsewhere where this is not open any
+  // more.
+  exchange* sent_ahead() const noexcept { return ahead_; }
+  exchange* take_sent_ahead() noexcept { return std::exchange(ahead_, nullptr); }
+  // Its answer is not wanted any more. False: it was not sent ahead.
+  bool forget_ahead(const exchange& x) noexcept;
 
  private:
   const client_settings& how() const noexcept { return pool_->how; }
@@ -59,6 +65,7 @@ class link {
   asio::awaitable<std::optional<exchange_failure>> receive_parsed(exchange& x,
                                                                   const body_place& place,
                                                                   answer_parser& parser);
+  asio::awaitable<void> send_ahead();
   asio::awaitable<std::optional<exchange_failure>> receive_stream(exchange& x, body_sink& to);
   asio::awaitable<std::optional<std::span<std::byte>>> room_of(body_sink& to);
 
@@ -67,6 +74,10 @@ class link {
   beast::flat_buffer buffer_;  // What was received and not looked at.
   std::shared_ptr<resolution> resolving_;
   body_sink* sink_ = nullptr;  // That is waited for.
+  exchange* ahead_ = nullptr;
+  std::string ahead_request_;
+  bool spoiled_ = false;     // An answer comes that nobody wants.
+  bool goes_ahead_ = false;  // The server keeps the connection, and gives ranges.
   bool open_ = false;
   bool aborted_ = false;
   bool used_ = false;  // It has carried an answer.

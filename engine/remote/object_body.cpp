@@ -134,6 +134,13 @@ void object_body::close() {
   });
 }
 
+// One for each range but the first, which comes this way.
+std::uint64_t object_body::followed_by() const noexcept {
+  if (!opened_) return 0;
+  const auto bytes = address_->what.bytes;
+  return bytes ? *bytes / how().chunk_bytes : how().connections;
+}
+
 std::vector<header_field> object_body::fields() const {
   std::vector<header_field> out;
   if (opened_) {

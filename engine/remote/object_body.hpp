@@ -49,6 +49,7 @@ class object_body final : public transfer_goal,
 
   // ---- For its transfer ----
 
+  std::uint64_t followed_by() const noexcept override;
   std::vector<header_field> fields() const override;
   body_place place(const answer_head& head) override;
   void arrived(std::uint64_t) override {}

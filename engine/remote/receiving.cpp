@@ -3,6 +3,10 @@
 // What a connection carries: a request, and the answer to it. One that was sent on a connection
 // which the server had closed meanwhile, as idle ones are, goes back to the front of the queue,
 // once.
+//
+// While a range comes the next request is sent, if one waits that no free connection comes for: so
+// a connection is not idle for a round trip between two of them. Where it breaks, that request goes
+// back to the front of the queue.
 
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>
@@ -43,11 +47,15 @@ asio::awaitable<bool> link::carry(exchange& x) {
   x.answer = {};
   x.arrived = 0;
   x.private_peer = private_peer_;
-  // What is there before it was asked for belongs to no answer.
   const bool stale = used_ && !x.repeated;
-  wire_->lowest().expires_after(how().silence_time_max);
-  co_await asio::async_write(*wire_, asio::buffer(x.request),
-                             asio::redirect_error(asio::use_awaitable, code));
+  const bool sent = ahead_ == &x;
+  ahead_ = nullptr;
+  goes_ahead_ = false;
+  if (!sent) {
+    wire_->lowest().expires_after(how().silence_time_max);
+    co_await asio::async_write(*wire_, asio::buffer(x.request),
+                               asio::redirect_error(asio::use_awaitable, code));
+  }
   if (code) {
     x.failure = of_code(code, "sending the request");
   } else {
@@ -59,7 +67,8 @@ asio::awaitable<bool> link::carry(exchange& x) {
     x.failure =
         exchange_failure{{asio::error::operation_aborted, "", "the request was cancelled"}, true};
   }
-  if (x.failure) shut();
+  const bool spoiled = std::exchange(spoiled_, false);
+  if (x.failure || spoiled) shut();
   // No byte of an answer on a connection that had been idle.
   const bool anew = stale && x.failure && !x.failure->final && x.answer.status == 0 &&
                     buffer_.size() == 0 && !x.failure->silent;
@@ -87,6 +96,7 @@ asio::awaitable<std::optional<exchange_failure>> link::receive(exchange& x) {
   const bool empty = x.head || x.answer.status == 204 || x.answer.status == 304;
   const bool kept = parser->keep_alive();
   std::optional<exchange_failure> failed;
+  goes_ahead_ = kept && x.answer.status == 206 && place.how == body_place::kind::memory;
   const bool sized = x.answer.content_length && !parser->chunked();
   if (!empty && sized && place.how == body_place::kind::stream) {
     auto received = co_await receive_stream(x, *place.sink);
@@ -98,8 +108,28 @@ asio::awaitable<std::optional<exchange_failure>> link::receive(exchange& x) {
     auto received = co_await receive_parsed(x, place, *parser);
     failed = std::move(received);
   }
-  if (!failed && (!kept || buffer_.size() > 0)) shut();
+  // What is there before it was asked for belongs to no answer.
+  if (!failed && (!kept || (buffer_.size() > 0 && ahead_ == nullptr))) shut();
   co_return failed;
+}
+
+asio::awaitable<void> link::send_ahead() {
+  error_code code;
+  ahead_ = pool_->take_ahead();
+  if (ahead_ == nullptr) co_return;
+  ahead_->on = this;
+  ahead_request_ = ahead_->request;  // It may be gone before it is sent.
+  wire_->lowest().expires_after(how().silence_time_max);
+  // What fails here is seen by who reads.
+  co_await asio::async_write(*wire_, asio::buffer(ahead_request_),
+                             asio::redirect_error(asio::use_awaitable, code));
+}
+
+bool link::forget_ahead(const exchange& x) noexcept {
+  if (&x != ahead_) return false;
+  ahead_ = nullptr;
+  spoiled_ = true;
+  return true;
 }
 
 // A body of known length: into its place itself, but for what came with the head.
@@ -129,6 +159,7 @@ asio::awaitable<std::optional<exchange_failure>> link::receive_sized(exchange& x
   buffer_.consume(here);
   x.arrived = here;
   while (x.arrived < room.size()) {
+    if (goes_ahead_ && ahead_ == nullptr && !spoiled_) co_await send_ahead();
     wire_->lowest().expires_after(how().silence_time_max);
     const auto rest = room.subspan(static_cast<std::size_t>(x.arrived));
     const std::size_t got = co_await wire_->async_read_some(
@@ -175,8 +206,9 @@ asio::awaitable<std::optional<exchange_failure>> link::receive_stream(exchange& 
       buffer_.consume(got);
     } else {
       wire_->lowest().expires_after(how().silence_time_max);
-      got = co_await wire_->async_read_some(asio::buffer(room->data(), bytes),
-                                            asio::redirect_error(asio::use_awaitable, code));
+      const std::size_t came = co_await wire_->async_read_some(
+          asio::buffer(room->data(), bytes), asio::redirect_error(asio::use_awaitable, code));
+      got = came;
     }
     left -= got;
     if (got > 0) x.arrived += to.take(got);

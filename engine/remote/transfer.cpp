@@ -155,6 +155,8 @@ asio::awaitable<void> transfer::exchange_once(exchange& x, const origin& to) {
   host_pool& pool = lane_->pool_for(to);
   pool_ = &pool;
   current_ = &x;
+  // They stand when the answer has come.
+  if (redirects_ > 0 || from_memory_ || !of_->what.moves) pool.prepare(goal_.followed_by());
   co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
       start_exchange(), asio::use_awaitable, &pool, &x);
   current_ = nullptr;

@@ -51,7 +51,9 @@ class transfer_goal {
 
   virtual bool head() const noexcept { return false; }
   virtual bool follows() const noexcept { return true; }  // To other origins.
-  virtual std::vector<header_field> fields() const = 0;   // Of the next request.
+  // How many requests will follow to where this one succeeds, at once.
+  virtual std::uint64_t followed_by() const noexcept { return 0; }
+  virtual std::vector<header_field> fields() const = 0;  // Of the next request.
   virtual body_place place(const answer_head& head) = 0;
 
   // What came of a request, also of one that failed on its way: so much of its body is in place.

@@ -131,6 +131,43 @@ TEST_CASE("http: a body that is cut is resumed at the byte that was reached") {
   }
 }
 
+TEST_CASE("http: the next request is sent while a range comes, and again where that breaks off") {
+  scripted_server server(good);
+  remote_options how = quick();
+  how.connections = 1;
+  loader with = loads(how);
+  const std::string name = server.address("/x.safetensors");
+  const model first = get(with.load_async(name, asio::use_future));
+  const std::uint64_t requests = server.log().size();
+  server.follow([](const web_request& asked, std::uint64_t n) {
+    web_reply reply = good(asked, n);
+    if (n == header_reads + 2) reply.held = 5'000;
+    return reply;
+  });
+  CHECK(right(get(with.load_async(name, asio::use_future))));
+  CHECK(server.log().size() == requests);
+  CHECK(server.accepted() == 1);
+  CHECK(server.ahead() == 1);
+  std::uint64_t breaks = 1;
+  for (std::uint64_t nth = header_reads; nth + 1 < requests; ++nth) {
+    for (const after end : {after::closed, after::reset}) {
+      CAPTURE(nth);
+      server.follow([nth, end](const web_request& asked, std::uint64_t n) {
+        web_reply reply = good(asked, n);
+        if (n != nth) return reply;
+        reply.bytes.resize(reply.bytes.size() - 100);
+        reply.held = 5'000;
+        reply.after = end;
+        return reply;
+      });
+      const model found = get(with.load_async(name, asio::use_future));
+      CHECK(right(found));
+      CHECK(found.stats().requests_repeated == 1);
+      CHECK(server.ahead() == ++breaks);
+    }
+  }
+}
+
 TEST_CASE("http: each request in turn is refused for good, or once: an error, or the right bytes") {
   scripted_server server(good);
   std::uint64_t requests = 0;

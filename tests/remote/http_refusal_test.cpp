@@ -16,6 +16,7 @@
 #include <ringload/ringload.hpp>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "remote/http_loads.hpp"
@@ -25,12 +26,22 @@ using namespace ringload::testing;
 
 namespace {
 
-std::size_t open_descriptors() {
+// Of a folder of this process: "fd" has its descriptors, "task" its threads.
+std::size_t entries_of(const char* name) {
   std::size_t count = 0;
-  DIR* const folder = ::opendir("/proc/self/fd");
+  DIR* const folder = ::opendir((std::string("/proc/self/") + name).c_str());
   while (::readdir(folder) != nullptr) ++count;
   ::closedir(folder);
   return count;
+}
+
+// The kernel takes a thread off the list a moment after it was joined.
+bool threads_come_to(std::size_t count) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (entries_of("task") > count && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+  return entries_of("task") == count;
 }
 
 }  // namespace
@@ -138,23 +149,27 @@ TEST_CASE("http: cancelled while a request waits, in its head and in its body, i
     get(with.load_async(server.address("/x.safetensors"), asio::use_future));
     requests = server.log().size();
   }
-  for (std::uint64_t nth = 0; nth < requests; ++nth) {
+  // With one connection a request has been sent ahead.
+  remote_options one = quick();
+  one.connections = 1;
+  for (std::uint64_t nth = 0; nth < 2 * requests; ++nth) {
     for (const std::size_t kept : {std::size_t{0}, std::size_t{30}, std::size_t{5000}}) {
       CAPTURE(nth);
       CAPTURE(kept);
-      server.follow([kept, nth](const web_request& asked, std::uint64_t n) {
+      const std::uint64_t stalled = nth / 2;
+      server.follow([kept, stalled](const web_request& asked, std::uint64_t n) {
         web_reply reply = good(asked, n);
-        if (n < nth) return reply;
+        if (n < stalled) return reply;
         reply.bytes.resize(std::min(kept, reply.bytes.size() - 1));
         reply.after = after::stalled;
         return reply;
       });
       server.forget_answered();
-      loader with = loads();
+      loader with = loads(nth % 2 == 0 ? quick() : one);
       asio::cancellation_signal signal;
       auto ends = with.load_async(server.address("/x.safetensors"),
                                   asio::bind_cancellation_slot(signal.slot(), asio::use_future));
-      REQUIRE(server.wait_until_answered(nth + 1));
+      REQUIRE(server.wait_until_answered(stalled + 1));
       signal.emit(asio::cancellation_type::terminal);
       CHECK(code_of(std::move(ends)) == asio::error::operation_aborted);
       CHECK(arenas_taken == 0);
@@ -163,7 +178,7 @@ TEST_CASE("http: cancelled while a request waits, in its head and in its body, i
   CHECK(server.wait_until_alone());
 }
 
-TEST_CASE("http: a hundred loads that are cancelled leave no descriptor and no connection") {
+TEST_CASE("http: a hundred loads that are cancelled leave no descriptor, thread or connection") {
   scripted_server server([](const web_request& asked, std::uint64_t n) {
     web_reply reply = good(asked, n);
     if (n % 5 == 4) reply = {reply.bytes.substr(0, 3000), after::stalled};
@@ -184,10 +199,12 @@ TEST_CASE("http: a hundred loads that are cancelled leave no descriptor and no c
   };
   cancel_some(3);
   CHECK(server.wait_until_alone());
-  const std::size_t before = open_descriptors();
+  const std::size_t descriptors = entries_of("fd");
+  const std::size_t threads = entries_of("task");
   cancel_some(100);
   CHECK(server.wait_until_alone());
-  CHECK(open_descriptors() == before);
+  CHECK(entries_of("fd") == descriptors);
+  CHECK(threads_come_to(threads));
   CHECK(arenas_taken == 0);
 }
 

@@ -3,6 +3,7 @@
 
 // A web server on loopback that does what a test tells it to, wrong things above all.
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
@@ -18,6 +19,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -49,6 +51,7 @@ struct web_reply {
   };
   std::string bytes;
   end after = end::kept;
+  std::size_t held = 0;  // So many of the last bytes drip until the next request has come.
 };
 
 inline std::string web_head(unsigned status, const std::vector<std::string>& fields) {
@@ -116,6 +119,11 @@ class scripted_server {
   std::vector<web_request> log() const {
     const std::lock_guard lock(mutex_);
     return log_;
+  }
+  // How many replies that were held back had the next request before their end.
+  std::uint64_t ahead() const {
+    const std::lock_guard lock(mutex_);
+    return ahead_;
   }
   std::uint64_t accepted() const {
     const std::lock_guard lock(mutex_);
@@ -203,8 +211,12 @@ class scripted_server {
       if (code) break;
       const web_reply reply = reply_to(parse(received.substr(0, bytes)));
       received.erase(0, bytes);
-      co_await asio::async_write(client, asio::buffer(reply.bytes),
+      const std::size_t at_once = reply.bytes.size() - std::min(reply.held, reply.bytes.size());
+      co_await asio::async_write(client, asio::buffer(reply.bytes.data(), at_once),
                                  asio::redirect_error(asio::use_awaitable, code));
+      if (reply.held > 0 && !code) {
+        co_await hold(client, std::string_view(reply.bytes).substr(at_once), received.empty());
+      }
       count(answered_, 1);
       kept = reply.after == web_reply::end::kept;
       if (reply.after == web_reply::end::reset) {
@@ -216,6 +228,23 @@ class scripted_server {
       }
       if (reply.after == web_reply::end::dripped) co_await drip(client);
     }
+  }
+
+  // Byte by byte while no other request has come, then all that is left.
+  asio::awaitable<void> hold(tcp::socket& client, std::string_view rest, bool alone) {
+    asio::steady_timer timer(loop_);
+    boost::system::error_code code;
+    while (alone && !rest.empty() && !code) {
+      co_await asio::async_write(client, asio::buffer(rest.data(), 1),
+                                 asio::redirect_error(asio::use_awaitable, code));
+      rest.remove_prefix(1);
+      timer.expires_after(std::chrono::milliseconds(1));
+      co_await timer.async_wait(asio::use_awaitable);
+      alone = client.available(code) == 0;
+    }
+    if (!alone) count(ahead_, 1);
+    co_await asio::async_write(client, asio::buffer(rest.data(), rest.size()),
+                               asio::redirect_error(asio::use_awaitable, code));
   }
 
   asio::awaitable<void> drip(tcp::socket& client) {
@@ -238,6 +267,7 @@ class scripted_server {
   rule rule_;
   std::vector<web_request> log_;
   std::uint64_t accepted_ = 0;
+  std::uint64_t ahead_ = 0;
   std::size_t answered_ = 0;
   std::size_t open_ = 0;
 
