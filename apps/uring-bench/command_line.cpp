@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "loading_options.hpp"
+#include "net.hpp"
 #include "options.hpp"
 #include "run.hpp"
 #include "run_program.hpp"
@@ -33,6 +34,13 @@ constexpr const char* about_checkpoint_targets =
 constexpr const char* about_sources =
     "SOURCE is a .safetensors file; a folder that holds a checkpoint; a shard index\n"
     "(model.safetensors.index.json); or owner/model[@revision] in the local Hugging Face cache.\n";
+
+constexpr const char* about_network_targets =
+    "TARGET is https://host/file, hf://owner/model, of which the first file of tensors is read, "
+    "or\n"
+    "s3://bucket/key. The local cache is not looked at. All that is read is dropped: it costs "
+    "what\n"
+    "the server's owner charges for it.\n";
 
 constexpr const char* about_places =
     "PATH is a file or a block device, which is only read, or a folder. In a folder the probe\n"
@@ -198,6 +206,48 @@ CLI::App& add_tune(CLI::App& root, tune_request& request) {
   return tune;
 }
 
+std::uint32_t connections_of(const std::string& text) {
+  const auto number = tool::parse_number(text);
+  if (!number || *number < 1 || *number > 1024) {
+    tool::refuse("--connections", text, "is not a number from 1 to 1,024");
+  }
+  return static_cast<std::uint32_t>(*number);
+}
+
+std::uint64_t chunk_of(const std::string& text) {
+  const auto size = tool::parse_size(text);
+  if (!size || *size < 64 << 10 || *size > 1 << 30) {
+    tool::refuse("--chunks", text, "is not a size from 64K to 1G");
+  }
+  return *size;
+}
+
+CLI::App& add_net(CLI::App& root, net_request& request) {
+  CLI::App& net = *root.add_subcommand(
+      "net", "Find how many connections and which ranges a server is best read with, and the wall");
+  net.add_option("TARGET", request.target, "What to read, see below")->required()->type_name("");
+  net.footer(about_network_targets);
+  request.connections = {1, 2, 4, 8, 16, 32};
+  request.chunks = {1U << 20, 4U << 20};
+  add_list(net, "--connections", request.connections, connections_of, "N,...",
+           "Default: 1,2,4,8,16,32");
+  add_list(net, "--chunks", request.chunks, chunk_of, "SIZE,...",
+           "The length of one range. Default: 1M,4M");
+  add_seconds(net, "--seconds", request.seconds, "The time of each run. Default: 1");
+  add_runs(net, request.runs, "Runs of each cell. Default: 3");
+  net.add_option("--endpoint", request.from.endpoint,
+                 "Where the hub is, or the store of s3:// addresses")
+      ->type_name("URL");
+  net.add_option("--ca-file", request.from.ca_file,
+                 "Certificates (PEM) that are trusted beside those of the system")
+      ->type_name("FILE");
+  net.add_option("--proxy", request.from.proxy, "The proxy for HTTP and HTTPS. Default: none")
+      ->type_name("http://HOST:PORT");
+  net.add_flag("--anonymous", request.from.anonymous, "Send no token and no key");
+  net.add_flag("--json", request.json, "Print one JSON object");
+  return net;
+}
+
 void set_depth(run_request& request, const run_extras& extras) {
   if (extras.bytes_in_flight == 0) return;
   cell& what = request.what;
@@ -223,10 +273,12 @@ any_request parse_command_line(int argc, const char* const* argv) {
   legs_request legs;
   probe_request probe;
   tune_request tune;
+  net_request net;
   const CLI::App& run_command = add_run(root, run, extras);
   const CLI::App& sweep_command = add_sweep(root, sweep);
   const CLI::App& legs_command = add_legs(root, legs);
   const CLI::App& probe_command = add_probe(root, probe);
+  const CLI::App& net_command = add_net(root, net);
   add_tune(root, tune);
 
   try {
@@ -249,6 +301,10 @@ any_request parse_command_line(int argc, const char* const* argv) {
   if (sweep_command.parsed()) return sweep;
   if (legs_command.parsed()) return legs;
   if (probe_command.parsed()) return probe;
+  if (net_command.parsed()) {
+    if (cells_of(net).empty()) throw tool::usage_error("an empty list leaves nothing to measure");
+    return net;
+  }
   return tune;
 }
 

@@ -14,5 +14,6 @@ void sweep(const sweep_request& request, tool::output& out);
 void measure_legs(const legs_request& request, tool::output& out);
 void probe(const probe_request& request, tool::output& out);
 void tune(const tune_request& request, tool::output& out);
+void net(const net_request& request, tool::output& out);
 
 }  // namespace ringload::bench

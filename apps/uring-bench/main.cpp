@@ -25,6 +25,7 @@ struct run_command {
   void operator()(const legs_request& request) const { measure_legs(request, out); }
   void operator()(const probe_request& request) const { probe(request, out); }
   void operator()(const tune_request& request) const { tune(request, out); }
+  void operator()(const net_request& request) const { net(request, out); }
 };
 
 }  // namespace

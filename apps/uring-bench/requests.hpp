@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cell.hpp"
+#include "remote_settings.hpp"
 
 namespace ringload::bench {
 
@@ -53,12 +54,22 @@ struct tune_request {
   bool json = false;
 };
 
+struct net_request {
+  std::string target;
+  tool::remote_wish from;
+  std::vector<std::uint32_t> connections;
+  std::vector<std::uint64_t> chunks;
+  double seconds = 1;
+  std::uint32_t runs = 3;
+  bool json = false;
+};
+
 // What --help and --version ask for.
 struct text_request {
   std::string text;
 };
 
 using any_request = std::variant<text_request, run_request, sweep_request, legs_request,
-                                 probe_request, tune_request>;
+                                 probe_request, tune_request, net_request>;
 
 }  // namespace ringload::bench

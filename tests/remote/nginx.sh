@@ -3,10 +3,11 @@
 #
 # Loads from nginx, plain and over TLS, and from one that limits, cuts and refuses.
 #
-#   nginx.sh RINGLOAD JSON_TOOL [MODEL_SERVER]
+#   nginx.sh RINGLOAD JSON_TOOL URING_BENCH [MODEL_SERVER]
 
 . "$(dirname "$0")/../apps/support.sh" "$1" "$2"
-server=${3-}
+bench=$3
+server=${4-}
 
 nginx=$(command -v nginx || command -v /usr/sbin/nginx) || skip "no nginx (Debian: nginx-light)"
 command -v openssl >/dev/null || skip "no openssl"
@@ -155,6 +156,20 @@ cp "$one" "$work/www/other" && printf x >>"$work/www/other"
 mv "$work/www/other" "$work/www/two.safetensors"
 wait $reading && fail "an object that was replaced is loaded"
 complains "replaced after it was opened\|has become\|ETag is another\|and has .* now"
+
+# What it measures here is small, and no figure is judged.
+expect 0 "$bench" net "$http/one.safetensors" --connections 1,4 --chunks 1M --seconds 0.1 --runs 2 \
+  --anonymous --json
+silent
+[ "$("$json" get file_bytes <"$work/out")" -eq "$(wc -c <"$one")" ] || fail "net: another size"
+"$json" get wall <"$work/out" | grep -q . || fail "net: no wall"
+grep -q "\"connections\": 4, \"chunk_bytes\": 1048576" "$work/out" || fail "net: other cells"
+expect 0 "$bench" net "$https/one.safetensors" --connections 2 --chunks 1M --seconds 0.1 --runs 1 \
+  --anonymous --ca-file "$work/cert.pem"
+grep -q "^ringload load TARGET --connections 2 --chunk-bytes 1024K" "$work/out" || fail "net: text"
+for refused in "$http/none.safetensors" "$http/three/model.safetensors.index.json" "$one"; do
+  expect 1 "$bench" net "$refused" --seconds 0.1 --runs 1 --anonymous
+done
 
 if [ -n "$server" ]; then
   "$ringload" make "$work/www/served.safetensors" --bytes 3M --tensors 4 --no-progress

@@ -122,3 +122,19 @@ TEST_CASE("a command is needed, and a target") {
   CHECK(std::holds_alternative<text_request>(parsed({"--help"})));
   CHECK(std::get<probe_request>(parsed({"probe"})).path == ".");
 }
+
+TEST_CASE("net has lists of connections and chunks") {
+  const auto net = std::get<net_request>(
+      parsed({"net", "https://host/x", "--connections", "1,64", "--chunks", "64K,2M"}));
+  CHECK(net.target == "https://host/x");
+  CHECK(net.connections == std::vector<std::uint32_t>{1, 64});
+  CHECK(net.chunks == std::vector<std::uint64_t>{64 << 10, 2 << 20});
+  CHECK(std::get<net_request>(parsed({"net", "hf://a/b"})).connections.size() == 6);
+  for (const char* wrong : {"0", "2000", "x", "1,,2"}) {
+    CHECK_THROWS_AS(parsed({"net", "x", "--connections", wrong}), usage_error);
+  }
+  for (const char* wrong : {"1K", "2G", ""}) {
+    CHECK_THROWS_AS(parsed({"net", "x", "--chunks", wrong}), usage_error);
+  }
+  CHECK(helps_with("net", "s3://bucket/key"));
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// uring-bench net: reads ranges of a file on the network for a while, with every number of
+// connections and every length of a range, as the loader would, into a few buffers.
+
+#include "net.hpp"
+
+#include "commands.hpp"
+
+#ifdef RINGLOAD_WITH_REMOTE
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <ringload/byte_source.hpp>
+#include <stop_token>
+#include <utility>
+
+#include "accounts.hpp"
+#include "extensions.hpp"
+#include "failure.hpp"
+#include "interrupts.hpp"
+
+namespace ringload::bench {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr int small_requests = 8;
+constexpr std::size_t reads_per_connection = 2;  // One on its way, and the request of the next.
+constexpr std::uint64_t rounds_min = 2;          // Of each connection, however long that takes,
+constexpr int longer_max = 10;                   // up to so many times as long as was wanted.
+
+double seconds_since(clock::time_point begin) {
+  return std::chrono::duration<double>(clock::now() - begin).count();
+}
+
+// A file of the target, opened over connections that only this has.
+class net_file {
+ public:
+  net_file(const net_request& request, const net_cell& what) {
+    tool::remote_wish wish = request.from;
+    wish.connections = what.connections;
+    wish.chunk_bytes = what.chunk_bytes;
+    wish.cache = hub_cache::off;
+    for (extension& each : tool::extensions(wish)) {
+      if (each.store() && each.store()->has_name(request.target)) with_.push_back(std::move(each));
+    }
+    if (with_.empty()) fail(request.target, "this is no address on the network");
+    const clock::time_point begin = clock::now();
+    const found_source found = with_.front().store()->find(request.target, {});
+    if (!found.folder) fail(request.target, "it is on this machine");
+    const std::string file = found.file.empty() ? shard_of(*found.folder) : found.file;
+    name_ = found.folder->path_of(file);
+    if (file.ends_with(".index.json")) fail(name_, "this is an index: name one of its shards");
+    source_ = found.folder->open(file, {});
+    opening_seconds_ = seconds_since(begin);
+  }
+
+  byte_source& source() const noexcept { return *source_; }
+  const std::string& name() const noexcept { return name_; }
+  double opening_seconds() const noexcept { return opening_seconds_; }
+
+ private:
+  static std::string shard_of(byte_folder& folder) {
+    std::vector<std::string> names = folder.names({});
+    std::ranges::sort(names);
+    for (const char* const end : {".safetensors", ".gguf", ".bin"}) {
+      const auto at = std::ranges::find_if(
+          names, [end](const std::string& each) { return each.ends_with(end); });
+      if (at != names.end()) return *at;
+    }
+    fail(folder.path_of({}), "it has no file of tensors");
+  }
+
+  std::vector<extension> with_;
+  std::shared_ptr<byte_source> source_;
+  std::string name_;
+  double opening_seconds_ = 0;
+};
+
+// Reads that follow each other, so many at once, until they are stopped.
+class reading {
+ public:
+  reading(byte_source& from, const net_cell& what)
+      : from_(from), chunk_(std::min(what.chunk_bytes, from.bytes())) {
+    const std::size_t reads = std::size_t{what.connections} * reads_per_connection;
+    for (std::size_t i = 0; i < reads; ++i) buffers_.emplace_back(chunk_);
+  }
+
+  // Until the time is over, and each connection had its turns.
+  measurement run(double seconds) {
+    {
+      std::unique_lock lock(mutex_);
+      in_flight_ = buffers_.size();
+    }
+    const cpu_account processors;
+    for (std::size_t i = 0; i < buffers_.size(); ++i) begin(i);
+    measurement out;
+    const auto end = clock::now() + std::chrono::duration<double>(seconds);
+    const auto last = clock::now() + std::chrono::duration<double>(seconds * longer_max);
+    std::unique_lock lock(mutex_);
+    const auto enough = [&] {
+      const auto now = clock::now();
+      const bool turns = out_.reads >= rounds_min * buffers_.size();
+      return failed_ || tool::interrupt_signal() != 0 || now >= last || (now >= end && turns);
+    };
+    while (!enough()) changed_.wait_for(lock, 20ms);
+    over_ = true;
+    out = out_;
+    out.seconds = std::chrono::duration<double>(clock::now() - first_).count();
+    out.resubmits = counts_.retries;
+    out.cpu_seconds = processors.spent().own;
+    lock.unlock();
+    stop_.request_stop();
+    lock.lock();
+    changed_.wait(lock, [&] { return in_flight_ == 0; });
+    if (failed_) std::rethrow_exception(failed_);
+    tool::throw_if_interrupted();
+    return out;
+  }
+
+ private:
+  void begin(std::size_t which) {
+    source_read what(0, buffers_[which]);
+    {
+      const std::lock_guard lock(mutex_);
+      if (next_ + chunk_ > from_.bytes()) next_ = 0;
+      what.offset = next_;
+      next_ += chunk_;
+    }
+    what.stop = stop_.get_token();
+    what.counts = &counts_;
+    from_.read_async(what,
+                     [this, which](const std::exception_ptr& failed) { completed(which, failed); });
+  }
+
+  // The clock starts with the first that is complete, and what that was is not counted.
+  void completed(std::size_t which, const std::exception_ptr& failed) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (failed && !over_ && !failed_) failed_ = failed;
+      if (!failed && !over_) {
+        if (!started_) first_ = clock::now();
+        if (started_) out_.bytes += chunk_;
+        if (started_) ++out_.reads;
+        started_ = true;
+      }
+      if (over_ || failed_) {
+        --in_flight_;
+        changed_.notify_all();
+        return;
+      }
+    }
+    begin(which);
+  }
+
+  byte_source& from_;
+  const std::uint64_t chunk_;
+  std::vector<std::vector<std::byte>> buffers_;
+  std::stop_source stop_;
+  transfer_counts counts_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by the mutex.
+  std::uint64_t next_ = 0;
+  std::size_t in_flight_ = 0;
+  bool started_ = false;
+  bool over_ = false;
+  clock::time_point first_ = clock::now();
+  measurement out_;
+  std::exception_ptr failed_;
+};
+
+double small_request(byte_source& from) {
+  std::vector<std::byte> memory(1);
+  std::promise<void> ended;
+  auto end = ended.get_future();
+  const clock::time_point begin = clock::now();
+  from.read_async({from.bytes() - 1, memory}, [&](std::exception_ptr failed) {
+    if (failed) {
+      ended.set_exception(std::move(failed));
+    } else {
+      ended.set_value();
+    }
+  });
+  end.get();
+  return seconds_since(begin);
+}
+
+void look_once(const net_request& request, net_findings& out) {
+  const net_file one(request, {1, std::uint64_t{1} << 20});
+  out.file = one.name();
+  out.file_bytes = one.source().bytes();
+  out.opening_seconds = one.opening_seconds();
+  if (out.file_bytes == 0) fail(out.file, "it is empty");
+  out.request_seconds = small_request(one.source());
+  for (int i = 1; i < small_requests; ++i) {
+    out.request_seconds = std::min(out.request_seconds, small_request(one.source()));
+  }
+}
+
+}  // namespace
+
+void net(const net_request& request, tool::output& out) {
+  tool::watch_for_interrupts();
+  net_findings all;
+  all.target = request.target;
+  look_once(request, all);
+  for (const net_cell& each : cells_of(request)) all.cells.push_back({each, {}});
+  std::mt19937_64 random(1);
+  std::vector<std::size_t> order(all.cells.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::uint32_t i = 0; i < request.runs; ++i) {
+    std::ranges::shuffle(order, random);
+    for (const std::size_t which : order) {
+      measured_net_cell& now = all.cells[which];
+      const net_file one(request, now.what);
+      now.found.add(reading(one.source(), now.what).run(request.seconds));
+    }
+  }
+  std::string text;
+  if (request.json) {
+    append_net(text, all);
+    text += '\n';
+  } else {
+    text = net_text(all);
+  }
+  out.write(text);
+  out.flush();
+}
+
+}  // namespace ringload::bench
+
+#else
+
+#include "failure.hpp"
+
+namespace ringload::bench {
+
+void net(const net_request&, tool::output&) {
+  throw error(errc::unsupported_feature, "net",
+              "this uring-bench was built without the component remote");
+}
+
+}  // namespace ringload::bench
+
+#endif

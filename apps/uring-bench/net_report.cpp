@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "json.hpp"
+#include "net.hpp"
+#include "size.hpp"
+#include "text.hpp"
+
+namespace ringload::bench {
+
+namespace {
+
+constexpr double as_good_share = 0.97;
+constexpr double busy_share = 0.9;  // Of a processor.
+constexpr double growth_min = 1.2;  // By twice as many connections.
+
+double retries_of(const measured_net_cell& one) {
+  return one.found.median_of([](const measurement& m) { return m.resubmits; });
+}
+
+double cpu_of(const measured_net_cell& one) {
+  return one.found.median_of([](const measurement& m) { return m.cpu_s_per_gib(); });
+}
+
+// Of one processor.
+double busy_of(const measured_net_cell& one) {
+  return one.found.median_of(
+      [](const measurement& m) { return m.seconds > 0 ? m.cpu_seconds / m.seconds : 0; });
+}
+
+std::string flags_of(const net_cell& what) {
+  return fmt::format("--connections {} --chunk-bytes {}K", what.connections,
+                     what.chunk_bytes >> 10);
+}
+
+std::string verdict_of(const net_findings& all) {
+  switch (all.wall()) {
+    case net_wall::processor:
+      return "the wall is this machine's processor, which receives and decrypts: more threads "
+             "(remote_options::threads) may give more";
+    case net_wall::connections:
+      return "the wall is what one connection carries: even more connections may give more";
+    case net_wall::beyond: break;
+  }
+  return "the wall is the network or the server: more connections give no more";
+}
+
+}  // namespace
+
+const measured_net_cell& net_findings::best() const {
+  return *std::ranges::max_element(
+      cells, {}, [](const measured_net_cell& one) { return one.found.gb_per_s(); });
+}
+
+const measured_net_cell& net_findings::chosen() const {
+  const double enough = best().found.gb_per_s() * as_good_share;
+  const measured_net_cell* out = &best();
+  for (const measured_net_cell& each : cells) {
+    const bool less = each.what.bytes_in_flight() < out->what.bytes_in_flight();
+    if (less && each.found.gb_per_s() >= enough) out = &each;
+  }
+  return *out;
+}
+
+net_wall net_findings::wall() const {
+  if (busy_of(best()) >= busy_share) return net_wall::processor;
+  std::uint32_t most = 0;
+  for (const measured_net_cell& each : cells) most = std::max(most, each.what.connections);
+  double by_most = 0;
+  double by_half = 0;
+  for (const measured_net_cell& each : cells) {
+    double& rate = each.what.connections > most / 2 ? by_most : by_half;
+    rate = std::max(rate, each.found.gb_per_s());
+  }
+  const bool grows = by_half > 0 && by_most >= by_half * growth_min;
+  return grows ? net_wall::connections : net_wall::beyond;
+}
+
+std::vector<net_cell> cells_of(const net_request& request) {
+  std::vector<net_cell> out;
+  for (const std::uint32_t connections : request.connections) {
+    for (const std::uint64_t chunk : request.chunks) out.push_back({connections, chunk});
+  }
+  return out;
+}
+
+std::string_view name(net_wall what) noexcept {
+  switch (what) {
+    case net_wall::processor: return "processor";
+    case net_wall::connections: return "connections";
+    case net_wall::beyond: break;
+  }
+  return "beyond";
+}
+
+std::string net_text(const net_findings& all) {
+  std::string text = fmt::format(
+      "{}, {}\n{:.4f} s to open it, {:.4f} s for a request of one byte\n\n"
+      "{:>11}  {:>9}  {:>7}  {:>16}  {:>9}  {:>7}\n",
+      tool::printable(all.file), tool::both_sizes(all.file_bytes), all.opening_seconds,
+      all.request_seconds, "connections", "chunk", "GB/s", "least .. most", "CPU s/GiB", "retries");
+  for (const measured_net_cell& each : all.cells) {
+    const char* const mark = &each == &all.chosen() ? "  <" : "";
+    text += fmt::format(
+        "{:>11}  {:>9}  {:>7.3f}  {:>16}  {:>9.2f}  {:>7.0f}{}\n", each.what.connections,
+        tool::binary_size(each.what.chunk_bytes), each.found.gb_per_s(),
+        fmt::format("{:.3f} .. {:.3f}", each.found.least_gb_per_s(), each.found.most_gb_per_s()),
+        cpu_of(each), retries_of(each), mark);
+  }
+  return text + "\n" + verdict_of(all) + "\nringload load TARGET " + flags_of(all.chosen().what) +
+         "\n";
+}
+
+void append_net(std::string& to, const net_findings& all) {
+  tool::json_object object(to);
+  object.field("target", all.target)
+      .field("file", all.file)
+      .field("file_bytes", all.file_bytes)
+      .field("opening_seconds", all.opening_seconds)
+      .field("request_seconds", all.request_seconds)
+      .field("connections", std::uint64_t{all.chosen().what.connections})
+      .field("chunk_bytes", all.chosen().what.chunk_bytes)
+      .field("gb_per_s", all.chosen().found.gb_per_s())
+      .field("wall", name(all.wall()))
+      .field("flags", flags_of(all.chosen().what));
+  std::string& cells = object.key_of_next("cells");
+  cells += '[';
+  for (const measured_net_cell& each : all.cells) {
+    if (&each != &all.cells.front()) cells += ", ";
+    tool::json_object(cells)
+        .field("connections", std::uint64_t{each.what.connections})
+        .field("chunk_bytes", each.what.chunk_bytes)
+        .field("gb_per_s", each.found.gb_per_s())
+        .field("least_gb_per_s", each.found.least_gb_per_s())
+        .field("most_gb_per_s", each.found.most_gb_per_s())
+        .field("cpu_s_per_gib", cpu_of(each))
+        .field("processors", busy_of(each))
+        .field("retries", retries_of(each))
+        .close();
+  }
+  cells += ']';
+  object.close();
+}
+
+}  // namespace ringload::bench
