@@ -3,6 +3,7 @@
 
     peers.py load PEER STATE FILE...      prints one JSON object; STATE is cold or warm
     peers.py sums FILE...                 what the tensors of the files hold, read plainly
+    peers.py make FORM PATH FILE...       writes their tensors into one file of another format
 
 Each function below imports what it needs and returns the load itself, a function of the files. Only
 that is timed. It returns the tensors by name, or, where the peer knows no tensors, the memory that
@@ -81,6 +82,28 @@ def plain_mmap():
                 del to, of
             regions.append(memory)
         return regions
+
+    return load
+
+
+# --- ringload, as a Python program has it
+
+
+def ringload_python(device="cpu"):
+    import ringload
+    import ringload._convert  # Else what it imports when it is first used is in the clock.
+
+    return lambda files: ringload.load(files, device=device).torch()
+
+
+def ringload_compat():
+    from ringload.compat.safetensors.torch import load_file
+
+    def load(files):
+        tensors = {}
+        for path in files:
+            tensors.update(load_file(path))
+        return tensors
 
     return load
 
@@ -176,18 +199,42 @@ def ztensor_copied():
     return load
 
 
+def torch_load(finish, **how):
+    import torch
+
+    def load(files):
+        tensors = torch.load(files[0], weights_only=True, map_location="cpu", **how)
+        return {name: finish(tensor) for name, tensor in tensors.items()}
+
+    return load
+
+
+def gguf_copied():
+    import gguf
+    import numpy
+
+    def load(files):
+        tensors = gguf.GGUFReader(files[0]).tensors
+        return {tensor.name: numpy.array(tensor.data) for tensor in tensors}
+
+    return load
+
+
 @dataclasses.dataclass(frozen=True)
 class Peer:
     title: str
     prepare: typing.Callable
     package: str = ""  # Its name on PyPI. Empty: a plain reader.
     gpu: bool = False  # Loads into the memory of a GPU.
+    form: str = ""  # The format that it loads: "pt" or "gguf". Empty: safetensors.
     environment: dict = dataclasses.field(default_factory=dict)
 
 
 _ring = {"RUNAI_STREAMER_FS_STRATEGY": "io_uring_direct"}
 _chunk = 64 << 20
 peers = {
+    "ringload-py": Peer("ringload.load, in Python", ringload_python, "ringload"),
+    "ringload-compat": Peer("ringload.compat load_file", ringload_compat, "ringload"),
     "pread-1": Peer("plain pread, 1 thread", lambda: plain_pread(1, False)),
     "pread-2": Peer("plain pread, 2 threads", lambda: plain_pread(2, False)),
     "pread-2-thp": Peer("plain pread, 2 threads, huge pages", lambda: plain_pread(2, True)),
@@ -215,6 +262,19 @@ peers = {
         environment=_ring,
     ),
     "ztensor": Peer("ztensor load_file, copy", ztensor_copied, "ztensor"),
+    "ringload-pt": Peer("ringload.load of .pt", ringload_python, "ringload", form="pt"),
+    "torch": Peer("torch.load of .pt", lambda: torch_load(lambda t: t), "torch", form="pt"),
+    "torch-mmap": Peer(
+        "torch.load, mmap, clone",
+        lambda: torch_load(lambda t: t.clone(), mmap=True),
+        "torch",
+        form="pt",
+    ),
+    "ringload-gguf": Peer("ringload.load of .gguf", ringload_python, "ringload", form="gguf"),
+    "gguf": Peer("gguf GGUFReader, copy", gguf_copied, "gguf", form="gguf"),
+    "gpu-ringload-py": Peer(
+        "ringload.load, in Python", lambda: ringload_python("cuda:0"), "ringload", True
+    ),
     "gpu-safetensors": Peer(
         "safetensors load_file", lambda: safetensors_plain(device="cuda:0"), "safetensors", True
     ),
@@ -293,6 +353,47 @@ def sums(files):
     return {"digest": _digest(words), "tensors": len(words), "sha256": hashes}
 
 
+# --- the same tensors in other formats
+
+
+def _safetensors_of(files):
+    """(name, dtype, shape, bytes as an array) of each tensor."""
+    import numpy
+
+    for path in files:
+        with open(path, "rb") as file:
+            region = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ)
+        flat = numpy.frombuffer(region, "u1")
+        places = _header(memoryview(region))
+        length = int.from_bytes(region[:8], "little")
+        entries = json.loads(region[8 : 8 + length])
+        for name, (begin, end) in places.items():
+            yield name, entries[name]["dtype"], entries[name]["shape"], flat[begin:end]
+
+
+def make_pt(path, files):
+    import torch
+
+    types = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
+    tensors = {}
+    for name, dtype, shape, flat in _safetensors_of(files):
+        tensors[name] = torch.from_numpy(flat.copy()).view(types[dtype]).reshape(shape)
+    torch.save(tensors, path)
+
+
+def make_gguf(path, files):
+    import gguf
+
+    writer = gguf.GGUFWriter(path, "bench")
+    for name, dtype, shape, flat in _safetensors_of(files):
+        rows = flat.reshape(*shape[:-1], -1)
+        writer.add_tensor(name, rows, raw_dtype=gguf.GGMLQuantizationType[dtype])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 # --- one measurement
 
 
@@ -342,6 +443,9 @@ def main(arguments):
     command = arguments[1]
     if command == "sums":
         answer = sums(arguments[2:])
+    elif command == "make":
+        {"pt": make_pt, "gguf": make_gguf}[arguments[2]](arguments[3], arguments[4:])
+        answer = {}
     else:
         answer = measure(arguments[2], arguments[3], arguments[4:])
     json.dump(answer, sys.stdout)

@@ -93,7 +93,7 @@ def table(state, names, runs, ringload_version):
             continue
         if name == ceiling:
             print(row(ceiling_title, "", [r["seconds"] for r in found], found, against))
-        elif name.endswith("ringload"):
+        elif name in ("ringload", "gpu-ringload"):
             for title, key in (("ringload load", "seconds"), ("the same, whole process", "wall")):
                 print(row(title, ringload_version, [r[key] for r in found], found, against))
         else:
@@ -105,8 +105,10 @@ def table(state, names, runs, ringload_version):
 notes = """
 Of ringload, of its process, of plain pread: the speed of the row in shares of those. ringload's
 time is that of making the loader and of the load, as `ringload load --json` gives them; a whole
-process is from fork to exit, with the return of all memory. The others are timed inside their
-process, after all imports, from the call until every tensor is in memory. Every row but the one in
+process is from fork to exit, with the return of all memory. The others, ringload in Python too, are
+timed inside their process, after all imports, from the call until every tensor is in memory; in
+Python that holds the making and closing of a Loader. Rows of .pt and .gguf load the same tensors
+from a file of that format. Every row but the one in
 brackets ends with all bytes in memory of the process's own, which was compared with the files in
 each run after the clock had stopped; for ringload, once, by `ringload sum`. In brackets: tensors
 that are views of the file's mapping, each page of them touched, and nothing copied. CPU: user and

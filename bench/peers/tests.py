@@ -34,7 +34,7 @@ def quietly():
 class MeasureTest(unittest.TestCase):
     """A page cache that does not get into the state it was put into."""
 
-    how = types.SimpleNamespace(files=["x"], python="", size=1, digest="")
+    how = types.SimpleNamespace(files=["x"], forms={"": ["x"]}, python="", size=1, digest="")
 
     def test_is_put_into_it_again(self):
         lost = [page_cache.WrongState("3 pages are missing"), None]
