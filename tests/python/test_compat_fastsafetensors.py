@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """ringload.compat.fastsafetensors: what its users rely on."""
 
+import types
+
 import numpy
 import pytest
 from conftest import write_safetensors
 
 torch = pytest.importorskip("torch")
 
+import ringload  # noqa: E402
 from ringload.compat import fastsafetensors as fst  # noqa: E402
+from ringload.compat.fastsafetensors.saver import DType, validate_shard_set  # noqa: E402
 
 
 class Rank:
@@ -122,3 +126,82 @@ def test_budget_that_cannot_be_kept(large):
     loader = fst.ParallelLoader(None, [large], use_tqdm_on_load=False, max_batch_bytes=4 << 20)
     with pytest.raises(fst.BudgetInfeasibleError):
         list(loader.iterate_weights())
+
+
+def test_auto_loader_is_told_by_a_file(files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FASTSAFETENSORS_CONFIG", raising=False)
+    assert fst.load_config() == fst.LoaderConfig()
+    loader = fst.AutoLoader(None, files)
+    assert {name for name, _ in loader.iterate_weights()} == {"a", "i", "b"}
+    loader.close()
+
+    settings = tmp_path / "settings.json"
+    settings.write_text(
+        '{"use_pipeline": true, "parallel": {"queue_size": 2, "other": 1}, "unknown": 3,'
+        ' "3fs": {"mount_point": "/x", "set_numa": false}, "use_tqdm_on_load": false}'
+    )
+    monkeypatch.setenv("FASTSAFETENSORS_CONFIG", str(settings))
+    loader = fst.AutoLoader(fst.SingleGroup(), files)
+    assert loader.config.queue_size == 2 and loader.config.use_pipeline
+    assert loader.config.get_extension_config("3fs") == {"mount_point": "/x"}
+    assert len(list(loader.iterate_weights())) == 3
+    loader.close()
+    settings.write_text('{"loader": "3fs"}')
+    with pytest.raises(ValueError, match="3fs"):
+        fst.AutoLoader(None, files)
+    monkeypatch.setenv("FASTSAFETENSORS_CONFIG", str(tmp_path / "no"))
+    with pytest.raises(FileNotFoundError):
+        fst.load_config()
+
+
+def test_parallel_saver_writes_shards_that_are_one_set(tmp_path):
+    tensors = {f"t{i}": torch.full((i + 1, 4), float(i)).bfloat16() for i in range(9)}
+    saver = fst.ParallelSaver(num_shards=3, fsync=True)
+    paths = saver.save(tensors, f"{tmp_path}/m", metadata={"k": "v"}, shard0_metadata={"first": "1"})
+    assert paths == [f"{tmp_path}/m-{i:05}-of-00003.safetensors" for i in (1, 2, 3)]
+    found, shards = {}, []
+    for path in paths:
+        model = ringload.load(path)
+        found.update(model.torch())
+        shards.append(types.SimpleNamespace(src=path, metadata=dict(model.metadata)))
+        assert model.metadata["k"] == "v" and ("first" in model.metadata) == (path == paths[0])
+    assert found.keys() == tensors.keys()
+    assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
+    validate_shard_set(shards)
+    with pytest.raises(fst.ShardSetError):
+        validate_shard_set(shards[::-1])
+    with pytest.raises(ValueError, match="positive"):
+        fst.ParallelSaver(num_shards=0)
+
+
+def test_parallel_saver_of_a_callers_encoder(tmp_path):
+    entries = [
+        fst.WriteEntry("a", DType.U8, [2, 3], 6, source=b"abcdef"),
+        fst.WriteEntry("b", DType.F32, [], 4, source=b"\0\0\0\0"),
+    ]
+
+    def fill(work):
+        assert [entry.name for _, entry in work] == ["a", "b"]
+        for buffer, entry in work:
+            buffer[:] = entry.source
+
+    saver = fst.ParallelSaver(num_shards=1, fill=fill)
+    (path,) = saver.save_entries(entries, f"{tmp_path}/m", header_align=4096)
+    model = ringload.load(path)
+    assert bytes(model["a"]) == b"abcdef" and model["b"].shape == ()
+    entries[1].nbytes = 5
+    with pytest.raises(ValueError, match="4 bytes, not 5"):
+        saver.save_entries(entries, f"{tmp_path}/m")
+    with pytest.raises(ValueError, match="duplicate"):
+        saver.save_entries([entries[0]] * 2, f"{tmp_path}/m")
+
+
+def test_expert_filter_of_the_environment(monkeypatch):
+    for name in ("SLICE", "NUM_EXPERTS", "SIZE", "RANK"):
+        monkeypatch.delenv(f"FASTSAFETENSORS_EP_{name}", raising=False)
+    assert fst.expert_parallel_filter_from_env() is None
+    for name, value in (("SLICE", 1), ("NUM_EXPERTS", 8), ("SIZE", 2), ("RANK", 1)):
+        monkeypatch.setenv(f"FASTSAFETENSORS_EP_{name}", str(value))
+    keep = fst.expert_parallel_filter_from_env()
+    assert keep("m.experts.4.w") and not keep("m.experts.3.w") and keep("m.norm")

@@ -1,21 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In place of the package fastsafetensors, for PyTorch.
-
-    from ringload.compat.fastsafetensors import SafeTensorsFileLoader, fastsafe_open, ParallelLoader
-
-Other than there: a file's ranges are read by whichever rank needs them, so nothing goes from rank
-to rank, and ranks need not make the same calls; get_multi_cols keeps the order of its names;
-`bbuf_size_kb`, `max_threads`, `nogds` and the like have no meaning, for the loader bounds itself.
-"""
+"""Files into the memory of a device: SafeTensorsFileLoader, fastsafe_open, ParallelLoader."""
 
 import collections
-import re
 
-from .. import _core
-from .._convert import torch_dtype, torch_of
-from .._errors import OutOfMemoryError
-from .._names import dtype_name
-from . import _shared
+from ... import _core
+from ..._convert import torch_dtype, torch_of
+from ..._errors import OutOfMemoryError
+from ..._names import dtype_name
+from .. import _shared
 
 _convertible = ("f32", "f16", "bf16")
 
@@ -32,30 +24,6 @@ class SingleGroup:
 
     def rank(self):
         return 0
-
-
-def owned_expert_range(num_experts, ep_size, ep_rank):
-    """The experts [first, last) of a rank, in contiguous blocks; the lowest ranks have one more."""
-    if ep_size <= 0:
-        raise ValueError(f"ep_size must be positive, got {ep_size}")
-    if not 0 <= ep_rank < ep_size:
-        raise ValueError(f"ep_rank {ep_rank} out of range for ep_size {ep_size}")
-    each, more = divmod(num_experts, ep_size)
-    first = ep_rank * each + min(ep_rank, more)
-    return first, first + each + (1 if ep_rank < more else 0)
-
-
-def expert_parallel_filter(
-    num_experts, ep_size, ep_rank, pattern=re.compile(r"\.experts\.(\d+)\.")
-):
-    """A predicate of names: those of a rank's experts, and all that are of no expert."""
-    first, last = owned_expert_range(num_experts, ep_size, ep_rank)
-
-    def keep(name):
-        found = pattern.search(name)
-        return found is None or first <= int(found.group(1)) < last
-
-    return keep
 
 
 class TensorBase:

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors to a set of shards, which are written at the same time."""
+
+import dataclasses
+import enum
+import math
+import os
+import shutil
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ... import _core
+from ..._convert import exported
+from ..._names import dtype_name
+from .. import _shared
+
+KEY_SHARD_INDEX = "fst.shard.index"
+KEY_SHARD_COUNT = "fst.shard.count"
+KEY_SHARD_SET = "fst.shard.set"
+
+_bits = {"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8,
+         "F8_E4M3": 8, "F8_E8M0": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32,
+         "U32": 32, "F32": 32, "C64": 64, "F64": 64, "I64": 64, "U64": 64}  # fmt: skip
+
+DType = enum.Enum("DType", {name: name for name in _bits})
+DType.__doc__ = "The element types of safetensors files."
+
+
+class ShardSetError(ValueError):
+    """Files are not all shards of one set, in their order."""
+
+
+@dataclasses.dataclass
+class WriteEntry:
+    """One tensor to write. `source` is what it is filled from, and nobody else's business."""
+
+    name: str
+    dtype: DType
+    shape: list[int]
+    nbytes: int
+    source: Any = None
+
+
+def validate_shard_set(metas):
+    """Raises ShardSetError unless these are all shards of one write, in their order.
+
+    Each has `metadata`, and `src` as its name.
+    """
+    if not metas:
+        raise ShardSetError("no shards")
+    sets = set()
+    for i, meta in enumerate(metas):
+        found = meta.metadata if isinstance(meta.metadata, dict) else {}
+        try:
+            index, count = int(found[KEY_SHARD_INDEX]), int(found[KEY_SHARD_COUNT])
+        except (KeyError, TypeError, ValueError):
+            raise ShardSetError(f"{meta.src}: not a shard of a written set") from None
+        if (index, count) != (i, len(metas)):
+            raise ShardSetError(
+                f"{meta.src}: shard {index} of {count}, expected {i} of {len(metas)}"
+            )
+        sets.add(found.get(KEY_SHARD_SET))
+    if len(sets) != 1 or None in sets:
+        raise ShardSetError(f"shards were written separately: {sorted(map(str, sets))}")
+
+
+def plain_entry(name, tensor, *, framework="pytorch"):
+    """An entry for a tensor, of its own type and shape."""
+    raw = getattr(tensor, "_raw", tensor)
+    nbytes = raw.numel() * raw.element_size()
+    return WriteEntry(name, DType[dtype_name(raw.dtype).upper()], list(raw.shape), nbytes, tensor)
+
+
+def shard_paths(base, num_shards):
+    if num_shards < 1:
+        raise ValueError("num_shards must be positive")
+    of = f"{num_shards:05d}.safetensors"
+    return [f"{base}-{i + 1:05d}-of-{of}" for i in range(num_shards)]
+
+
+def _checked(entry):
+    if any(size < 0 for size in entry.shape):
+        raise ValueError(f"{entry.name}: shape must be nonnegative: {entry.shape}")
+    meant = math.prod(entry.shape) * _bits[entry.dtype.value] // 8
+    if meant != entry.nbytes:
+        raise ValueError(
+            f"{entry.name}: {entry.dtype.value}{entry.shape} is {meant} bytes, not {entry.nbytes}"
+        )
+
+
+def _texts(metadata):
+    for key, value in (metadata or {}).items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise ValueError(f"__metadata__ entries must be strings: {key!r}")
+    return dict(metadata or {})
+
+
+def _spread(entries, count):
+    """The entries of each shard: the largest first, each into the shard that has least."""
+    shards = [[] for _ in range(count)]
+    bytes_of = [0] * count
+    for entry in sorted(entries, key=lambda one: -one.nbytes):
+        least = bytes_of.index(min(bytes_of))
+        shards[least].append(entry)
+        bytes_of[least] += entry.nbytes
+    return shards
+
+
+def _room(paths, nbytes, left):
+    for folder in {os.path.dirname(os.path.abspath(path)) for path in paths}:
+        os.makedirs(folder, exist_ok=True)
+        free = shutil.disk_usage(folder).free
+        if free < nbytes + left:
+            raise OSError(f"not enough space in {folder}: {nbytes} bytes needed, {free} free")
+
+
+def _filled(entries, fill):
+    """Memory for each entry that `fill` has written to, by name."""
+    memory = {entry.name: bytearray(entry.nbytes) for entry in entries}
+    largest_first = sorted(entries, key=lambda one: -one.nbytes)
+    work = [(memoryview(memory[entry.name]), entry) for entry in largest_first]
+    fill(work)
+    for view, _ in work:
+        view.release()
+    return memory
+
+
+def _view(entry, memory):
+    """What the library is given for an entry: its name, where it is, its type."""
+    if memory is None:
+        return (entry.name, *exported(getattr(entry.source, "_raw", entry.source)))
+    import numpy
+
+    flat = numpy.frombuffer(memory[entry.name], numpy.uint8)
+    address = flat.__array_interface__["data"][0]
+    described = (address, dtype_name(entry.dtype.value), entry.shape, (), False, flat)
+    return entry.name, described, None
+
+
+def per_entry_fill(fn, num_threads=8):
+    """A `fill` that calls `fn(buffer, entry)` for each entry, on so many threads."""
+    if num_threads < 1:
+        raise ValueError("num_threads must be positive")
+
+    def fill(work):
+        with ThreadPoolExecutor(num_threads) as pool:
+            for one in [pool.submit(fn, *pair) for pair in work]:
+                one.result()
+
+    return fill
+
+
+def save_sharded(
+    entries, base, *, num_shards=16, fill=None, framework="pytorch", min_free_bytes=0,
+    fsync=False, metadata=None, shard0_metadata=None, shard_metadata=None, header_align=8,
+):  # fmt: skip
+    """Writes the entries as `{base}-00001-of-0000N.safetensors` and so on; gives the paths.
+
+    Each file appears when it is whole; if one fails, those that are there already stay.
+    """
+    entries = list(entries)
+    paths = shard_paths(base, num_shards)
+    if header_align < 8 or header_align % 8:
+        raise ValueError("header_align must be a positive multiple of 8")
+    names = {"__metadata__"}
+    for entry in entries:
+        if entry.name in names:
+            raise ValueError(f"duplicate or reserved tensor name: {entry.name}")
+        names.add(entry.name)
+        _checked(entry)
+    common, first = _texts(metadata), _texts(shard0_metadata)
+
+    written_as, all_metadata = uuid.uuid4().hex, []
+    shards = _spread(entries, num_shards)
+    for i, shard in enumerate(shards):
+        own = {KEY_SHARD_INDEX: str(i), KEY_SHARD_COUNT: str(num_shards), KEY_SHARD_SET: written_as}
+        added = _texts(shard_metadata(tuple(shard))) if shard_metadata is not None else {}
+        for key in added.keys() & own.keys():
+            raise ValueError(f"shard metadata key is reserved: {key}")
+        all_metadata.append({**common, **(first if i == 0 else {}), **own, **added})
+
+    _room(paths, sum(entry.nbytes for entry in entries), min_free_bytes)
+    memory = None if fill is None else _filled(entries, fill)
+    aligned = 1 << (header_align - 1).bit_length()
+    options = {"format": "safetensors", "sync": fsync, "alignment": min(aligned, 2 << 20)}
+    engine = _shared.loader()._engine
+    saves = []
+    for path, shard, described in zip(paths, shards, all_metadata):
+        views = [_view(entry, memory) for entry in shard]
+        saves.append(engine.save(path, views, {**options, "metadata": described}))
+    for save in saves:
+        save.wait()
+        save.take()
+    return paths
+
+
+class ParallelSaver:
+    """Settings of save_sharded() for several saves."""
+
+    def __init__(
+        self, *, num_shards=16, framework="pytorch", num_threads=8, shard_metadata=None, fill=None,
+        min_free_bytes=0, fsync=False,
+    ):  # fmt: skip
+        if num_shards < 1:
+            raise ValueError("num_shards must be positive")
+        if num_threads < 1:
+            raise ValueError("num_threads must be positive")
+        self.num_shards = num_shards
+        self.framework = framework
+        self.num_threads = num_threads
+        self.shard_metadata = shard_metadata
+        self.fill = fill
+        self.min_free_bytes = min_free_bytes
+        self.fsync = fsync
+
+    def save(self, tensors, base, *, metadata=None, shard0_metadata=None, header_align=8):
+        """Saves tensors under their names; gives the paths of the shards."""
+        entries = [
+            plain_entry(name, tensor, framework=self.framework) for name, tensor in tensors.items()
+        ]
+        return self.save_entries(
+            entries,
+            base,
+            metadata=metadata,
+            shard0_metadata=shard0_metadata,
+            header_align=header_align,
+        )
+
+    def save_entries(self, entries, base, *, metadata=None, shard0_metadata=None, header_align=8):
+        """Saves entries, filled by the `fill` of this, or from their sources."""
+        return save_sharded(
+            entries,
+            base,
+            num_shards=self.num_shards,
+            fill=self.fill,
+            framework=self.framework,
+            min_free_bytes=self.min_free_bytes,
+            fsync=self.fsync,
+            metadata=metadata,
+            shard0_metadata=shard0_metadata,
+            shard_metadata=self.shard_metadata,
+            header_align=header_align,
+        )
