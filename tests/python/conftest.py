@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints that no part of ringload wrote, and what they hold."""
 
+import http.server
 import json
+import os
 import struct
+import threading
 
 import ml_dtypes
 import numpy
 import pytest
+
+from ringload import _core
 
 types = {
     "BOOL": numpy.bool_, "U8": numpy.uint8, "I8": numpy.int8, "I16": numpy.int16,
@@ -74,6 +79,68 @@ def large(tmp_path_factory):
         file.write(struct.pack("<Q", len(text)) + text)
         file.truncate(8 + len(text) + 64 * each)
     return str(path)
+
+
+class StalledServer(http.server.ThreadingHTTPServer):
+    """Serves a file up to a request that begins at `stalls_at` or behind it, which gets no answer.
+
+    So what waits for that is in flight for as long as the test likes: until then is `asked` set.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, path, stalls_at):
+        super().__init__(("127.0.0.1", 0), _StalledAnswer)
+        self.path = path
+        self.stalls_at = stalls_at
+        self.asked = threading.Event()
+        self.over = threading.Event()
+        self.address = f"http://127.0.0.1:{self.server_address[1]}/large.safetensors"
+
+
+class _StalledAnswer(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *words):
+        pass
+
+    def do_GET(self):
+        wanted = self.headers.get("Range", "bytes=0-").removeprefix("bytes=").split("-")
+        size = os.path.getsize(self.server.path)
+        first, last = int(wanted[0]), min(int(wanted[1] or size), size - 1)
+        if first >= self.server.stalls_at:
+            self.server.asked.set()
+            self.server.over.wait()
+            self.close_connection = True
+            return
+        with open(self.server.path, "rb") as file:
+            file.seek(first)
+            content = file.read(last + 1 - first)
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {first}-{last}/{size}")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+@pytest.fixture
+def stalled(large):
+    """Makes StalledServers; by default the file's header is served, and no tensor."""
+    if not _core.has_remote:
+        pytest.skip("built without remote sources")
+    made = []
+
+    def make(stalls_at=1):
+        made.append(StalledServer(large, stalls_at))
+        threading.Thread(target=made[-1].serve_forever, daemon=True).start()
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.over.set()
+        server.shutdown()
+        server.server_close()
 
 
 def same(array, expected):

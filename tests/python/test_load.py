@@ -220,3 +220,32 @@ def test_manifest_is_compared(arrays, tmp_path, digest):
     with pytest.raises(ringload.InvalidFileError) as failed:
         ringload.load(path, verify=manifest)
     assert failed.value.kind == "wrong_digest"
+
+
+def test_digests_of_a_save_are_what_a_load_verifies(arrays, tmp_path):
+    path = tmp_path / "digests.safetensors"
+    saved = ringload.save(path, {"f32": arrays["f32"], "u8": arrays["u8"]}, digest="sha256")
+    assert len(ringload.load(path, verify=saved.digests)) == 2
+    (tmp_path / "manifest").write_text(saved.manifest)
+    assert len(ringload.load(path, verify=tmp_path / "manifest")) == 2
+    other = ringload.save(path, {"f32": arrays["f32"] + 1, "u8": arrays["u8"]}, digest="crc32c")
+    with pytest.raises(ringload.InvalidFileError, match="f32") as failed:
+        ringload.load(path, verify=saved.digests)
+    assert failed.value.kind == "wrong_digest"
+    assert len(ringload.load(path, verify=other.digests)) == 2
+    with pytest.raises(ringload.InvalidFileError):
+        ringload.load(path, verify={"f32": "md5 00  f32"})
+
+
+def test_signal_while_an_exception_is_made_is_what_is_raised(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ringload._errors.make", interrupted)
+    with ringload.Loader() as loader:
+        operation = loader.load(tmp_path / "no")
+        with pytest.raises(KeyboardInterrupt):
+            operation.result()
+        monkeypatch.undo()
+        with pytest.raises(FileNotFoundError):
+            operation.result()

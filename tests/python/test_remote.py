@@ -6,6 +6,7 @@ import http.server
 import pathlib
 import threading
 
+import numpy
 import pytest
 from conftest import same
 
@@ -38,4 +39,21 @@ def test_load_over_http(sample, arrays):
         assert isinstance(failed.value, (FileNotFoundError, ConnectionError))
         with pytest.raises(ValueError, match="no option colour"):
             ringload.Loader(remote={"colour": "red"})
+        names = [name for name, _ in ringload.stream(f"{address}/sample.safetensors", remote=True)]
+        assert sorted(names) == sorted(arrays)
+        into = {"f32": numpy.zeros_like(arrays["f32"])}
+        ringload.fill(f"{address}/sample.safetensors", into, remote={"chunk_bytes": "64KiB"})
+        assert same(into["f32"], arrays["f32"])
         server.shutdown()
+
+
+@pytest.mark.skipif(not _core.has_remote, reason="built without remote sources")
+def test_settings_of_time_are_seconds(stalled):
+    server = stalled(0)
+    settings = {"silence_seconds_max": 0.05, "tries_max": 1, "retry_seconds": 0}
+    with pytest.raises(ConnectionError):
+        ringload.load(server.address, remote=settings)
+    assert server.asked.is_set()
+    for wrong in ({"silence_seconds_max": -1}, {"request_seconds_max": "long"}):
+        with pytest.raises((TypeError, ValueError, RuntimeError)):
+            ringload.Loader(remote=wrong)

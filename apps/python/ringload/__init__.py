@@ -24,6 +24,7 @@ from ._errors import (
     TensorNotFoundError,
     UsageError,
 )
+from ._keeper import Keeper, attach
 from ._loader import Filled, Load, Loader, Saved, Stream
 from ._operation import Operation
 
@@ -33,6 +34,7 @@ __all__ = [
     "Error",
     "Filled",
     "InvalidFileError",
+    "Keeper",
     "Load",
     "Loader",
     "Model",
@@ -49,6 +51,7 @@ __all__ = [
     "TensorInfo",
     "TensorNotFoundError",
     "UsageError",
+    "attach",
     "fill",
     "load",
     "open",
@@ -58,17 +61,20 @@ __all__ = [
 ]
 
 
-def load(source, device="cpu", dtype=None, select=None, progress=None, *, remote=False, **options):
+def load(
+    source, device="cpu", dtype=None, select=None, progress=None, *,
+    remote=False, hdf5=False, **options,
+):  # fmt: skip
     """Loads a checkpoint and waits for it; Ctrl-C cancels it. See Loader.load."""
-    with Loader(device, remote=remote) as loader:
+    with Loader(device, remote=remote, hdf5=hdf5) as loader:
         return loader.load(
             source, dtype=dtype, select=select, progress=progress, **options
         ).result()
 
 
-def open(source, device="cpu", *, remote=False, **options):
+def open(source, device="cpu", *, remote=False, hdf5=False, **options):
     """Opens a checkpoint, to read parts of it: `ck["wte.weight"][0:128]`. See Loader.open."""
-    loader = Loader(device, remote=remote)
+    loader = Loader(device, remote=remote, hdf5=hdf5)
     try:
         checkpoint = loader.open(source, **options).result()
     except BaseException:
@@ -78,15 +84,15 @@ def open(source, device="cpu", *, remote=False, **options):
     return checkpoint
 
 
-def stream(source, device="cpu", window=None, **options):
+def stream(source, device="cpu", window=None, *, remote=False, hdf5=False, **options):
     """(name, tensor) pairs as they land, through a window of memory. See Loader.stream."""
-    with Loader(device) as loader:
+    with Loader(device, remote=remote, hdf5=hdf5) as loader:
         yield from loader.stream(source, window=window, **options)
 
 
-def fill(source, tensors, device="cpu", **policies):
+def fill(source, tensors, device="cpu", *, remote=False, hdf5=False, **policies):
     """Fills tensors that are there, and waits for it. See Loader.fill."""
-    with Loader(device) as loader:
+    with Loader(device, remote=remote, hdf5=hdf5) as loader:
         return loader.fill(source, tensors, **policies).result()
 
 

@@ -65,6 +65,9 @@ class Saved(NamedTuple):
     seconds: float
     route_reason: str
     digests: dict[str, str]
+    @property
+    def manifest(self) -> str:
+        """The digests as the text of a manifest, a line for each tensor, to be kept in a file."""
 
 class TensorInfo:
     """One tensor of a checkpoint: what it is, and where its bytes lie."""
@@ -238,6 +241,25 @@ class Loader:
         traceback: TracebackType | None,
     ) -> None: ...
 
+class Keeper:
+    """Serves models to other processes of this machine, at a Unix socket."""
+
+    def __init__(
+        self,
+        socket: _Path,
+        *,
+        mode: int = 0o600,
+        users: Iterable[int] = (),
+        connections_max: int = 1024,
+    ) -> None: ...
+    def publish(self, name: str, model: Model) -> None: ...
+    def withdraw(self, name: str) -> bool: ...
+    def models(self) -> list[dict[str, Any]]: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *failure: object) -> None: ...
+
+def attach(socket: _Path, name: str, timeout: float = 10.0) -> Model: ...
 def load(
     source: _Source,
     device: Any = "cpu",
@@ -246,6 +268,7 @@ def load(
     progress: _Progress = None,
     *,
     remote: bool | Mapping[str, Any] = False,
+    hdf5: bool = False,
     **options: Any,
 ) -> Model: ...
 def open(
@@ -253,13 +276,26 @@ def open(
     device: Any = "cpu",
     *,
     remote: bool | Mapping[str, Any] = False,
+    hdf5: bool = False,
     **options: Any,
 ) -> Checkpoint: ...
 def stream(
-    source: _Source, device: Any = "cpu", window: int | str | None = None, **options: Any
+    source: _Source,
+    device: Any = "cpu",
+    window: int | str | None = None,
+    *,
+    remote: bool | Mapping[str, Any] = False,
+    hdf5: bool = False,
+    **options: Any,
 ) -> Iterator[tuple[str, Tensor]]: ...
 def fill(
-    source: _Source, tensors: Mapping[str, Any], device: Any = "cpu", **policies: Any
+    source: _Source,
+    tensors: Mapping[str, Any],
+    device: Any = "cpu",
+    *,
+    remote: bool | Mapping[str, Any] = False,
+    hdf5: bool = False,
+    **policies: Any,
 ) -> Filled: ...
 def save(path: _Path, tensors: Mapping[str, Any] | Model, **options: Any) -> Saved: ...
 def select() -> Selection: ...

@@ -11,12 +11,27 @@ from ._names import device_name, dtype_name, path_text, size
 from ._operation import Operation, one_step, show_progress
 
 Filled = collections.namedtuple("Filled", "missing unexpected stats")
-Saved = collections.namedtuple(
+_Saved = collections.namedtuple(
     "Saved", "files nbytes bytes_direct bytes_straight writes seconds route_reason digests"
 )
 
+
+class Saved(_Saved):
+    """The result of a save. `digests` of one is what `verify` of a load takes."""
+
+    __slots__ = ()
+
+    @property
+    def manifest(self):
+        """The digests as the text of a manifest, a line for each tensor, to be kept in a file."""
+        return "".join(f"{line}\n" for line in self.digests.values())
+
+
 _open_engines = weakref.WeakSet()
-_sizes = ("slot_bytes", "bytes_in_flight", "arena_bytes_max", "kept_bytes", "shard_bytes")
+_sizes = frozenset(
+    "slot_bytes bytes_in_flight arena_bytes_max kept_bytes shard_bytes chunk_bytes "
+    "whole_bytes_max".split()
+)
 
 
 def _close_engines():
@@ -35,8 +50,9 @@ def load_options(options):
         given["dtype"] = dtype_name(given["dtype"])
     if "window" in given:
         given["window_bytes"] = size(given.pop("window"))
-    if given.get("verify") is not None:
-        given["verify"] = path_text(given["verify"])
+    verify = given.get("verify")
+    if verify is not None:
+        given["verify"] = dict(verify) if hasattr(verify, "items") else path_text(verify)
     if given.get("nameless") is not None:
         given["nameless"] = [dtype_name(one) for one in given["nameless"]]
     return given
@@ -167,13 +183,19 @@ class Loader:
 
         Settings: token, cache ("off", "read", "fill"), endpoint and cache_folder for the hub;
         region, s3_endpoint, access_key_id, secret_access_key, session_token, path_style for S3;
-        connections, chunk_bytes, threads, tries_max, proxy, ca_file, hosts, private_redirects and
-        offline for all. Limits are those of the C++ library's `limits`.
+        connections, chunk_bytes, whole_bytes_max, threads, connect_seconds_max,
+        silence_seconds_max, request_seconds_max, tries_max, retry_seconds, retry_seconds_max,
+        redirects_max, private_redirects, hosts, proxy, ca_file and offline for all. Limits are
+        those of the C++ library's `limits`.
+
+        device: "cpu", "cuda:0", or "shared": memory of the host that a Keeper can publish.
         """
         if not _open_engines:
             atexit.unregister(_close_engines)
             atexit.register(_close_engines)
-        settings = dict(remote) if remote and remote is not True else {} if remote else None
+        settings = None
+        if remote:
+            settings = {} if remote is True else _sized(dict(remote))
         self._engine = _core.Engine(device_name(device), _sized(limits), hdf5, settings)
         _open_engines.add(self._engine)
 
@@ -202,7 +224,9 @@ class Loader:
         dtype: floating tensors become "f32", "f16" or "bf16" as they land.
         select: a glob or several, a Selection, or a function of a TensorInfo.
         progress: True for a line on standard error, or a function of a dictionary.
-        options: strictness, route, allocation, memory, access, unmappable, populate, verify.
+        options: strictness, nameless, route, allocation, memory, access, unmappable, populate;
+            verify: "if_present" or "require" for digests that the files hold, a manifest's path, or
+            the `digests` of a Saved.
         """
         engine = self._engine
         given = load_options({"dtype": dtype, **options})

@@ -104,9 +104,7 @@ void set(const error& failure, const fill_error* filled_in_part) {
   set(kind, code.value(), failure.what(), failure.place(), filled_in_part);
 }
 
-}  // namespace
-
-void set_python_error(const std::exception_ptr& failure) {
+void set_as_python_error(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const fill_error& failed) {
@@ -116,6 +114,16 @@ void set_python_error(const std::exception_ptr& failure) {
   } catch (const boost::system::system_error& failed) {
     const bool cancelled = failed.code() == boost::asio::error::operation_aborted;
     set(cancelled ? "cancelled" : "errno", failed.code().value(), failed.what(), "", nullptr);
+  }
+}
+
+}  // namespace
+
+void set_python_error(const std::exception_ptr& failure) {
+  try {
+    set_as_python_error(failure);
+  } catch (nb::python_error& instead) {
+    instead.restore();  // A signal came while Python made the exception.
   }
 }
 

@@ -234,6 +234,7 @@ void bind_loading(nb::module_& in) {
 
 device device_of(std::string_view name) {
   if (name == "cpu" || name == "host") return host();
+  if (name == "shared") return shared_host();
 #if RINGLOAD_PYTHON_CUDA
   if (name == "cuda") return cuda_device(0);
   if (name.starts_with("cuda:") && name.size() > 5 && name.size() < 9 &&
@@ -242,7 +243,8 @@ device device_of(std::string_view name) {
   }
 #else
   if (name.starts_with("cuda")) {
-    throw nb::value_error("this ringload was built without CUDA: the only device is 'cpu'");
+    throw nb::value_error(
+        "this ringload was built without CUDA: the devices are 'cpu' and 'shared'");
   }
 #endif
   throw nb::value_error(("there is no device '" + std::string(name) + "'").c_str());

@@ -35,7 +35,7 @@ struct running {
 struct held_operation {
   held_operation(std::shared_ptr<void> ran_by, std::shared_ptr<operation_state> s,
                  nanobind::object used)
-      : of(parts{std::move(ran_by), std::move(s), std::move(used), nullptr}) {}
+      : of(parts{std::move(ran_by), std::move(s), std::move(used), {}, nullptr}) {}
   /// Cancels what has not ended, and waits for what still uses memory of Python's objects.
   ~held_operation();
 
@@ -43,6 +43,7 @@ struct held_operation {
     std::shared_ptr<void> runner;
     std::shared_ptr<operation_state> state;
     nanobind::object kept;                // Python's objects whose memory it uses.
+    nanobind::object taken;               // The result, once somebody has asked for it.
     std::shared_ptr<running<loader>> by;  // For a loading, which outlives this.
   };
   of_this_process<parts> of;
@@ -60,7 +61,7 @@ std::unique_ptr<held_operation> begin(const std::shared_ptr<Runner>& runner, Ini
 /// A loading as Python's object, with the loader that runs it.
 nanobind::object object_of(loading of, const std::shared_ptr<running<loader>>& by);
 
-/// "cpu", "cuda", "cuda:1". Throws nb::value_error.
+/// "cpu", "shared", "cuda", "cuda:1". Throws nb::value_error.
 device device_of(std::string_view name);
 
 /// Throws an exception of Python's in a child of the process that made it.

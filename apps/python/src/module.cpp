@@ -23,4 +23,5 @@ NB_MODULE(_core, m) {
   ringload::python::bind_operation(m);
   ringload::python::bind_loader(m);
   ringload::python::bind_writer(m);
+  ringload::python::bind_keeper(m);
 }

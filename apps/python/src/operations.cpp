@@ -93,9 +93,11 @@ nb::object result_of(any_result result, const held_operation& of) {
       std::move(result));
 }
 
-nb::object take(const held_operation& self) {
+// A signal may interrupt whoever takes it before they have kept it: they can take it again.
+nb::object take(held_operation& self) {
   refuse_inherited(self.of.inherited(), "the operation");
-  return result_of(self.of->state->take(), self);
+  if (!self.of->taken) self.of->taken = result_of(self.of->state->take(), self);
+  return self.of->taken;
 }
 
 }  // namespace
@@ -129,7 +131,7 @@ void bind_operation(nb::module_& in) {
            [](const held_operation& self) {
              if (!self.of.inherited()) self.of->state->cancel();
            })
-      .def("take", &take, "The result, once; or raises what it failed with.")
+      .def("take", &take, "The result, or raises what it failed with.")
       .def(
           "subscribe",
           [](const held_operation& self, const held_waker& with, std::uint64_t token) {

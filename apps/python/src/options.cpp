@@ -5,6 +5,8 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <functional>
 #include <initializer_list>
 #include <ringload/writer.hpp>
@@ -36,6 +38,14 @@ void apply(const nb::dict& given, std::initializer_list<std::pair<std::string_vi
 template <class T>
 setter number(T& into) {
   return [&into](nb::handle value) { into = nb::cast<T>(value); };
+}
+
+setter seconds(std::chrono::milliseconds& into) {
+  return [&into](nb::handle value) {
+    const auto given = nb::cast<double>(value);
+    if (!(given >= 0 && given < 1e9)) throw nb::value_error("no such number of seconds");
+    into = std::chrono::milliseconds(std::llround(std::ceil(given * 1000)));
+  };
 }
 
 template <class T>
@@ -118,6 +128,16 @@ open_options open_options_of(const nb::dict& given) {
 
 loading_options::loading_options(const nb::dict& given) {
   const setter verify = [this](nb::handle value) {
+    if (nb::isinstance<nb::dict>(value)) {  // Lines of a manifest, by tensor.
+      std::string lines;
+      for (const auto& [name, line] : nb::cast<nb::dict>(value)) {
+        lines.append(nb::cast<std::string>(line)).append("\n");
+      }
+      listed_ = parse_manifest(lines, "verify");
+      listed_.sha256 = &make_sha256;
+      of.verify = &listed_;
+      return;
+    }
     const auto text = nb::cast<std::string>(value);
     if (text == "if_present") {
       of.verify = {stored_digests::if_present, &make_sha256};
@@ -205,7 +225,14 @@ remote_options remote_options_of(const nb::dict& given) {
   apply(given, {{"connections", number(how.connections)},
                 {"chunk_bytes", number(how.chunk_bytes)},
                 {"threads", number(how.threads)},
+                {"connect_seconds_max", seconds(how.connect_time_max)},
+                {"silence_seconds_max", seconds(how.silence_time_max)},
+                {"request_seconds_max", seconds(how.request_time_max)},
                 {"tries_max", number(how.tries_max)},
+                {"retry_seconds", seconds(how.retry_delay)},
+                {"retry_seconds_max", seconds(how.retry_delay_max)},
+                {"redirects_max", number(how.redirects_max)},
+                {"whole_bytes_max", number(how.whole_bytes_max)},
                 {"proxy", number(how.proxy)},
                 {"ca_file", number(how.ca_file)},
                 {"hosts", hosts},

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Keeper, and the function that attaches to one.
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <ringload/keeper.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "convert.hpp"
+#include "held.hpp"
+#include "loader.hpp"
+
+namespace ringload::python {
+
+namespace {
+
+class held_keeper {
+ public:
+  held_keeper(const std::string& socket, unsigned mode, std::vector<unsigned> users,
+              std::uint32_t connections_max)
+      : of_(nullptr) {
+    keeper_settings how;
+    how.mode = mode;
+    how.users = std::move(users);
+    how.connections_max = connections_max;
+    const nb::gil_scoped_release released;
+    *of_ = std::make_unique<keeper>(socket, std::move(how));
+  }
+  ~held_keeper() { close(); }
+
+  void publish(const std::string& name, const held_model& what) {
+    keeper& by = open_keeper();
+    const model all = *what.of;
+    const nb::gil_scoped_release released;
+    by.publish(name, all);
+  }
+
+  bool withdraw(const std::string& name) { return open_keeper().withdraw(name); }
+
+  nb::list models() {
+    nb::list all;
+    for (const kept_model& one : open_keeper().models()) {
+      nb::dict of;
+      of["name"] = str_of(one.name);
+      of["version"] = one.version;
+      of["nbytes"] = one.bytes;
+      of["attached"] = one.attached;
+      all.append(of);
+    }
+    return all;
+  }
+
+  void close() {
+    if (of_.inherited()) return;
+    std::unique_ptr<keeper> last = std::move(*of_);
+    const nb::gil_scoped_release released;
+    last.reset();
+  }
+
+ private:
+  keeper& open_keeper() {
+    refuse_inherited(of_.inherited(), "the Keeper");
+    if (!*of_) {
+      throw nb::builtin_exception(nb::exception_type::runtime_error, "the Keeper is closed");
+    }
+    return **of_;
+  }
+
+  of_this_process<std::unique_ptr<keeper>> of_;
+};
+
+nb::object attach_to(const std::string& socket, const std::string& name, double seconds) {
+  if (!(seconds > 0 && seconds < 1e6)) throw nb::value_error("timeout must be above 0");
+  const auto timeout = std::chrono::milliseconds(std::llround(std::ceil(seconds * 1000)));
+  model found;
+  {
+    const nb::gil_scoped_release released;
+    found = attach(socket, name, timeout);
+  }
+  return object_of<held_model>(std::move(found));
+}
+
+}  // namespace
+
+void bind_keeper(nb::module_& in) {
+  nb::class_<held_keeper>(in, "Keeper", "Serves models to other processes, at a Unix socket.")
+      .def(nb::init<const std::string&, unsigned, std::vector<unsigned>, std::uint32_t>(),
+           nb::arg("socket"), nb::arg("mode"), nb::arg("users"), nb::arg("connections_max"))
+      .def("publish", &held_keeper::publish, nb::arg("name"), nb::arg("model"))
+      .def("withdraw", &held_keeper::withdraw, nb::arg("name"))
+      .def("models", &held_keeper::models)
+      .def("close", &held_keeper::close);
+  in.def("attach", &attach_to, nb::arg("socket"), nb::arg("name"), nb::arg("seconds"));
+}
+
+}  // namespace ringload::python

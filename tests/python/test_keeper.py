@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that processes share: Keeper and attach."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import same
+
+import ringload
+
+
+@pytest.fixture
+def socket(tmp_path):
+    # A socket's path is short, and a test's folder may be deep.
+    os.symlink(tmp_path, link := f"/tmp/ringload-{os.getpid()}")
+    yield f"{link}/keeper"
+    os.unlink(link)
+
+
+def test_attached_model_is_the_kept_one_and_outlives_its_keeper(sample, arrays, socket):
+    with ringload.Loader("shared") as loader, ringload.Keeper(socket) as keeper:
+        model = loader.load(sample).result()
+        keeper.publish("sample", model)
+        attached = ringload.attach(socket, "sample")
+        (served,) = keeper.models()
+        assert served["name"] == "sample" and served["version"] == served["attached"] == 1
+        assert served["nbytes"] >= sum(array.nbytes for array in arrays.values())
+    del model
+    assert set(attached) == set(arrays)
+    for name, tensor in attached.items():
+        assert tensor.read_only and tensor.device == "cpu"
+        assert same(tensor.numpy(), arrays[name]), name
+        assert tensor.nbytes == 0 or not tensor.numpy().flags.writeable
+
+
+def test_another_process_attaches_and_is_counted_until_it_ends(sample, socket):
+    program = (
+        "import sys, ringload\n"
+        "model = ringload.attach(sys.argv[1], 'sample')\n"
+        "print(bytes(model['scalar']).hex(), flush=True)\n"
+        "sys.stdin.readline()\n"
+    )
+    with ringload.Loader("shared") as loader, ringload.Keeper(socket) as keeper:
+        keeper.publish("sample", loader.load(sample).result())
+        with subprocess.Popen(
+            [sys.executable, "-c", program, socket],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as child:
+            assert child.stdout.readline() == "07000000\n"
+            assert keeper.models()[0]["attached"] == 1
+            assert keeper.withdraw("sample") and not keeper.withdraw("sample")
+            with pytest.raises(FileNotFoundError, match="sample"):
+                ringload.attach(socket, "sample")
+            child.communicate("\n")
+
+
+def test_keeper_refuses_what_cannot_be_shared(sample, socket):
+    with pytest.raises(FileNotFoundError):
+        ringload.attach(socket, "sample")
+    with ringload.Keeper(socket) as keeper:
+        with pytest.raises(ringload.UsageError) as refused:
+            keeper.publish("sample", ringload.load(sample))
+        assert refused.value.kind == "device_unavailable"
+        with pytest.raises(OSError):
+            ringload.Keeper(socket)
+        with pytest.raises(ValueError):
+            ringload.attach(socket, "sample", timeout=0)
+    with pytest.raises(RuntimeError, match="closed"):
+        keeper.models()
+
+
+def test_keeper_of_the_parent_is_refused_in_a_child(socket):
+    with ringload.Keeper(socket) as keeper:
+        child = os.fork()
+        if child == 0:
+            try:
+                keeper.models()
+            except RuntimeError as refusal:
+                os._exit(0 if "forked" in str(refusal) else 2)
+            os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert keeper.models() == []
