@@ -8,7 +8,6 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
-#include <ringload/error.hpp>
 #include <utility>
 
 namespace ringload::inline v0::remote_http {
@@ -19,13 +18,13 @@ namespace {
 
 constexpr std::uint64_t wasted_share_max = 2;  // Of the object's size.
 
-std::string value_of(const answer_head& head, std::string_view name) {
+std::string field_of(const answer_head& head, std::string_view name) {
   const std::string* const found = head.field(name);
   return found == nullptr ? std::string() : *found;
 }
 
-std::exception_ptr exception_of(const fault& why) {
-  return std::make_exception_ptr(error(why.code, why.where, why.cause));
+std::exception_ptr cancelled_read() {
+  return std::make_exception_ptr(to_error({asio::error::operation_aborted, ""}));
 }
 
 }  // namespace
@@ -86,7 +85,7 @@ void object_body::read(const source_read& what, byte_source::read_handler done) 
 
 void object_body::add(const shared_read& one) {
   if (one->what.stop.stop_requested()) {
-    return end_read(one, exception_of({asio::error::operation_aborted, ""}));
+    return end_read(one, cancelled_read());
   }
   window_.add(one->part);
   if (one->part.complete()) return end_read(one, nullptr);
@@ -97,7 +96,7 @@ void object_body::add(const shared_read& one) {
           const auto self = weak.lock();
           const auto stopped = of.lock();
           if (self && stopped) {
-            self->end_read(stopped, exception_of({asio::error::operation_aborted, ""}));
+            self->end_read(stopped, cancelled_read());
           }
         });
       });
@@ -124,7 +123,8 @@ void object_body::end_read(const shared_read& one, const std::exception_ptr& fai
 }
 
 void object_body::fail_reads(const fault& why) {
-  while (!reads_.empty()) end_read(shared_read(reads_.front()), exception_of(why));
+  while (!reads_.empty())
+    end_read(shared_read(reads_.front()), std::make_exception_ptr(to_error(why)));
 }
 
 void object_body::close() {
@@ -170,8 +170,8 @@ result<void> object_body::check_expected() const {
 // What is known of the object is what its first answer says.
 result<void> object_body::first_answer(const answer_head& head) {
   const remote_object& what = address_->what;
-  facts_->etag = value_of(head, "etag");
-  facts_->modified = facts_->etag.empty() ? value_of(head, "last-modified") : std::string();
+  facts_->etag = field_of(head, "etag");
+  facts_->modified = facts_->etag.empty() ? field_of(head, "last-modified") : std::string();
   window_.begin_anew(false);
   ranged_ = kind_of(head) == answer_kind::partial;
   if (ranged_) return first_part(head);
@@ -241,9 +241,9 @@ transfer_goal::state object_body::settle(const answer_head& head, fault& why) {
   const answer_kind kind = kind_of(head);
   if (kind == answer_kind::unsatisfied && opened_) {
     // Of no byte there is no range.
-    const auto range = parse_content_range(value_of(head, "content-range"));
+    const auto range = parse_content_range(field_of(head, "content-range"));
     if (range && range->total == 0) {
-      facts_->etag = value_of(head, "etag");
+      facts_->etag = field_of(head, "etag");
       facts_->bytes = 0;
       auto good = check_expected();
       if (!good) why = good.error();
