@@ -24,7 +24,8 @@ shift
 bytes=1G delay=0 loss=0 mbit=1000 connections=16 rounds=5 link='' python='' before='' more=''
 while [ $# -gt 1 ]; do
   case $1 in
-    --bytes | --delay | --loss | --mbit | --connections | --rounds | --link | --python | --before | --more)
+    --bytes | --delay | --loss | --mbit | --connections | --rounds | --link | --python | \
+      --before | --more)
       printf -v "${1#--}" %s "$2"
       ;;
     *) echo "net.sh: what is $1?" >&2 && exit 2 ;;
@@ -140,7 +141,7 @@ by_ringload() {
     --route buffered $more >/dev/null
 }
 by_hub() {
-  rm -rf "$work/home"
+  rm -rf "${work:?}/home"
   HF_HOME=$work/home HF_ENDPOINT=http://$host:28080 HF_HUB_DISABLE_XET=1 \
     HF_HUB_DISABLE_TELEMETRY=1 HF_HUB_DISABLE_PROGRESS_BARS=1 "$python" -c '
 from huggingface_hub import hf_hub_download
@@ -167,5 +168,8 @@ for ((round = 0; round < rounds; ++round)); do
 done
 for name in curl ringload before hub page-cache; do
   awk -v n="$name" '$1 == n { print $4 }' "$work/all" | sort -n | awk -v n="$name" '{ s[NR] = $1 }
-    END { if (NR) printf "median %-12s %.3f s\n", n, (s[int((NR + 1) / 2)] + s[int(NR / 2) + 1]) / 2 }'
+    END {
+      if (!NR) exit
+      printf "median %-12s %.3f s\n", n, (s[int((NR + 1) / 2)] + s[int(NR / 2) + 1]) / 2
+    }'
 done

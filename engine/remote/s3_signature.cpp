@@ -51,7 +51,7 @@ std::string stamp_of(std::chrono::sys_seconds at) {
   return text.data();
 }
 
-std::string lower(std::string_view text) {
+std::string in_lower_case(std::string_view text) {
   std::string out(text);
   for (char& c : out) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -97,7 +97,7 @@ canonical canonical_of(const outgoing_request& request, std::span<const header_f
   std::vector<header_field> fields = {{"host", request.to.authority()}};
   for (const auto from : {request.fields, added}) {
     for (const header_field& each : from) {
-      fields.push_back({lower(each.name), folded(each.value)});
+      fields.push_back({in_lower_case(each.name), folded(each.value)});
     }
   }
   std::ranges::sort(fields, {}, &header_field::name);
