@@ -91,7 +91,8 @@ def plain_mmap():
 
 def ringload_python(device="cpu"):
     import ringload
-    import ringload._convert  # Else what it imports when it is first used is in the clock.
+    import ringload._convert  # Else the first load imports it, and torch, inside its clock.
+    import torch  # noqa: F401
 
     return lambda files: ringload.load(files, device=device).torch()
 
