@@ -118,8 +118,14 @@ def test_interrupt_ends_the_waiting(sample, stalled, phase):
         assert child.stdout.readline() == "begun\n"
         if phase not in ("making", "attached"):
             assert server.asked.wait(60), "it asked for nothing"
-        child.send_signal(signal.SIGINT)
-        printed, errors = child.communicate(timeout=60)
+        for attempt in range(5):
+            child.send_signal(signal.SIGINT)
+            try:
+                printed, errors = child.communicate(timeout=12)
+                break
+            except subprocess.TimeoutExpired:
+                # Python drops what a signal's handler raises in a weak reference's callback.
+                assert attempt < 4 and phase in ("making", "attached"), "it waits on"
         assert printed == "interrupted\n" and child.returncode == 0, errors
 
 
