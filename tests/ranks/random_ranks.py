@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""random_ranks.py RANKS_TOOL socket|mpi [--mpirun PROGRAM] [--rounds N] [--seed N]
+"""random_ranks.py RANKS_TOOL socket|mpi|machines [--mpirun PROGRAM] [--rounds N] [--seed N]
 
 Makes random checkpoints, lets several processes load each together, and compares what every rank
 got of every call with NumPy, or, where that is not installed, with a few lines of Python that do
-the same. Exit code 77: mpirun, or MPI in the tool, is not there.
+the same. `machines` is MPI over TCP between two network namespaces with host names of their own.
+Exit code 77: mpirun, or MPI in the tool, is not there, or namespaces cannot be made.
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import math
@@ -120,8 +122,54 @@ def wanted(call, tensors, rank, ranks):
     return dtype, *own_block(tensors[rest[0]], int(rest[1]), rank, ranks)
 
 
+# How mpirun starts its daemon on the other machine, which is called by its address.
+AGENT = """#!/bin/sh
+shift
+exec ip netns exec {b} unshare --uts sh -c "hostname {b}; TMPDIR={folder}; export TMPDIR; $*"
+"""
+
+
+@contextlib.contextmanager
+def two_machines():
+    a, b = (f"ringload-{os.getpid()}-{which}" for which in "ab")
+    devices = [f"rl{os.getpid()}{which}" for which in "ab"]
+
+    def ip(*words):
+        subprocess.run(["ip", *words], check=True, capture_output=True)
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as made:
+        try:
+            for name in (a, b):
+                ip("netns", "add", name)
+                made.callback(ip, "netns", "del", name)
+            ip("link", "add", devices[0], "netns", a, "type", "veth", "peer", "name", devices[1],
+               "netns", b)
+            for number, name in enumerate((a, b)):
+                ip("-n", name, "link", "set", "lo", "up")
+                ip("-n", name, "link", "set", devices[number], "up")
+                ip("-n", name, "addr", "add", f"10.77.0.{number + 1}/24", "dev", devices[number])
+        except (OSError, subprocess.CalledProcessError) as why:
+            print(f"skipped: no network namespaces: {why}")
+            sys.exit(77)
+        with open(f"{folder}/agent", "w") as file:
+            file.write(AGENT.format(b=b, folder=folder))
+        os.chmod(f"{folder}/agent", 0o755)
+        yield a, f"{folder}/agent"
+
+
+def command_on_machines(options, command):
+    first, agent = options.machines
+    network = "10.77.0.0/24"
+    settings = {"plm_rsh_agent": agent, "btl": "self,tcp", "btl_tcp_if_include": network,
+                "oob_tcp_if_include": network, "mpi_yield_when_idle": "1"}
+    words = [w for name, value in settings.items() for w in ("--mca", name, value)]
+    return ["ip", "netns", "exec", first, "unshare", "--uts", "sh", "-c",
+            f'hostname {first}; exec "$@"', "sh", command[0], *words,
+            "--host", "10.77.0.1:8,10.77.0.2:8", "--map-by", "node", *command[1:]]
+
+
 def start(options, folder, ranks, how, source, calls):
-    tool = [options.tool, "mpi" if options.way == "mpi" else f"{folder}/socket"]
+    tool = [options.tool, f"{folder}/socket" if options.way == "socket" else "mpi"]
     rest = ["60000", how, source, folder, *calls]
     if options.way == "socket":
         return [subprocess.Popen([*tool, str(r), str(ranks), *rest], stdout=subprocess.PIPE,
@@ -129,6 +177,10 @@ def start(options, folder, ranks, how, source, calls):
     command = [options.mpirun, "-n", str(ranks), "--oversubscribe"]
     if os.getuid() == 0:
         command.append("--allow-run-as-root")
+    if options.way == "machines":
+        return [subprocess.Popen([*command_on_machines(options, command), *tool, "0", str(ranks),
+                                  *rest], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                                 text=True)]
     # Without a network, and many to a processor.
     quiet = {"OMPI_MCA_btl": "self,vader", "OMPI_MCA_mpi_yield_when_idle": "1",
              "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
@@ -167,14 +219,21 @@ def check(options, rng, ranks, how):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("tool")
-    parser.add_argument("way", choices=["socket", "mpi"])
+    parser.add_argument("way", choices=["socket", "mpi", "machines"])
     parser.add_argument("--mpirun", default="")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    if options.way == "mpi" and not os.path.exists(options.mpirun):
+    if options.way != "socket" and not os.path.exists(options.mpirun):
         print("skipped: this ringload was built without MPI, or there is no mpirun")
         sys.exit(77)
+    with contextlib.ExitStack() as kept:
+        if options.way == "machines":
+            options.machines = kept.enter_context(two_machines())
+        run(options)
+
+
+def run(options):
     rng = random.Random(options.seed)
     calls = 0
     for round_number in range(options.rounds):
