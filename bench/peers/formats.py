@@ -269,21 +269,27 @@ def peers(ringload, folder, state, rounds):
 
 
 def codecs(ringload, bench_codec, folder, rounds):
-    """The codec's own speed is that of two threads, out of and into memory that is there already."""
-    print("| | codec, two threads | ringload, warm | share | ringload, cold | share |\n|---|---|---|---|---|---|")
+    """The codec's own speed is that of two threads, out of memory, and into memory that is there
+    already or into new memory, as a load needs it."""
+    print("| | codec, two threads | into new memory | ringload, warm | shares | ringload, cold | shares |\n"
+          "|---|---|---|---|---|---|---|")
     for name in ("packed.npz", "packed.zt"):
         path = str(folder / name)
-        own, warm, cold = [], [], []
+        own, new, warm, cold = [], [], [], []
         for _ in range(rounds):
-            ran = subprocess.run([bench_codec, path, "--threads", "2"], capture_output=True, text=True)
-            if ran.returncode != 0:
-                sys.exit(ran.stderr)
-            own.append(float(ran.stdout.split()[0]))
+            for times, fresh in ((own, "no"), (new, "yes")):
+                ran = subprocess.run([bench_codec, path, "--threads", "2", "--fresh", fresh],
+                                     capture_output=True, text=True)
+                if ran.returncode != 0:
+                    sys.exit(ran.stderr)
+                times.append(float(ran.stdout.split()[0]))
             for state, times in (("warm", warm), ("cold", cold)):
                 set_state(state, [path], packed_mib << 20)
                 times.append(ringload_seconds(ringload, path)[0])
-        share = lambda times: f"{statistics.median(own) / statistics.median(times):.2f}"
-        print(f"| {name} | {spread(own)} | {spread(warm)} | {share(warm)} | {spread(cold)} | {share(cold)} |")
+        share = lambda of, times: f"{statistics.median(of) / statistics.median(times):.2f}"
+        shares = lambda times: f"{share(own, times)}, {share(new, times)}"
+        print(f"| {name} | {spread(own)} | {spread(new)} | {spread(warm)} | {shares(warm)} | "
+              f"{spread(cold)} | {shares(cold)} |")
 
 
 # --- many tensors, and one that is long
