@@ -10,6 +10,7 @@
 // A read wants its bytes from its first to its last. If the next one has passed and is not kept, it
 // is behind: only a body that begins anew has it.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -36,6 +37,8 @@ class body_window {
 
   // The body, or what is wanted of it, has `bytes` bytes. Before the first of them.
   void set_end(std::uint64_t bytes) noexcept { end_ = bytes; }
+  // However much it is.
+  void keep_all() noexcept { kept_bytes_max_ = std::max(kept_bytes_max_, end_); }
   std::uint64_t end() const noexcept { return end_; }
   std::uint64_t position() const noexcept { return position_; }
   bool keeps_all() const noexcept { return end_ <= kept_bytes_max_; }
@@ -72,7 +75,7 @@ class body_window {
   void copy_kept(wanted_part& one);
   void drop_old();
 
-  const std::uint64_t kept_bytes_max_;
+  std::uint64_t kept_bytes_max_;
   const std::uint64_t block_bytes_;
   std::uint64_t end_ = 0;
   std::uint64_t position_ = 0;

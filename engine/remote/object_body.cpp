@@ -194,6 +194,7 @@ result<void> object_body::first_part(const answer_head& head) {
   sized_ = true;
   facts_->bytes = *range->total;
   window_.set_end(*bytes);
+  window_.keep_all();
   return check_expected();
 }
 

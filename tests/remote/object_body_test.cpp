@@ -142,6 +142,8 @@ TEST_CASE("body_window: what it keeps is bounded, but for a body that is not lon
   CHECK(all.right());
   window.set_end(kept_max + 1);
   CHECK(!window.keeps_all());
+  window.keep_all();
+  CHECK(window.keeps_all());
 }
 
 TEST_CASE("body_window: bytes that nobody waited for are wasted, and those after a cut are not") {
@@ -187,6 +189,21 @@ TEST_CASE("http: a server without ranges is asked once, for a file of any size")
     CHECK(failed.code() == errc::unsupported_feature);
     CHECK(holds(failed.what(), "neither ranges nor the size"));
   }
+}
+
+TEST_CASE("http: the first bytes of a file with ranges are kept, whatever may be kept without") {
+  scripted_server server(good);
+  remote_options how = quick();
+  how.whole_bytes_max = 0;
+  loader with = loads(how, 1);
+  const checkpoint opened =
+      get(with.open_async(server.address("/x.safetensors"), asio::use_future));
+  for (int i = 0; i < 2; ++i) CHECK(right(get(with.load_async(opened, asio::use_future))));
+  const auto log = server.log();
+  const auto from_start = [](const web_request& each) {
+    return each.field("range").starts_with("bytes=0-");
+  };
+  CHECK(std::ranges::count_if(log, from_start) == 1);
 }
 
 TEST_CASE("http: a file without ranges is opened once, and loaded several times") {
