@@ -27,7 +27,7 @@ inline void add_remote(CLI::App& to, remote_wish& wish) {
     wish.chunk_bytes = *size;
   };
   to.add_option_function<std::string>("--chunk-bytes", take_chunk,
-                                      "The longest range of one request. Default: 4.0 MiB")
+                                      "The longest range of one request. Default: 1.0 MiB")
       ->type_name("SIZE")
       ->group(group);
   add_choice<hub_cache>(

@@ -21,7 +21,7 @@ class tls_settings;  // See tls_settings.hpp.
 struct client_settings {
   std::uint32_t connections = 16;  // To one origin, of one lane.
   std::uint32_t lanes = 1;
-  std::uint64_t chunk_bytes = std::uint64_t{4} << 20;
+  std::uint64_t chunk_bytes = std::uint64_t{1} << 20;
   std::chrono::milliseconds connect_time_max{10'000};
   std::chrono::milliseconds silence_time_max{30'000};
   std::chrono::milliseconds request_time_max{600'000};

@@ -38,8 +38,10 @@ struct remote_options {
   /// than limits::slots are never in flight.
   std::uint32_t connections = 16;
   /// The longest range of one request: at least 64 KiB. A read, which is at most limits::slot_bytes
-  /// long, is cut into these. With long round trips, large ones are better, and larger slots.
-  std::uint64_t chunk_bytes = std::uint64_t{4} << 20;
+  /// long, is cut into these. Where they are shorter than reads there are more than connections,
+  /// and each connection has been asked for the next range before one has come: with long round
+  /// trips that is faster than long ranges are.
+  std::uint64_t chunk_bytes = std::uint64_t{1} << 20;
   /// That receive and decrypt, each with its share of the connections: 1 to 64. One is enough for
   /// some GB/s, or for 1 to 2 with TLS.
   std::uint32_t threads = 1;
