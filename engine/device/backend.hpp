@@ -84,6 +84,8 @@ struct copy_operation {
 struct slot_region {
   std::span<std::byte> memory;
   std::uint64_t slot_bytes = 0;
+  std::span<std::byte> near = {};  // The part that is to lie near the device, if any is.
+  bool shared = false;             // Other devices copy from the slots too, in the same thread.
 };
 
 class backend {

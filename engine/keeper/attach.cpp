@@ -78,7 +78,7 @@ result<model> model_of(attached_memory memory, unique_fd connection) {
     one.as = each.as;
   }
   auto named = std::make_shared<const named_catalog>(std::move(described->what));
-  auto tensors = std::make_shared<const loaded_tensors>(std::move(named), std::move(where), host());
+  auto tensors = std::make_shared<const loaded_tensors>(std::move(named), std::move(where));
   const auto counted = std::make_shared<const unique_fd>(std::move(connection));
   std::vector<taken_arena> arenas;
   for (shared_memory& each : memory.regions) {

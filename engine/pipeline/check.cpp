@@ -21,7 +21,6 @@ constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
 // Runs in a check thread. The job keeps the memory until checked().
 struct hashing {
   job& of;
-  backend& target;
   std::uint32_t tensor;
   result<void> outcome;
 
@@ -48,10 +47,11 @@ struct hashing {
     const std::uint64_t bytes = of.named().catalog().tensors[tensor].bytes;
     const placement& place = of.place_of(tensor);
     std::vector<std::byte> room(static_cast<std::size_t>(std::min(bytes, step_bytes)));
+    backend& by = of.into().of(place.destination);
     for (std::uint64_t at = 0; at < bytes && !of.stopped();) {
       const auto step = static_cast<std::size_t>(std::min(bytes - at, step_bytes));
-      auto here = target.read_back(of.memory(place.destination), place.destination_offset + at,
-                                   std::span(room).first(step));
+      auto here = by.read_back(of.memory(place.destination), place.destination_offset + at,
+                               std::span(room).first(step));
       if (!here) return here.error();
       if (wanted.compares()) pass.update(*here);
       if (indices && indices_good) indices_good = indices->take(*here);
@@ -83,7 +83,7 @@ boost::asio::awaitable<void> checker(engine& e) {
       continue;
     }
     if (!turn.of) break;
-    hashing work = {*turn.of, *mine.target, turn.what, {}};
+    hashing work = {*turn.of, turn.what, {}};
     try {
       co_await on_thread(*mine.check_threads, mine.loop, work);
     } catch (const std::bad_alloc&) {

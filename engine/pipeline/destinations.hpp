@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Where the bytes of a load go, by destination of its plan.
+// Where the bytes of a load go, by destination of its plan, and what makes the copies there.
 
 #include <algorithm>
 #include <cstddef>
@@ -9,36 +9,50 @@
 #include <span>
 #include <vector>
 
+#include "device/backend.hpp"
 #include "plan/plan.hpp"
 
 namespace ringload::inline v0::detail {
 
 class destinations {
  public:
-  void add(std::byte* memory, bool on_host) {
+  // Null: nothing goes there.
+  void add(std::byte* memory, backend* by) {
     memory_.push_back(memory);
-    on_host_.push_back(on_host);
-    any_on_host_ = any_on_host_ || on_host;
+    by_.push_back(by);
+    if (only_ == nullptr) only_ = by;
+    several_ = several_ || (by != nullptr && by != only_);
   }
 
   std::span<std::byte* const> memory() const noexcept { return memory_; }
   std::byte* operator[](std::uint32_t n) const noexcept { return memory_[n]; }
-  bool on_host(std::uint32_t n) const noexcept { return on_host_[n]; }
-  bool any_on_host() const noexcept { return any_on_host_; }
+  backend& of(std::uint32_t n) const noexcept { return *by_[n]; }
+  // What makes all copies; null where there are several.
+  backend* only() const noexcept { return several_ ? nullptr : only_; }
 
-  // Puts the copies in `order`: first those to the host, which the CPU makes whatever the loader's
-  // device is, and then those to the device. Returns how many the first are.
-  std::size_t host_first(std::span<const copy_op> copies, std::vector<copy_op>& order) const {
+  struct share {
+    backend* by;
+    std::span<const copy_op> copies;
+  };
+  // What each has to copy. The copies stand in `order`, those of one backend side by side.
+  std::vector<share> shares(std::span<const copy_op> copies, std::vector<copy_op>& order) const {
+    std::vector<share> all;
     order.assign(copies.begin(), copies.end());
-    const auto rest =
-        std::ranges::partition(order, [this](const copy_op& c) { return on_host(c.destination); });
-    return order.size() - rest.size();
+    for (std::span<copy_op> left = order; !left.empty();) {
+      backend* const by = by_[left.front().destination];
+      const auto others =
+          std::ranges::partition(left, [&](const copy_op& c) { return by_[c.destination] == by; });
+      all.push_back({by, left.first(left.size() - others.size())});
+      left = left.last(others.size());
+    }
+    return all;
   }
 
  private:
   std::vector<std::byte*> memory_;
-  std::vector<bool> on_host_;
-  bool any_on_host_ = false;
+  std::vector<backend*> by_;
+  backend* only_ = nullptr;  // The first.
+  bool several_ = false;
 };
 
 }  // namespace ringload::inline v0::detail

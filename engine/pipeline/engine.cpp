@@ -37,6 +37,12 @@ result<void> check(const limits& l) {
   return {};
 }
 
+// What a GPU needs is enough for the host.
+device_kind kind_of(const std::vector<device>& on) {
+  const bool any = std::ranges::find(on, device_kind::cuda, &device::kind) != on.end();
+  return any ? device_kind::cuda : device_kind::host;
+}
+
 // Spawns the coroutine that `life` makes, and respawns it unless it returned normally: out of
 // memory, co_spawn may throw, end it with an exception, or destroy it silently.
 template <class Life>
@@ -64,14 +70,16 @@ void spawn_until_done(boost::asio::io_context& loop, const Life& life) {
 
 }  // namespace
 
-engine::engine(device d, const limits& l, std::vector<extension> w, const allocation_log& a)
-    : within(chosen_limits(l, d.kind())), log(a), on(d), with(std::move(w)) {}
+engine::engine(std::vector<device> on, const limits& l, std::vector<extension> w,
+               const allocation_log& a)
+    : within(chosen_limits(l, kind_of(on))), log(a), with(std::move(w)), devices(std::move(on)) {}
 
 engine::~engine() = default;
 
-std::shared_ptr<engine> engine::make(device on, const limits& within, wrappers wrap,
+std::shared_ptr<engine> engine::make(std::vector<device> on, const limits& within, wrappers wrap,
                                      std::vector<extension> with, const allocation_log& log) {
-  const limits chosen = chosen_limits(within, on.kind());
+  if (on.empty()) throw error(errc::invalid_limits, "loader", "it is given no device");
+  const limits chosen = chosen_limits(within, kind_of(on));
   if (auto good = check(chosen); !good) throw to_error(good.error());
   const auto make_it = [&]() -> result<std::shared_ptr<engine>> {
     return std::make_shared<engine>(on, within, with, log);
@@ -130,18 +138,9 @@ void engine::run(const wrappers& wrap, std::promise<result<void>> ready) {
 }
 
 result<void> engine::set_up(const wrappers& wrap) {
-  target = on.maker()(on.index());
-  if (within.kept_bytes > 0) target->keep(within.kept_bytes);
-  target->use_pages(within.huge_pages);
-  target->log_to(log);
-  if (on.kind() != device_kind::host) {
-    beside_target = host().maker()(0);
-    beside_target->use_pages(within.huge_pages);
-    beside_target->log_to(log);
-  }
+  devices.make(within, log);
   if (auto opened = staging.open(within, log); !opened) return opened.error();
-  if (auto there = target->attach(loop, staging.region()); !there) return there.error();
-  attached_ = true;
+  if (auto there = devices.attach(loop, staging.region()); !there) return there.error();
   open_threads.emplace(open_threads_count);
   closing_thread.emplace(1);
   return choose_reader(wrap);
@@ -199,12 +198,12 @@ void engine::make_readers_and_writers(const wrappers& wrap) {
 }
 
 void engine::prepare_slots() {
-  if (slots_begun_ || target->rules().straight) return;
+  if (slots_begun_ || !devices.all_staged()) return;
   slots_begun_ = true;
   for (std::uint32_t slot = 0; slot < within.slots; ++slot) {
     // A worker whose slot could not be made ready tries again, and says why it fails.
     boost::asio::post(copy_threads->get_executor(), [this, slot] {
-      (void)attempt([this, slot] { return staging.make_ready(slot, *target); });
+      (void)attempt([this, slot] { return staging.make_ready(slot, devices); });
     });
   }
 }
@@ -240,7 +239,7 @@ void engine::tear_down() {
   supply_reader.reset();
   object_reader.reset();
   writers = {};
-  if (attached_) target->detach();
+  devices.detach();
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -251,8 +250,7 @@ void engine::tear_down() {
     the_ring.reset();
   }
   // A `loading` keeps the engine alive, but neither slots nor the free list.
-  target.reset();
-  beside_target.reset();
+  devices.clear();
   staging.close();
 }
 

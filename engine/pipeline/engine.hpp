@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "device/backend.hpp"
+#include "device/device_set.hpp"
 #include "pipeline/admission_control.hpp"
 #include "pipeline/check.hpp"
 #include "pipeline/job.hpp"
@@ -46,12 +47,13 @@ class engine : public std::enable_shared_from_this<engine> {
   };
 
   // Throws ringload::error.
-  static std::shared_ptr<engine> make(device on, const limits& within, wrappers wrap = {},
-                                      std::vector<extension> with = {},
+  static std::shared_ptr<engine> make(std::vector<device> on, const limits& within,
+                                      wrappers wrap = {}, std::vector<extension> with = {},
                                       const allocation_log& log = {});
 
   // Use make(), which also starts the engine thread.
-  engine(device on, const limits& within, std::vector<extension> with, const allocation_log& log);
+  engine(std::vector<device> on, const limits& within, std::vector<extension> with,
+         const allocation_log& log);
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
   ~engine();
@@ -79,9 +81,9 @@ class engine : public std::enable_shared_from_this<engine> {
   const limits within;
   const allocation_log log;
   const memory_accounts memory;
-  const device on;
   const std::vector<extension> with;
   boost::asio::io_context loop{1};
+  device_set devices;  // Those that were listed, for any thread; the rest, as it says.
 
   // ---- In the engine thread only ----
 
@@ -112,9 +114,6 @@ class engine : public std::enable_shared_from_this<engine> {
   std::optional<threads> copy_threads;
   std::optional<threads> check_threads;   // From start_checking() on.
   std::optional<threads> saving_threads;  // From start_saving() on; they flush files to the drive.
-  std::unique_ptr<backend> target;
-  std::unique_ptr<backend> beside_target;  // The host's memory; null where that is the target.
-  backend& host_memory() const noexcept { return beside_target ? *beside_target : *target; }
   ready_slots staging;
   std::unique_ptr<ring> the_ring;  // Null: reads go to a thread pool.
   std::unique_ptr<reader> direct_reader;
@@ -147,7 +146,6 @@ class engine : public std::enable_shared_from_this<engine> {
   std::vector<std::shared_ptr<job>> jobs_;
   std::vector<std::shared_ptr<save_job>> saves_;
   bool closing_ = false;
-  bool attached_ = false;
   bool slots_begun_ = false;
 };
 

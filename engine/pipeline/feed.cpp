@@ -8,7 +8,6 @@
 
 #include "core/attempt.hpp"
 #include "core/retry_allocation.hpp"
-#include "device/host_copies.hpp"
 #include "pipeline/engine.hpp"
 #include "pipeline/job.hpp"
 #include "pipeline/on_thread.hpp"
@@ -23,17 +22,8 @@ struct waited_copy final : copy_operation {
   boost::system::error_code failed;
 };
 
-// Makes copies out of memory of the host and waits for them, in a thread that may block.
-boost::system::error_code copy_and_wait(engine& e, const destinations& into, copy_operation what) {
-  std::vector<copy_op> apart;
-  if (into.any_on_host() && e.on.kind() != device_kind::host) {
-    const std::size_t to_host = into.host_first(what.copies, apart);
-    what.copies = std::span(apart).first(to_host);
-    run_copies(what);
-    what.copies = std::span(apart).subspan(to_host);
-    if (what.copies.empty()) return {};
-  }
-  if (e.target->copy_now(what)) return {};
+boost::system::error_code copy_and_wait(engine& e, backend& by, const copy_operation& what) {
+  if (by.copy_now(what)) return {};
   waited_copy op;
   static_cast<copy_operation&>(op) = what;
   op.done = [](copy_operation& self, boost::system::error_code failed) {
@@ -41,9 +31,21 @@ boost::system::error_code copy_and_wait(engine& e, const destinations& into, cop
     mine.failed = failed;
     mine.finished.release();
   };
-  retry_allocation([&] { boost::asio::post(e.loop, [&] { e.target->start(op); }); });
+  retry_allocation([&] { boost::asio::post(e.loop, [&] { by.start(op); }); });
   op.finished.acquire();
   return op.failed;
+}
+
+// Makes copies out of memory of the host and waits for them, in a thread that may block.
+boost::system::error_code copy_and_wait(engine& e, const destinations& into, copy_operation what) {
+  if (backend* const only = into.only()) return copy_and_wait(e, *only, what);
+  std::vector<copy_op> order;
+  boost::system::error_code failed;
+  for (const destinations::share& one : into.shares(what.copies, order)) {
+    what.copies = one.copies;
+    if (!failed) failed = copy_and_wait(e, *one.by, what);
+  }
+  return failed;
 }
 
 copy_operation copies_into(engine& e, const destinations& into, std::span<const strided_map> maps) {

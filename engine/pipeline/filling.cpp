@@ -14,7 +14,7 @@ namespace ringload::inline v0::detail {
 namespace {
 
 result<void> check_options(const fill_request& what, const load_options& options,
-                           const device& on) {
+                           const device_set& devices) {
   if (options.dtype) {
     return fault{errc::unsupported_dtype, "load_options::dtype",
                  "a fill converts to the types of its destinations"};
@@ -24,10 +24,9 @@ result<void> check_options(const fill_request& what, const load_options& options
                  "a fill cannot be checked against a manifest"};
   }
   for (const destination& one : what.into) {
-    if (one.on == host() || one.on == on) continue;
-    return fault{
-        errc::device_unavailable, "destination '" + printable(one.name) + "'",
-        "it is in the memory of " + one.on.name() + ", and the loader's device is " + on.name()};
+    if (devices.of(one.on) != nullptr) continue;
+    return fault{errc::device_unavailable, "destination '" + printable(one.name) + "'",
+                 "it is in the memory of " + one.on.name() + ", and " + devices.said()};
   }
   return {};
 }
@@ -86,16 +85,16 @@ conversion conversion_between(dtype from, dtype to) noexcept {
 }
 
 result<checked_fill> check_fill(const fill_request& what, const load_options& options,
-                                const device& on, const std::vector<chosen_tensor>& which,
+                                const device_set& devices, const std::vector<chosen_tensor>& which,
                                 const ringload::catalog& chosen) {
-  if (auto good = check_options(what, options, on); !good) return good.error();
+  if (auto good = check_options(what, options, devices); !good) return good.error();
   auto matched = match(chosen, what.into, what.how, fill_converts);
   if (!matched) return matched.error();
   checked_fill out;
   out.state.missing = std::move(matched->missing);
   out.state.unexpected = std::move(matched->unexpected);
   out.chosen.files = chosen.files;
-  out.into.add(nullptr, false);  // There is no arena.
+  out.into.add(nullptr, nullptr);  // There is no arena.
   for (matched_tensor& each : matched->tensors) {
     const destination& one = what.into[each.destination];
     const tensor_info& t = chosen.tensors[each.tensor];
@@ -106,7 +105,7 @@ result<checked_fill> check_fill(const fill_request& what, const load_options& op
     out.state.places.push_back({one.name, each.destination});
     out.targets.push_back(target_of(one, std::move(each)));
     const std::uint64_t address = out.targets.back().memory.address;
-    out.into.add(reinterpret_cast<std::byte*>(address), one.on == host());
+    out.into.add(reinterpret_cast<std::byte*>(address), devices.of(one.on));
   }
   return out;
 }

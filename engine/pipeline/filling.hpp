@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/fault.hpp"
+#include "device/device_set.hpp"
 #include "pipeline/destinations.hpp"
 #include "plan/wanted.hpp"
 #include "selection/choose.hpp"
@@ -57,9 +58,9 @@ struct checked_fill {
   filling state;
 };
 
-// `which` and `chosen` are what the selection chose. `on` is the loader's device.
+// `which` and `chosen` are what the selection chose.
 result<checked_fill> check_fill(const fill_request& what, const load_options& options,
-                                const device& on, const std::vector<chosen_tensor>& which,
+                                const device_set& devices, const std::vector<chosen_tensor>& which,
                                 const ringload::catalog& chosen);
 
 // One that is not needed if the types are equal, or none converts the one to the other.

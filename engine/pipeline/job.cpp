@@ -72,8 +72,7 @@ void job::begin(opened_load work) {
   into_ = std::move(work.into);
   counters.memory_kept = std::ranges::any_of(
       work.memory, [](const taken_arena& a) { return a.memory && a.memory->was_kept(); });
-  auto facts = std::make_shared<const loaded_tensors>(named_, std::move(plan_.tensors),
-                                                      work.on.value_or(the_engine->on));
+  auto facts = std::make_shared<const loaded_tensors>(named_, std::move(plan_.tensors));
   storage_ =
       std::make_shared<model_storage>(std::move(facts), std::move(work.memory), the_engine->memory);
   counters.bytes_total = named_->catalog().bytes();
@@ -133,8 +132,7 @@ running_stream& job::stream(std::uint32_t s, const stream_state::copier& copy) {
     const stream_op& what = plan_.streams[s];
     const wanted_list::stream& stored = stored_streams_[what.stream];
     const std::uint32_t to = plan_.outputs[what.outputs_begin].destination;
-    const bool writable = into_.on_host(to) || (!fill_ && the_engine->target->rules().straight);
-    std::byte* const memory = writable ? into_[to] : nullptr;
+    std::byte* const memory = into_.of(to).rules().straight ? into_[to] : nullptr;
     one = std::make_unique<running_stream>(the_engine->loop, stored.stored->bytes);
     one->state.emplace(plan_, what, stored, options().verify, memory, copy);
   }

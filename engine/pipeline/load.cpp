@@ -25,8 +25,7 @@ struct open_task {
   result<void> placed;
 
   void operator()() noexcept {
-    const open_services by = {e.within,        e.on,     *e.target,
-                              e.host_memory(), e.direct, {e.with, of.stop_token()}};
+    const open_services by = {e.within, e.devices, e.direct, {e.with, of.stop_token()}};
     const load_request& what = of.request();
     found = attempt([&] { return what.copy ? open_copy(*what.copy, by) : open_load(what, by); });
     if (found) placed = attempt([&] { return place_unread(e, *found); });

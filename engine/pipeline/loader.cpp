@@ -169,11 +169,19 @@ const ringload::catalog& loading::catalog() const noexcept { return job_->named(
 
 loader::loader(ringload::device target, const limits& within, std::vector<extension> with,
                const allocation_log& log)
-    : engine_(detail::engine::make(target, within, {}, std::move(with), log)) {}
+    : loader(std::vector{target}, within, std::move(with), log) {}
+
+loader::loader(std::vector<ringload::device> targets, const limits& within,
+               std::vector<extension> with, const allocation_log& log)
+    : engine_(detail::engine::make(std::move(targets), within, {}, std::move(with), log)) {}
 
 loader::~loader() { engine_->close(); }
 
-ringload::device loader::device() const noexcept { return engine_->on; }
+ringload::device loader::device() const noexcept { return engine_->devices.listed().front(); }
+
+const std::vector<ringload::device>& loader::devices() const noexcept {
+  return engine_->devices.listed();
+}
 
 memory_use loader::memory() const {
   const detail::memory_account& tensors = *engine_->memory.tensors;

@@ -72,20 +72,20 @@ result<std::vector<chosen_tensor>> boxes_of(const load_request& what,
 
 // What is chosen of the checkpoint, and, of a fill, for which destination.
 result<checked_fill> chosen_of(const load_request& what, const opened_checkpoint& from,
-                               const device& on) {
+                               const device_set& devices) {
   const ringload::catalog& all = from.named->catalog();
   auto which = boxes_of(what, from);
   if (!which) return which.error();
   auto chosen = catalog_of(all, *which);
   if (!chosen) return chosen.error();
-  if (what.fill) return check_fill(*what.fill, what.options, on, *which, *chosen);
+  if (what.fill) return check_fill(*what.fill, what.options, devices, *which, *chosen);
   checked_fill out;
   out.which = std::move(*which);
   out.chosen = std::move(*chosen);
   return out;
 }
 
-result<view_wish> views_of(const load_request& what, const device& on) {
+result<view_wish> views_of(const load_request& what, const device_set& devices) {
   const load_options& how = what.options;
   if (how.memory != tensor_memory::mapped) return view_wish::none;
   const char* const place = "load_options::memory";
@@ -97,6 +97,7 @@ result<view_wish> views_of(const load_request& what, const device& on) {
                  "what is mapped takes no memory, so it needs no window"};
   }
   const bool copies = how.unmappable == on_unmappable::copy;
+  const device& on = devices.listed().front();
   if (on.kind() == device_kind::host) return copies ? view_wish::possible : view_wish::all;
   if (copies) return view_wish::none;
   return fault{errc::device_unavailable, place,
@@ -145,7 +146,9 @@ result<std::shared_ptr<arena>> map(const open_file& file, const planned_arena& w
 }
 
 // All that the plan's arenas need, or nothing.
-result<void> take_memory(opened_load& load, mapped_access access, backend& target) {
+result<void> take_memory(opened_load& load, mapped_access access, const device_set& devices) {
+  backend& target = devices.at(0);
+  const device& on = devices.listed().front();
   std::vector<arena_size> sizes;
   for (const planned_arena& each : load.plan.arenas) {
     if (each.bytes > 0 && !each.mapped()) sizes.push_back({each.bytes, each.alignment});
@@ -158,11 +161,11 @@ result<void> take_memory(opened_load& load, mapped_access access, backend& targe
     if (each.mapped()) {
       auto view = map(load.from->files[each.file], each, access);
       if (!view) return view.error();
-      one = {std::move(*view), each.bytes, true};
+      one = {std::move(*view), each.bytes, true, on};
     } else if (each.bytes > 0) {
-      one = {std::move(*next++), each.bytes};
+      one = {std::move(*next++), each.bytes, false, on};
     }
-    load.into.add(one.memory ? one.memory->data() : nullptr, false);
+    load.into.add(one.memory ? one.memory->data() : nullptr, &target);
   }
   return {};
 }
@@ -173,7 +176,7 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
   const load_options& options = what.options;
   const bool fills = what.fill.has_value();
   if (auto good = check_dtype(options); !good) return good.error();
-  auto views = views_of(what, by.on);
+  auto views = views_of(what, by.devices);
   if (!views) return views.error();
   if (fills && options.window_bytes > 0) {
     return fault{errc::invalid_limits, "load_options::window_bytes",
@@ -189,7 +192,7 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
     return good.error();
   }
   const std::string& source = load.from->name;
-  auto chosen = chosen_of(what, *load.from, by.on);
+  auto chosen = chosen_of(what, *load.from, by.devices);
   if (!chosen) return chosen.error();
   load.named = std::make_shared<const named_catalog>(std::move(chosen->chosen));
   if (fills) load.fill = std::move(chosen->state);
@@ -208,14 +211,15 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
   }
   // Pages of views are in memory too, where all are to be there at once.
   if (!fills && (*views == view_wish::none || options.populate)) {
-    auto room = by.target.check_room(wanted.loaded_bytes());
+    auto room = by.devices.at(0).check_room(wanted.loaded_bytes());
     if (!room) return room.error().in(printable_path(source));
   }
   std::uint32_t culprit = no_index;
   plan_input input = wanted.input();
   input.views = *views;
   input.views_present = options.populate;
-  auto plan = make_plan(input, by.target.rules(), limits_of(by.within, *views, fills), &culprit);
+  auto plan =
+      make_plan(input, by.devices.at(0).rules(), limits_of(by.within, *views, fills), &culprit);
   if (!plan) return of_plan(plan.error(), source, wanted, load.named->catalog(), culprit);
   load.plan = std::move(*plan);
   wanted.merge_fused(load.plan);
@@ -224,7 +228,7 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
 
   load.into = std::move(chosen->into);
   if (fills || chosen->which.empty()) return load;
-  if (auto taken = take_memory(load, options.access, by.target); !taken) return taken.error();
+  if (auto taken = take_memory(load, options.access, by.devices); !taken) return taken.error();
   return load;
 }
 

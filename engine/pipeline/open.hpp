@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/fault.hpp"
-#include "device/backend.hpp"
+#include "device/device_set.hpp"
 #include "pipeline/destinations.hpp"
 #include "pipeline/filling.hpp"
 #include "pipeline/load_window.hpp"
@@ -36,7 +36,6 @@ struct opened_load {
   std::vector<wanted_list::stream> streams;  // By plan_input::streams.
   std::vector<taken_arena> memory;           // By destination of the plan; none, of a fill.
   destinations into;                         // In the same order.
-  std::optional<ringload::device> on;        // Of the memory; empty: the loader's.
   std::optional<filling> fill;
   std::vector<tensor_check> checks;  // By tensor; empty: nothing is checked.
   std::string route_reason;          // Why a file cannot be read directly, if so.
@@ -48,9 +47,7 @@ struct opened_load {
 // What it takes from the loader.
 struct open_services {
   const limits& within;
-  const device& on;
-  backend& target;
-  backend& host_memory;  // The same, if the loader's device is the host.
+  const device_set& devices;
   direct_files& direct;
   opening from;
 };

@@ -19,13 +19,12 @@ bool converts(dtype from, dtype to, const device& on) {
   return on == host() ? fill_converts(from, to) : convertible(from, to);
 }
 
-result<void> check(const copy_request& what, const device& loaders) {
+result<void> check(const copy_request& what, const device_set& devices) {
   const std::string place = tensor_place(what.from.name());
   for (const device& each : {what.from.device(), what.to}) {
-    if (each == host() || each == loaders) continue;
+    if (devices.of(each) != nullptr) continue;
     return fault{errc::device_unavailable, place,
-                 "a copy is from or to the memory of " + each.name() +
-                     ", and the loader's device is " + loaders.name()};
+                 "a copy is from or to the memory of " + each.name() + ", and " + devices.said()};
   }
   const dtype from = what.from.dtype();
   const dtype as = what.as.value_or(from);
@@ -80,19 +79,13 @@ conversion conversion_of(const copy_request& what) {
   return conversion_between(what.from.dtype(), what.as.value_or(what.from.dtype()));
 }
 
-// Bytes that stay as they are land in memory of the host themselves.
-layout_rules rules_of(const copy_request& what, const open_services& by) {
-  return what.to == host() ? by.host_memory.rules() : by.target.rules();
-}
-
 }  // namespace
 
 result<opened_load> open_copy(const copy_request& what, const open_services& by) {
-  if (auto good = check(what, by.on); !good) return good.error();
+  if (auto good = check(what, by.devices); !good) return good.error();
   opened_load load;
-  load.from = source_of(what, by.target);
+  load.from = source_of(what, *by.devices.of(what.from.device()));
   load.named = load.from->named;
-  load.on = what.to;
 
   const dtype as = what.as.value_or(what.from.dtype());
   const wanted_tensor all = {0, alignment(as), 0, what.from.bytes(), conversion_of(what)};
@@ -100,16 +93,17 @@ result<opened_load> open_copy(const copy_request& what, const open_services& by)
   input.tensors = {&all, 1};
   plan_limits bounds = {by.within.slot_bytes};
   bounds.arena_bytes_max = by.within.arena_bytes_max;
-  auto plan = make_plan(input, rules_of(what, by), bounds);
+  // Bytes that stay as they are land in memory of the host themselves.
+  backend& memory = *by.devices.of(what.to);
+  auto plan = make_plan(input, memory.rules(), bounds);
   if (!plan) return plan.error().in(load.from->name);
   load.plan = std::move(*plan);
 
   const arena_size size = {load.plan.arenas.front().bytes, load.plan.arenas.front().alignment};
-  backend& memory = what.to == host() ? by.host_memory : by.target;
   auto taken = memory.allocate(size.bytes);
   if (!taken) return taken.error().in(load.from->name);
-  load.into.add((*taken)->data(), what.to == host());
-  load.memory.push_back({std::move(*taken), size.bytes});
+  load.into.add((*taken)->data(), &memory);
+  load.memory.push_back({std::move(*taken), size.bytes, false, what.to});
   return load;
 }
 

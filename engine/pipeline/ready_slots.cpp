@@ -21,14 +21,14 @@ result<void> ready_slots::open(const limits& within, const allocation_log& log) 
   return {};
 }
 
-result<void> ready_slots::make_ready(std::uint32_t slot, backend& target) {
+result<void> ready_slots::make_ready(std::uint32_t slot, const device_set& devices) {
   entry& one = entries_[slot];
   const std::lock_guard only_here(one.in_the_making);
   if (one.ready.load()) return {};
   auto not_reserved = slots_.populate(slot);
   if (!not_reserved) return not_reserved.error();
   note_pages(slot, std::move(*not_reserved));
-  auto not_pinned = target.pin(slots_.at(slot));
+  auto not_pinned = devices.pin(slots_.at(slot));
   if (!not_pinned) return not_pinned.error();
   // Pinned once: nothing fails from here on.
   {

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "core/logged_allocation.hpp"
-#include "device/backend.hpp"
+#include "device/device_set.hpp"
 #include "ring/ring.hpp"
 #include "staging/slots.hpp"
 
@@ -35,7 +35,7 @@ class ready_slots {
 
   // Populates and pins a slot that is not ready yet. May be retried after a failure. Blocks while
   // another thread prepares the same slot.
-  result<void> make_ready(std::uint32_t slot, backend& target);
+  result<void> make_ready(std::uint32_t slot, const device_set& devices);
 
   void fill_stats(load_stats& stats) const;
 

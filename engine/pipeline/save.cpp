@@ -26,7 +26,7 @@ struct set_up_task {
   result<save_setup> made = fault();
 
   void operator()() noexcept {
-    const save_services by = {e.on, *e.target, e.direct, e.within.slot_bytes};
+    const save_services by = {e.devices, e.direct, e.within.slot_bytes};
     made = attempt([&] { return set_up_save(of.request(), by); });
   }
 };

@@ -63,13 +63,6 @@ result<dtype> stored_type(const tensor_view& one, const saving& how) {
   return chosen ? *how.dtype : one.dtype;
 }
 
-result<void> check_device(const tensor_view& one, const device& on) {
-  if (one.on == host() || one.on == on) return {};
-  return fault{
-      errc::device_unavailable, tensor_place(one.name),
-      "it is in the memory of " + one.on.name() + ", and the loader's device is " + on.name()};
-}
-
 // The bytes of a header or an index, as a source.
 tensor_view view_of_text(std::string text) {
   const auto owner = std::make_shared<const std::string>(std::move(text));
@@ -87,12 +80,16 @@ result<checked_tensors> check_tensors(const save_request& what, const save_servi
   const unsigned passes = 1 + (what.how.read_back ? 1 : 0) + (what.how.digest ? 1 : 0);
   checked_tensors out;
   for (const tensor_view& one : what.tensors) {
-    if (auto good = check_device(one, by.on); !good) return good.error();
+    backend* const from = by.devices.of(one.on);
+    if (from == nullptr) {
+      return fault{errc::device_unavailable, tensor_place(one.name),
+                   "it is in the memory of " + one.on.name() + ", and " + by.devices.said()};
+    }
     const auto as = stored_type(one, what.how);
     if (!as) return as.error();
     if (const auto bytes = stored_bytes(one, *as); !bytes) return bytes.error();
     out.described.push_back({one.name, *as, one.shape});
-    out.sources.push_back(std::make_unique<tensor_bytes>(one, *as, by.target, passes));
+    out.sources.push_back(std::make_unique<tensor_bytes>(one, *as, *from, passes));
   }
   return out;
 }
@@ -136,8 +133,8 @@ result<save_setup> set_up_save(const save_request& what, const save_services& by
     const auto source = static_cast<std::uint32_t>(out.all->sources.size());
     pieces.push_back({0, head.size(), f, source});
     out.bytes += layout->files[f].bytes;
-    out.all->sources.push_back(
-        std::make_unique<tensor_bytes>(view_of_text(std::move(head)), dtype::u8, by.target, 1));
+    out.all->sources.push_back(std::make_unique<tensor_bytes>(
+        view_of_text(std::move(head)), dtype::u8, by.devices.host_memory(), 1));
   }
   auto plan = plan_writes(std::move(pieces), {by.slot_bytes, direct_unit()});
   if (!plan) return plan.error().in(place);

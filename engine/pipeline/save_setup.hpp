@@ -7,11 +7,10 @@
 #include <cstdint>
 #include <memory>
 #include <ringload/detail/request.hpp>
-#include <ringload/device.hpp>
 #include <vector>
 
 #include "core/fault.hpp"
-#include "device/backend.hpp"
+#include "device/device_set.hpp"
 #include "layout/write_plan.hpp"
 #include "pipeline/save_files.hpp"
 #include "pipeline/tensor_bytes.hpp"
@@ -31,8 +30,7 @@ struct save_setup {
 };
 
 struct save_services {
-  const device& on;
-  backend& target;
+  const device_set& devices;
   direct_files& direct;
   std::uint64_t slot_bytes;
 };

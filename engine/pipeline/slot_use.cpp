@@ -13,7 +13,7 @@ struct make_ready_task {
   std::uint32_t slot;
   result<void> outcome;
   void operator()() noexcept {
-    outcome = attempt([this] { return e.staging.make_ready(slot, *e.target); });
+    outcome = attempt([this] { return e.staging.make_ready(slot, e.devices); });
   }
 };
 

@@ -46,7 +46,7 @@ std::span<const std::uint64_t> tensor::shape() const noexcept {
 std::uint64_t tensor::bytes() const noexcept { return storage_->of().bytes(index_); }
 void* tensor::data() const noexcept { return storage_->data(index_); }
 bool tensor::read_only() const noexcept { return storage_->memory().read_only(); }
-ringload::device tensor::device() const noexcept { return storage_->of().on(); }
+ringload::device tensor::device() const noexcept { return storage_->on(); }
 arena& tensor::memory() const noexcept { return storage_->memory(); }
 
 void* tensor::host_data(ringload::dtype wanted) const {
@@ -93,7 +93,7 @@ std::vector<memory_region> model::regions() const {
   for (const auto& each : storage_->arenas()) {
     if (!each) continue;
     const arena& memory = each->memory();
-    all.push_back({memory.data(), each->memory_bytes(), storage_->of().on(), memory.descriptor()});
+    all.push_back({memory.data(), each->memory_bytes(), each->on(), memory.descriptor()});
   }
   return all;
 }

@@ -26,9 +26,8 @@ namespace ringload::inline v0::detail {
 
 class loaded_tensors {
  public:
-  loaded_tensors(std::shared_ptr<const named_catalog> what, std::vector<placement> where,
-                 device on) noexcept
-      : named_(std::move(what)), where_(std::move(where)), on_(on) {}
+  loaded_tensors(std::shared_ptr<const named_catalog> what, std::vector<placement> where) noexcept
+      : named_(std::move(what)), where_(std::move(where)) {}
 
   const named_catalog& named() const noexcept { return *named_; }
   const tensor_info& info(std::uint32_t t) const noexcept { return named_->catalog().tensors[t]; }
@@ -37,12 +36,10 @@ class loaded_tensors {
   std::span<const std::uint64_t> shape(std::uint32_t t) const noexcept;
   std::uint64_t bytes(std::uint32_t t) const noexcept;
   const placement& where(std::uint32_t t) const noexcept { return where_[t]; }
-  device on() const noexcept { return on_; }
 
  private:
   const std::shared_ptr<const named_catalog> named_;
   const std::vector<placement> where_;
-  const device on_;
 };
 
 // An arena that a load has taken.
@@ -50,6 +47,7 @@ struct taken_arena {
   std::shared_ptr<arena> memory;  // Null: nothing lies there.
   std::uint64_t bytes = 0;
   bool mapped = false;  // From a file.
+  device on = host();
 };
 
 class tensor_storage {
@@ -60,6 +58,7 @@ class tensor_storage {
         accounted_(std::move(account), in.bytes),
         memory_bytes_(in.bytes),
         mapped_(in.mapped),
+        on_(in.on),
         memory_(std::move(in.memory)) {}
 
   const loaded_tensors& of() const noexcept { return *of_; }
@@ -69,12 +68,14 @@ class tensor_storage {
   arena& memory() const noexcept { return *memory_; }
   std::uint64_t memory_bytes() const noexcept { return memory_bytes_; }
   bool mapped() const noexcept { return mapped_; }
+  device on() const noexcept { return on_; }
 
  private:
   const std::shared_ptr<const loaded_tensors> of_;
   const accounted_bytes accounted_;  // Destroyed after the memory.
   const std::uint64_t memory_bytes_;
   const bool mapped_;
+  const device on_;
   const std::shared_ptr<arena> memory_;
 };
 

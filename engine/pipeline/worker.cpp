@@ -15,7 +15,6 @@
 #include "core/attempt.hpp"
 #include "core/block.hpp"
 #include "core/retry_allocation.hpp"
-#include "device/host_copies.hpp"
 #include "pipeline/copy.hpp"
 #include "pipeline/engine.hpp"
 #include "pipeline/feed.hpp"
@@ -174,12 +173,6 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
   t.of.counters.retries += cursor.retries();
 }
 
-// For on_thread().
-struct host_copies_task {
-  const copy_operation& what;
-  void operator()() noexcept { run_copies(what); }
-};
-
 // The copies of the whole range of a read that would have landed straight, or those of the plan.
 std::span<const copy_op> copies_of(const task& t, copy_op& whole) {
   if (!t.read.straight()) return t.of.copies(t.read);
@@ -190,9 +183,22 @@ std::span<const copy_op> copies_of(const task& t, copy_op& whole) {
   return {&whole, 1};
 }
 
+// What each device has to copy of it.
+std::vector<device_copies> split(const destinations& into, const copy_operation& what,
+                                 std::vector<copy_op>& order) {
+  std::vector<device_copies> each;
+  for (const destinations::share& one : into.shares(what.copies, order)) {
+    each.push_back({one.by, what});
+    each.back().what.copies = one.copies;
+    if (each.size() > 1) each.back().what.times = nullptr;  // One thread notes when.
+  }
+  return each;
+}
+
 boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   copy_op whole = {};
-  std::vector<copy_op> apart;  // Those to the host, and then those to the device.
+  std::vector<copy_op> order;
+  std::vector<device_copies> each;  // Where they go to several devices.
   copy_operation what;
   what.slot = t.into.data();
   what.copies = copies_of(t, whole);
@@ -204,15 +210,12 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   what.times = step.times();
   const clock::time_point begin = clock::now();
   copied how = {};
-  if (t.of.into().any_on_host() && e.on.kind() != device_kind::host) {
-    const std::size_t to_host = t.of.into().host_first(what.copies, apart);
-    what.copies = std::span(apart).first(to_host);
-    host_copies_task work = {what};
-    if (to_host > 0) co_await on_thread(*e.copy_threads, e.loop, work, step.times());
-    what.copies = std::span(apart).subspan(to_host);
-  }
-  if (!what.copies.empty()) {
-    const copied done = co_await copy(*e.target, what);
+  if (backend* const only = t.of.into().only()) {
+    const copied done = co_await copy(*only, what);
+    how = done;
+  } else {
+    each = split(t.of.into(), what, order);
+    const copied done = co_await copy(each);
     how = done;
   }
   step.end(t.of.first_tensor(t.read), what.bytes());

@@ -81,7 +81,7 @@ tensor new_tensor::finish() && {
   std::vector<placement> where(1);
   where.front().bytes = bytes;
   auto named = std::make_shared<const named_catalog>(std::move(one));
-  auto all = std::make_shared<const loaded_tensors>(std::move(named), std::move(where), host());
+  auto all = std::make_shared<const loaded_tensors>(std::move(named), std::move(where));
   return {std::make_shared<const tensor_storage>(std::move(all),
                                                  taken_arena{std::move(memory_), bytes}, nullptr),
           0};

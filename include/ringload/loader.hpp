@@ -134,6 +134,13 @@ class RINGLOAD_EXPORT loader {
   explicit loader(ringload::device target = host(), const limits& within = {},
                   std::vector<extension> with = {}, const allocation_log& log = {});
 
+  /// The same for several devices: one load brings each byte once, and puts it where `selection`
+  /// says: see selection::on(). A device that is listed twice has two places in the list. The slots
+  /// lie in equal parts near each of the GPUs, and each of them copies from any. A copy between two
+  /// GPUs passes through the host. No device is `errc::invalid_limits`.
+  explicit loader(std::vector<ringload::device> targets, const limits& within = {},
+                  std::vector<extension> with = {}, const allocation_log& log = {});
+
   loader(const loader&) = delete;
   loader& operator=(const loader&) = delete;
 
@@ -360,7 +367,10 @@ class RINGLOAD_EXPORT loader {
         detail::save_request(std::string(path), std::move(tensors), std::move(how)));
   }
 
+  /// The first of devices().
   ringload::device device() const noexcept;
+  /// As they were listed. Valid as long as the loader.
+  const std::vector<ringload::device>& devices() const noexcept;
 
   /// The loader's own statistics: engine and why, memory, longest submit. The fields of a single
   /// load are 0.

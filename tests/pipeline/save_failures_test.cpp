@@ -200,7 +200,7 @@ TEST_CASE("save: what was written wrong is found by reading it back") {
       return std::unique_ptr<block_writer>(
           std::make_unique<other_bytes>(std::move(real), room, count));
     };
-    const auto with = detail::engine::make(host(), small_limits(2, engine), wrap);
+    const auto with = detail::engine::make({host()}, small_limits(2, engine), wrap);
     saving how = what.how();
     how.read_back = true;
     auto done = asio::async_initiate<const asio::use_future_t<>&, detail::save_signature>(

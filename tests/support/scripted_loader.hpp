@@ -21,7 +21,9 @@ namespace ringload::testing {
 class scripted_loader {
  public:
   explicit scripted_loader(read_script& script, const limits& within = {}, device on = host())
-      : script_(script), engine_(detail::engine::make(on, within, script.wrapper())) {
+      : scripted_loader(script, within, std::vector{on}) {}
+  scripted_loader(read_script& script, const limits& within, std::vector<device> on)
+      : script_(script), engine_(detail::engine::make(std::move(on), within, script.wrapper())) {
     script.runs_in(engine_->loop);
   }
   scripted_loader(const scripted_loader&) = delete;

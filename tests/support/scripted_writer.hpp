@@ -90,7 +90,7 @@ class scripted_saver {
       return std::unique_ptr<block_writer>(
           std::make_unique<scripted_writer>(script, std::move(real)));
     };
-    engine_ = detail::engine::make(on, within, wrap);
+    engine_ = detail::engine::make({on}, within, wrap);
     script.loop = &engine_->loop;
   }
   scripted_saver(const scripted_saver&) = delete;

@@ -21,7 +21,9 @@ copier::copier(boost::asio::io_context& loop, const pinned& slots, const allocat
       log_(log),
       waiter_(loop, [this](error_code failed) { came(failed); }) {}
 
-error_code copier::open(int device) {
+error_code copier::open(int device, bool shares_thread) {
+  device_ = device;
+  shares_thread_ = shares_thread;
   for (std::size_t i = 0; i < lanes_of_a_kind; ++i) {
     if (auto failed = lanes_[i].open()) return failed;
   }
@@ -29,8 +31,16 @@ error_code copier::open(int device) {
   return waiter_.open(device);
 }
 
+error_code copier::take_device() const noexcept {
+  return shares_thread_ ? code_of(cudaSetDevice(device_)) : error_code();
+}
+
 void copier::start(copy_operation& op) noexcept {
   try {
+    if (auto failed = take_device()) {
+      answer_later(op, failed);
+      return;
+    }
     begin(op);
   } catch (const std::bad_alloc&) {
     answer_later(op, errc::memory_exceeded);
@@ -116,7 +126,10 @@ void copier::look_at(lane& at, error_code wait_failed) {
     auto failed = code_of(said);
     if (said == cudaErrorNotReady && !wait_failed) return;
     if (said == cudaErrorNotReady) failed = std::exchange(wait_failed, {});
-    if (failed) lost_ = at.wait_out();
+    if (failed) {
+      (void)take_device();  // Who was answered may have begun a copy to another.
+      lost_ = at.wait_out();
+    }
     lane::under_way first = std::move(at.running.front());
     at.running.pop_front();
     free_events_.push_back(std::move(first.ended));

@@ -39,12 +39,14 @@ class copier {
   copier& operator=(const copier&) = delete;
   ~copier() = default;
 
-  // Makes what every load needs, on the device of that number, which is the current one.
-  boost::system::error_code open(int device);
+  // Makes what every load needs, on the device of that number, which is the current one. Where the
+  // engine thread has other devices too, it is made the current one again for each copy.
+  boost::system::error_code open(int device, bool shares_thread);
 
   void start(copy_operation& op) noexcept;
 
  private:
+  boost::system::error_code take_device() const noexcept;
   void begin(copy_operation& op);
   boost::system::error_code take_event(event& one);
   void wait_for_oldest() noexcept;
@@ -55,6 +57,8 @@ class copier {
   boost::asio::io_context& loop_;
   const pinned& slots_;
   const allocation_log log_;
+  int device_ = 0;
+  bool shares_thread_ = false;
   std::array<lane, lanes_count> lanes_;
   std::size_t next_lane_ = 0;
   std::uint64_t begun_ = 0;

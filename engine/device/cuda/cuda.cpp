@@ -154,12 +154,13 @@ class cuda_backend final : public backend {
                        (*count == 1 ? "is 1" : "are " + std::to_string(*count)) +
                        ", counted from 0"};
     }
-    // The engine thread belongs to the loader, so its device is set once.
+    // The engine thread belongs to the loader, so a device that is its only one is set once.
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
-    cuda::place_near(slots.memory, index_);
+    cuda::place_near(slots.near, index_);
+    shares_thread_ = slots.shared;
     slots_.emplace(slots);
     copies_.emplace(loop, *slots_, log_);
-    if (auto failed = copies_->open(index_)) {
+    if (auto failed = copies_->open(index_, shares_thread_)) {
       detach();
       return fault{failed, name_of(index_)};
     }
@@ -181,6 +182,7 @@ class cuda_backend final : public backend {
   void start(copy_operation& op) noexcept override { copies_->start(op); }
 
   void detach() noexcept override {
+    if (shares_thread_) (void)cuda::use_device(index_);
     copies_.reset();
     slots_.reset();
   }
@@ -247,6 +249,7 @@ class cuda_backend final : public backend {
   std::optional<cuda::pinned> slots_;
   allocation_log log_;
   // In the engine thread only.
+  bool shares_thread_ = false;  // With other devices: the current one is set at each turn.
   std::optional<cuda::copier> copies_;
 };
 

@@ -36,11 +36,14 @@ class pinned {
     // A child process would have to be given a copy of pinned pages at once, and before Linux 5.9
     // the device could be left with the child's. So it is given none.
     (void)::madvise(memory, slot.size(), MADV_DONTFORK);
-    if (auto failed = code_of(cudaHostRegister(memory, slot.size(), cudaHostRegisterMapped))) {
-      return failed;
-    }
+    const unsigned flags = cudaHostRegisterMapped | (slots_.shared ? cudaHostRegisterPortable : 0U);
+    const cudaError_t said = cudaHostRegister(memory, slot.size(), flags);
+    const auto failed = code_of(said);
+    // Pinned for one of several devices it is so for all, and its first one gives it back.
+    const bool by_another = slots_.shared && said == cudaErrorHostMemoryAlreadyRegistered;
+    if (failed && !by_another) return failed;
     state& one = states_[index_of(memory)];
-    one.registered = true;
+    if (!by_another) one.registered = true;
     void* there = nullptr;
     if (!code_of(cudaHostGetDevicePointer(&there, memory, 0))) {
       one.on_device = static_cast<const std::byte*>(there);

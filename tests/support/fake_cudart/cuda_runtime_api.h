@@ -52,6 +52,7 @@ enum cudaStreamCaptureMode {
 
 enum cudaDeviceAttr { cudaDevAttrHostNumaId = 134 };
 
+#define cudaHostRegisterPortable 0x01
 #define cudaHostRegisterMapped 0x02
 #define cudaStreamNonBlocking 0x01
 #define cudaEventBlockingSync 0x01
