@@ -27,6 +27,16 @@ std::optional<int> cuda_index(std::string_view name) {
   return static_cast<int>(*index);
 }
 
+std::vector<std::string_view> parts_of(std::string_view names) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t comma = names.find(',');
+    parts.push_back(names.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    names.remove_prefix(comma + 1);
+  }
+}
+
 }  // namespace
 
 bool is_device_name(std::string_view name) {
@@ -46,6 +56,19 @@ device device_named(std::string_view name) {
   if (name == "auto" && cuda_device_count() > 0) return cuda_device(0);
 #endif
   return host();
+}
+
+bool are_device_names(std::string_view names) {
+  for (const std::string_view one : parts_of(names)) {
+    if (!is_device_name(one)) return false;
+  }
+  return true;
+}
+
+std::vector<device> devices_named(std::string_view names) {
+  std::vector<device> out;
+  for (const std::string_view one : parts_of(names)) out.push_back(device_named(one));
+  return out;
 }
 
 const void* readable(const tensor& of, std::uint64_t from, [[maybe_unused]] std::uint64_t bytes,

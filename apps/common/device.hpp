@@ -19,6 +19,10 @@ bool is_device_name(std::string_view name);
 /// Throws `ringload::error` where this build does not support it.
 device device_named(std::string_view name);
 
+/// The same of a list of names with commas between.
+bool are_device_names(std::string_view names);
+std::vector<device> devices_named(std::string_view names);
+
 /// `bytes` bytes of a tensor from `from` on, readable by the host: in place, or copied into `room`
 /// from another device.
 const void* readable(const tensor& of, std::uint64_t from, std::uint64_t bytes,

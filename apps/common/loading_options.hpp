@@ -30,6 +30,22 @@ inline void add_device(CLI::App& to, std::string& device) {
       ->type_name("DEVICE");
 }
 
+/// A list of them, with commas.
+inline void add_devices(CLI::App& to, std::string& devices) {
+  const auto take = [&devices](const std::string& text) {
+    if (!are_device_names(text)) {
+      refuse("--device", text, "is no list of host, auto, cuda, cuda:N with commas between");
+    }
+    devices = text;
+  };
+  to.add_option_function<std::string>("--device", take,
+                                      "The device to load to: host, or cuda:N if this build has\n"
+                                      "CUDA. auto: the first GPU, or host. Or several, as\n"
+                                      "cuda:0,cuda:1: see --place. Default: " +
+                                          devices)
+      ->type_name("DEVICE[,...]");
+}
+
 inline void add_dtype(CLI::App& to, std::optional<dtype>& target) {
   add_choice<dtype>(to, "--dtype", target,
                     {{"f32", dtype::f32}, {"f16", dtype::f16}, {"bf16", dtype::bf16}},

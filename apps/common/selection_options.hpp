@@ -75,4 +75,17 @@ inline void add_ranges(CLI::App& to, selection_text& wanted) {
       ->type_name("R/N");
 }
 
+/// Which of several devices tensors go to.
+inline void add_places(CLI::App& to, selection_text& wanted) {
+  add_repeatable(
+      to, "--place", "[GLOB:]WHERE",
+      [&wanted](const std::string& text) {
+        wanted.places.push_back(parsed_for("--place", text, parse_place));
+      },
+      "Where tensors go, of several devices; repeatable, the last that matches a\n"
+      "tensor decides. all: to each device. spread: one by one to the device with\n"
+      "the fewest bytes. N: to device N of the list, from 0 on. dimN: in blocks\n"
+      "along dimension N, one for each device. Default: 0");
+}
+
 }  // namespace ringload::tool

@@ -125,6 +125,32 @@ shard_text parse_shard(std::string_view text) {
   return {std::string(text.substr(0, colon)), static_cast<std::uint32_t>(*dim)};
 }
 
+place_text parse_place(std::string_view text) {
+  place_text out;
+  const std::size_t colon = text.rfind(':');
+  if (colon == 0) throw std::invalid_argument("has no glob in front of its colon");
+  if (colon != std::string_view::npos) out.glob = text.substr(0, colon);
+  std::string_view where = colon == std::string_view::npos ? text : text.substr(colon + 1);
+  if (where == "all") {
+    out.number = all_devices;
+    return out;
+  }
+  if (where == "spread") {
+    out.how = place_text::way::spread;
+    return out;
+  }
+  if (where.starts_with("dim")) {
+    out.how = place_text::way::sharded;
+    where.remove_prefix(3);
+  }
+  const auto number = parse_number(where);
+  if (!number || *number >= all_devices) {
+    throw std::invalid_argument("does not end in all, spread, the number of a device, or dimN");
+  }
+  out.number = static_cast<std::uint32_t>(*number);
+  return out;
+}
+
 rank_text parse_rank(std::string_view text) {
   const std::size_t slash = text.find('/');
   const auto rank = parse_number(text.substr(0, slash));
@@ -165,6 +191,13 @@ selection selection_of(const selection_text& from, const catalog& in) {
   }
   for (const shard_text& shard : from.shards) {
     out.shard(shard.glob, shard.dim, rank.rank, rank.ranks);
+  }
+  for (const place_text& place : from.places) {
+    switch (place.how) {
+      case place_text::way::one: out.on(place.glob, place.number); break;
+      case place_text::way::spread: out.spread(place.glob); break;
+      case place_text::way::sharded: out.shard(place.glob, place.number); break;
+    }
   }
   return out;
 }

@@ -40,6 +40,15 @@ struct rank_text {
   std::uint64_t ranks = 1;
 };
 
+// Where tensors go, of several devices.
+struct place_text {
+  enum class way : std::uint8_t { one, spread, sharded };
+
+  std::string glob = "*";
+  way how = way::one;
+  std::uint32_t number = 0;  // Of the device, or `all_devices`; of the dimension.
+};
+
 struct selection_text {
   std::vector<std::string> select;  // Globs; none: all tensors.
   std::vector<std::string> except;  // Globs.
@@ -47,6 +56,7 @@ struct selection_text {
   std::vector<shard_text> shards;
   std::optional<rank_text> rank;
   bool experts = false;  // Of the routed experts those of `rank` only.
+  std::vector<place_text> places;
 
   bool everything() const noexcept {
     return select.empty() && except.empty() && slices.empty() && shards.empty() && !experts;
@@ -61,6 +71,9 @@ slice_text parse_slice(std::string_view text);
 
 /// "*.q_proj.weight:0"; the glob may have colons.
 shard_text parse_shard(std::string_view text);
+
+/// "all", "spread", "1" or "dim0", for every tensor or after "GLOB:" for those that match.
+place_text parse_place(std::string_view text);
 
 /// "1/4": rank 1 of the ranks 0 to 3.
 rank_text parse_rank(std::string_view text);

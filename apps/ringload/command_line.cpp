@@ -69,9 +69,8 @@ void add_source(CLI::App& to, source_request& from) {
   add_remote(to, from.remote);
 }
 
-// How a checkpoint is loaded, but for the type that its tensors become.
-void add_loading(CLI::App& to, load_request& request) {
-  add_device(to, request.device);
+// How the files of a load are read.
+void add_reading(CLI::App& to, load_request& request) {
   add_engine(to, request.within.engine);
   add_choice<read_route>(to, "--route", request.how.route,
                          {{"auto", read_route::automatic},
@@ -80,6 +79,12 @@ void add_loading(CLI::App& to, load_request& request) {
                          "direct: past the page cache (O_DIRECT). buffered: through it.\n"
                          "auto: buffered for what it already has, else direct. Default: auto");
   add_limits(to, request.within);
+}
+
+// How a checkpoint is loaded, but for the type that its tensors become.
+void add_loading(CLI::App& to, load_request& request) {
+  add_device(to, request.device);
+  add_reading(to, request);
 }
 
 // What a command that reads tensors prints, and where.
@@ -119,7 +124,9 @@ CLI::App& add_load(CLI::App& root, load_request& request) {
   add_source(load, request.from);
   add_globs(load, request.from.wanted);
   add_ranges(load, request.from.wanted);
-  add_loading(load, request);
+  add_devices(load, request.device);
+  add_places(load, request.from.wanted);
+  add_reading(load, request);
   add_dtype(load, request.how.dtype);
   add_memory(load, request.how);
   add_window(load, request.how.window_bytes, "and drop each");

@@ -12,6 +12,7 @@
 #include <ringload/unpublished.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "commands.hpp"
 #include "device.hpp"
@@ -56,7 +57,7 @@ void load_checkpoint(const load_request& request, output& out) {
     listed.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
     checked.how.verify.listed = &listed;
   }
-  const device target = device_named(request.device);
+  const std::vector<device> targets = devices_named(request.device);
   trace_collector steps;
   std::optional<unpublished> trace;
   if (!request.trace.empty()) {
@@ -67,7 +68,7 @@ void load_checkpoint(const load_request& request, output& out) {
   watch_for_interrupts();
   const auto before = std::chrono::steady_clock::now();
   const allocation_log log = log_to(request.allocation_log);
-  loader with(target, request.within, extensions_for(request.from), log);
+  loader with(targets, request.within, extensions_for(request.from), log);
   const std::chrono::duration<double> starting = std::chrono::steady_clock::now() - before;
 
   asio::io_context context;
@@ -84,12 +85,15 @@ void load_checkpoint(const load_request& request, output& out) {
     trace->write(steps.text());
     trace->publish();
   }
-  const std::string device_name = target.name();
+  std::string device_names;
+  for (const device& each : targets) {
+    device_names += (device_names.empty() ? "" : ",") + each.name();
+  }
   const load_stats stats = with_opening(windowed ? s.started.load.progress() : s.loaded.stats(),
                                         s.started.seconds_opening);
   const load_report report{
       request.from.sources,
-      device_name,
+      device_names,
       windowed ? s.started.load.catalog() : s.loaded.catalog(),
       stats,
       starting.count(),

@@ -33,7 +33,7 @@ struct ls_request {
 
 struct load_request {
   source_request from;
-  std::string device = "host";
+  std::string device = "host";  // Of load, a list with commas.
   limits within;
   load_options how;
   bool json = false;

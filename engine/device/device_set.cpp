@@ -30,6 +30,11 @@ std::string device_set::said() const {
   return text;
 }
 
+std::uint32_t device_set::position_of(const device& one) const noexcept {
+  const auto at = std::ranges::find(listed_, one);
+  return at == listed_.end() ? 0 : static_cast<std::uint32_t>(at - listed_.begin());
+}
+
 void device_set::make(const limits& within, const allocation_log& log) {
   std::vector<device> made;
   const auto add = [&](const device& one) {
@@ -82,9 +87,8 @@ void device_set::clear() noexcept {
 }
 
 backend* device_set::of(const device& on) const noexcept {
-  for (std::size_t i = 0; i < listed_.size(); ++i) {
-    if (listed_[i] == on) return at_[i];
-  }
+  const auto at = std::ranges::find(listed_, on);
+  if (at != listed_.end()) return at_[static_cast<std::size_t>(at - listed_.begin())];
   return on == host() ? host_ : nullptr;
 }
 

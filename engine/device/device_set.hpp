@@ -28,6 +28,8 @@ class device_set {
 
   const std::vector<device>& listed() const noexcept { return listed_; }
   std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(listed_.size()); }
+  // The first that is that device; 0 of the host beside them.
+  std::uint32_t position_of(const device& one) const noexcept;
   // For errors: "the loader's device is host".
   std::string said() const;
 

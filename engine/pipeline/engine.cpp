@@ -38,7 +38,7 @@ result<void> check(const limits& l) {
 }
 
 // What a GPU needs is enough for the host.
-device_kind kind_of(const std::vector<device>& on) {
+device_kind kind_for(const std::vector<device>& on) {
   const bool any = std::ranges::find(on, device_kind::cuda, &device::kind) != on.end();
   return any ? device_kind::cuda : device_kind::host;
 }
@@ -72,14 +72,14 @@ void spawn_until_done(boost::asio::io_context& loop, const Life& life) {
 
 engine::engine(std::vector<device> on, const limits& l, std::vector<extension> w,
                const allocation_log& a)
-    : within(chosen_limits(l, kind_of(on))), log(a), with(std::move(w)), devices(std::move(on)) {}
+    : within(chosen_limits(l, kind_for(on))), log(a), with(std::move(w)), devices(std::move(on)) {}
 
 engine::~engine() = default;
 
 std::shared_ptr<engine> engine::make(std::vector<device> on, const limits& within, wrappers wrap,
                                      std::vector<extension> with, const allocation_log& log) {
   if (on.empty()) throw error(errc::invalid_limits, "loader", "it is given no device");
-  const limits chosen = chosen_limits(within, kind_of(on));
+  const limits chosen = chosen_limits(within, kind_for(on));
   if (auto good = check(chosen); !good) throw to_error(good.error());
   const auto make_it = [&]() -> result<std::shared_ptr<engine>> {
     return std::make_shared<engine>(on, within, with, log);

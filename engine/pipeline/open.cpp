@@ -60,21 +60,26 @@ result<std::shared_ptr<const opened_checkpoint>> checkpoint_of(const load_reques
   return open_source(what.source, how, what.options.route, by.direct, by.from);
 }
 
-result<std::vector<chosen_tensor>> boxes_of(const load_request& what,
-                                            const opened_checkpoint& from) {
+result<std::vector<chosen_tensor>> boxes_of(const load_request& what, const opened_checkpoint& from,
+                                            const device_set& devices) {
   if (what.chosen) {
     const auto first = what.chosen->begin();
     return std::vector(first + what.only_first, first + what.only_last);
   }
   const named_catalog& all = *from.named;
-  return choose(all.catalog(), all.names(), what.wanted.wishes(), printable_path(from.name));
+  return choose(all.catalog(), all.names(), what.wanted.wishes(), printable_path(from.name),
+                what.fill ? 0 : devices.size());
 }
 
 // What is chosen of the checkpoint, and, of a fill, for which destination.
 result<checked_fill> chosen_of(const load_request& what, const opened_checkpoint& from,
                                const device_set& devices) {
   const ringload::catalog& all = from.named->catalog();
-  auto which = boxes_of(what, from);
+  if (what.fill && !what.wanted.wishes().places.empty()) {
+    return fault{errc::invalid_selection, "selection",
+                 "the destinations of a fill say which devices they are on"};
+  }
+  auto which = boxes_of(what, from, devices);
   if (!which) return which.error();
   auto chosen = catalog_of(all, *which);
   if (!chosen) return chosen.error();
@@ -97,11 +102,11 @@ result<view_wish> views_of(const load_request& what, const device_set& devices) 
                  "what is mapped takes no memory, so it needs no window"};
   }
   const bool copies = how.unmappable == on_unmappable::copy;
-  const device& on = devices.listed().front();
-  if (on.kind() == device_kind::host) return copies ? view_wish::possible : view_wish::all;
+  const bool one_host = devices.size() == 1 && devices.listed().front().kind() == device_kind::host;
+  if (one_host) return copies ? view_wish::possible : view_wish::all;
   if (copies) return view_wish::none;
   return fault{errc::device_unavailable, place,
-               "files are mapped for the host only, and the loader's device is " + on.name()};
+               "files are mapped for a loader of the host alone, and " + devices.said()};
 }
 
 // An object of a store has no pages.
@@ -145,29 +150,69 @@ result<std::shared_ptr<arena>> map(const open_file& file, const planned_arena& w
   return std::shared_ptr<arena>(std::make_shared<mapped_arena>(std::move(*made), read_only));
 }
 
-// All that the plan's arenas need, or nothing.
-result<void> take_memory(opened_load& load, mapped_access access, const device_set& devices) {
-  backend& target = devices.at(0);
-  const device& on = devices.listed().front();
-  std::vector<arena_size> sizes;
-  for (const planned_arena& each : load.plan.arenas) {
-    if (each.bytes > 0 && !each.mapped()) sizes.push_back({each.bytes, each.alignment});
-  }
-  auto taken = target.allocate_all(sizes);
-  if (!taken) return taken.error().in(printable_path(load.from->name));
-  auto next = taken->begin();
-  for (const planned_arena& each : load.plan.arenas) {
-    taken_arena& one = load.memory.emplace_back();
-    if (each.mapped()) {
-      auto view = map(load.from->files[each.file], each, access);
-      if (!view) return view.error();
-      one = {std::move(*view), each.bytes, true, on};
-    } else if (each.bytes > 0) {
-      one = {std::move(*next++), each.bytes, false, on};
+// All that a device is to hold, before the plan says how.
+result<void> check_devices(const wanted_list& wanted, const std::vector<chosen_tensor>& which,
+                           const device_set& devices) {
+  const std::vector<std::uint64_t> bytes = wanted.loaded_bytes_of_each();
+  for (const auto& backend : devices.backends()) {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < which.size(); ++i) {
+      if (&devices.at(which[i].device) == backend.get()) sum += bytes[i];
     }
-    load.into.add(one.memory ? one.memory->data() : nullptr, &target);
+    if (sum == 0) continue;
+    if (auto room = backend->check_room(sum); !room) return room.error();
   }
   return {};
+}
+
+// All that the plan's arenas need, or nothing.
+result<void> take_memory(opened_load& load, const wanted_list& wanted, mapped_access access,
+                         const device_set& devices) {
+  const std::vector<planned_arena>& planned = load.plan.arenas;
+  // What is mapped is of the first device, which then is the only one.
+  const auto backend_of = [&](std::size_t a) -> backend* {
+    return &devices.at(wanted.device_of(static_cast<std::uint32_t>(a)));
+  };
+  const auto is_taken = [&](std::size_t a) { return planned[a].bytes > 0 && !planned[a].mapped(); };
+  load.memory.resize(planned.size());
+  for (const auto& by : devices.backends()) {
+    std::vector<arena_size> sizes;
+    for (std::size_t a = 0; a < planned.size(); ++a) {
+      if (!is_taken(a) || backend_of(a) != by.get()) continue;
+      sizes.push_back({planned[a].bytes, planned[a].alignment});
+    }
+    if (sizes.empty()) continue;
+    auto taken = by->allocate_all(sizes);
+    if (!taken) return taken.error().in(printable_path(load.from->name));
+    auto next = taken->begin();
+    for (std::size_t a = 0; a < planned.size(); ++a) {
+      if (is_taken(a) && backend_of(a) == by.get()) load.memory[a].memory = std::move(*next++);
+    }
+  }
+  for (std::size_t a = 0; a < planned.size(); ++a) {
+    taken_arena& one = load.memory[a];
+    one.bytes = planned[a].bytes;
+    one.position = wanted.device_of(static_cast<std::uint32_t>(a));
+    one.on = devices.listed()[one.position];
+    one.mapped = planned[a].mapped();
+    if (one.mapped) {
+      auto view = map(load.from->files[planned[a].file], planned[a], access);
+      if (!view) return view.error();
+      one.memory = std::move(*view);
+    }
+    load.into.add(one.memory ? one.memory->data() : nullptr, one.memory ? backend_of(a) : nullptr);
+  }
+  return {};
+}
+
+std::vector<layout_rules> arena_rules(const wanted_list& wanted, const plan_input& of,
+                                      const device_set& devices) {
+  if (devices.size() == 1) return {devices.at(0).rules()};
+  std::vector<layout_rules> rules;
+  for (std::uint32_t a = 0; a < of.arenas; ++a) {
+    rules.push_back(devices.at(wanted.device_of(a)).rules());
+  }
+  return rules;
 }
 
 }  // namespace
@@ -181,6 +226,10 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
   if (fills && options.window_bytes > 0) {
     return fault{errc::invalid_limits, "load_options::window_bytes",
                  "a fill takes no memory for tensors, so it has no window"};
+  }
+  if (options.window_bytes > 0 && by.devices.size() > 1) {
+    return fault{errc::invalid_limits, "load_options::window_bytes",
+                 "a window is of one device, and " + by.devices.said()};
   }
   opened_load load;
   auto from = checkpoint_of(what, by);
@@ -211,15 +260,15 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
   }
   // Pages of views are in memory too, where all are to be there at once.
   if (!fills && (*views == view_wish::none || options.populate)) {
-    auto room = by.devices.at(0).check_room(wanted.loaded_bytes());
+    auto room = check_devices(wanted, chosen->which, by.devices);
     if (!room) return room.error().in(printable_path(source));
   }
   std::uint32_t culprit = no_index;
   plan_input input = wanted.input();
   input.views = *views;
   input.views_present = options.populate;
-  auto plan =
-      make_plan(input, by.devices.at(0).rules(), limits_of(by.within, *views, fills), &culprit);
+  auto plan = make_plan(input, arena_rules(wanted, input, by.devices),
+                        limits_of(by.within, *views, fills), &culprit);
   if (!plan) return of_plan(plan.error(), source, wanted, load.named->catalog(), culprit);
   load.plan = std::move(*plan);
   wanted.merge_fused(load.plan);
@@ -228,7 +277,8 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
 
   load.into = std::move(chosen->into);
   if (fills || chosen->which.empty()) return load;
-  if (auto taken = take_memory(load, options.access, by.devices); !taken) return taken.error();
+  if (auto taken = take_memory(load, wanted, options.access, by.devices); !taken)
+    return taken.error();
   return load;
 }
 

@@ -51,6 +51,7 @@ byte_supply supply_of(const tensor& from, backend& target) {
                                        boost::system::error_code& why) -> std::int64_t {
     const std::uint64_t count = std::min<std::uint64_t>(into.size(), bytes - offset);
     auto here = target.read_back(memory, at + offset, into.first(count));
+    if (here && here->data() != into.data()) std::memcpy(into.data(), here->data(), count);
     if (here) return static_cast<std::int64_t>(count);
     why = here.error().code;
     return -EIO;
@@ -103,7 +104,8 @@ result<opened_load> open_copy(const copy_request& what, const open_services& by)
   auto taken = memory.allocate(size.bytes);
   if (!taken) return taken.error().in(load.from->name);
   load.into.add((*taken)->data(), &memory);
-  load.memory.push_back({std::move(*taken), size.bytes, false, what.to});
+  load.memory.push_back(
+      {std::move(*taken), size.bytes, false, what.to, by.devices.position_of(what.to)});
   return load;
 }
 

@@ -35,6 +35,18 @@ detail::model_storage::model_storage(std::shared_ptr<const loaded_tensors> what,
   }
 }
 
+tensor detail::model_storage::find(std::string_view name,
+                                   std::optional<std::uint32_t> on) const noexcept {
+  const auto first = of_->named().find(name);
+  if (!first) return {};
+  const std::vector<tensor_info>& all = of_->named().catalog().tensors;
+  // Those of one name stand side by side.
+  for (std::uint32_t t = *first; t < all.size() && all[t].name == name; ++t) {
+    if (!on || arenas_[of_->where(t).destination]->position() == *on) return at(t);
+  }
+  return {};
+}
+
 tensor::tensor(std::shared_ptr<const detail::tensor_storage> storage, std::uint32_t index) noexcept
     : storage_(std::move(storage)), index_(index) {}
 
@@ -47,6 +59,7 @@ std::uint64_t tensor::bytes() const noexcept { return storage_->of().bytes(index
 void* tensor::data() const noexcept { return storage_->data(index_); }
 bool tensor::read_only() const noexcept { return storage_->memory().read_only(); }
 ringload::device tensor::device() const noexcept { return storage_->on(); }
+std::uint32_t tensor::device_position() const noexcept { return storage_->position(); }
 arena& tensor::memory() const noexcept { return storage_->memory(); }
 
 void* tensor::host_data(ringload::dtype wanted) const {
@@ -74,9 +87,20 @@ tensor model::at(std::string_view name) const {
 }
 
 tensor model::find(std::string_view name) const noexcept {
-  if (!storage_) return {};
-  const auto t = storage_->of().named().find(name);
-  return t ? storage_->at(*t) : tensor();
+  return storage_ ? storage_->find(name) : tensor();
+}
+
+tensor model::at(std::string_view name, std::uint32_t position) const {
+  tensor found = find(name, position);
+  if (!found) {
+    throw error(errc::no_such_tensor, tensor_place(name),
+                find(name) ? "not on device " + grouped(position) + " of the loader's" : "");
+  }
+  return found;
+}
+
+tensor model::find(std::string_view name, std::uint32_t position) const noexcept {
+  return storage_ ? storage_->find(name, position) : tensor();
 }
 
 std::size_t model::size() const noexcept {

@@ -9,11 +9,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <ringload/catalog.hpp>
 #include <ringload/device.hpp>
 #include <ringload/stats.hpp>
 #include <ringload/tensor.hpp>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -48,6 +50,7 @@ struct taken_arena {
   std::uint64_t bytes = 0;
   bool mapped = false;  // From a file.
   device on = host();
+  std::uint32_t position = 0;  // Of the device, among the loader's.
 };
 
 class tensor_storage {
@@ -59,6 +62,7 @@ class tensor_storage {
         memory_bytes_(in.bytes),
         mapped_(in.mapped),
         on_(in.on),
+        position_(in.position),
         memory_(std::move(in.memory)) {}
 
   const loaded_tensors& of() const noexcept { return *of_; }
@@ -69,6 +73,7 @@ class tensor_storage {
   std::uint64_t memory_bytes() const noexcept { return memory_bytes_; }
   bool mapped() const noexcept { return mapped_; }
   device on() const noexcept { return on_; }
+  std::uint32_t position() const noexcept { return position_; }
 
  private:
   const std::shared_ptr<const loaded_tensors> of_;
@@ -76,6 +81,7 @@ class tensor_storage {
   const std::uint64_t memory_bytes_;
   const bool mapped_;
   const device on_;
+  const std::uint32_t position_;
   const std::shared_ptr<arena> memory_;
 };
 
@@ -87,6 +93,8 @@ class model_storage {
 
   const loaded_tensors& of() const noexcept { return *of_; }
   tensor at(std::uint32_t t) const noexcept { return {arenas_[of_->where(t).destination], t}; }
+  // The tensor of that name; on the device at that position of the loader's, or on the first.
+  tensor find(std::string_view name, std::optional<std::uint32_t> on = std::nullopt) const noexcept;
   // By destination; null where nothing lies.
   std::span<const std::shared_ptr<const tensor_storage>> arenas() const noexcept { return arenas_; }
   arena& memory(std::uint32_t destination) const noexcept { return arenas_[destination]->memory(); }

@@ -45,15 +45,18 @@ range wanted_list::range_of(const box& one, std::size_t d) const {
 }
 
 std::uint32_t wanted_list::arena_of(const chosen_tensor& of) {
-  std::uint32_t arena = 0;
-  if (into_.empty() && options_.allocation == allocation::per_tensor) {
-    arena = static_cast<std::uint32_t>(&of - which_.data());
-  } else if (into_.empty() && options_.allocation == allocation::per_file) {
-    const std::uint32_t file = from_.named->catalog().tensors[of.boxes.front().tensor].file;
-    const auto next = static_cast<std::uint32_t>(arena_of_file_.size());
-    arena = arena_of_file_.emplace(file, next).first->second;
+  if (!into_.empty()) return 0;
+  auto arena = static_cast<std::uint32_t>(&of - which_.data());
+  if (options_.allocation != allocation::per_tensor) {
+    const bool by_file = options_.allocation == allocation::per_file;
+    const std::uint32_t t = of.boxes.front().tensor;
+    const std::uint32_t file = by_file ? from_.named->catalog().tensors[t].file : 0;
+    const auto next = static_cast<std::uint32_t>(arena_at_.size());
+    arena = arena_at_.emplace(std::pair(of.device, file), next).first->second;
   }
   arenas_ = std::max(arenas_, arena + 1);
+  devices_.resize(arenas_);
+  devices_[arena] = of.device;
   return arena;
 }
 
@@ -65,7 +68,8 @@ void wanted_list::add(const box& one, const chosen_tensor& of) {
   const conversion as = blocks && loaded != t.dtype
                             ? conversion{kind_of(*blocks), *element_kind_of(loaded)}
                             : conversion_between(t.dtype, loaded);
-  tensors_.push_back({t.file, alignment(loaded), t.offset, t.bytes, as, nullptr, arena_of(of)});
+  tensors_.push_back(
+      {t.file, alignment(loaded), t.offset, t.bytes, as, nullptr, arena_of(of), of.replicated});
   tensor_of_.push_back(static_cast<std::uint32_t>(&of - which_.data()));
   const stored_digest* const digest = digest_in_stream(one, of, as.needed());
   const bool plain = stored == nullptr && one.ranges.empty() && of.boxes.size() == 1 &&

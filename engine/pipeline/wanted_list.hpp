@@ -33,6 +33,10 @@ class wanted_list {
   wanted_list& operator=(const wanted_list&) = delete;
 
   plan_input input() const noexcept;
+  // Which of the loader's devices an arena of the input is on.
+  std::uint32_t device_of(std::uint32_t arena) const noexcept {
+    return arena < devices_.size() ? devices_[arena] : 0;
+  }
 
   // Whether any tensor is converted; then which.
   std::optional<std::uint32_t> first_converted() const noexcept;
@@ -116,7 +120,9 @@ class wanted_list {
   std::vector<arena_block> blocks_;
   std::vector<std::uint32_t> block_of_;  // By tensor of which_; tensor_form::no_block.
   std::uint32_t arenas_ = 1;
-  std::map<std::uint32_t, std::uint32_t> arena_of_file_;  // Where each file has its own.
+  // By device, and by file where each has its own.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> arena_at_;
+  std::vector<std::uint32_t> devices_;  // By arena.
 };
 
 }  // namespace ringload::inline v0::detail

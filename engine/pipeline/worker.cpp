@@ -174,8 +174,9 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
 }
 
 // The copies of the whole range of a read that would have landed straight, or those of the plan.
+// What has both lies in an arena, where every read lands.
 std::span<const copy_op> copies_of(const task& t, copy_op& whole) {
-  if (!t.read.straight()) return t.of.copies(t.read);
+  if (!t.read.straight() || t.straight) return t.of.copies(t.read);
   whole.destination_offset = t.read.destination_offset;
   whole.slot_offset = 0;
   whole.bytes = t.read.bytes_needed;
@@ -242,8 +243,9 @@ boost::asio::awaitable<void> process_read(engine& e, task& t) {
     t.outcome = {};
     co_await read_into(e, t);
   }
-  if (!t.outcome || t.straight || t.of.stopped()) co_return;
-  if (t.read.straight() || t.read.copies_begin != t.read.copies_end) co_await copy_out(e, t);
+  const bool copies = t.read.copies_begin != t.read.copies_end;
+  if (!t.outcome || (t.straight && !copies) || t.of.stopped()) co_return;
+  if (t.read.straight() || copies) co_await copy_out(e, t);
   if (t.outcome && !t.of.stopped()) {
     co_await feed_streams(e, t.of, t.read, t.slot, t.outcome);
   }

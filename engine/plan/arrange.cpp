@@ -13,14 +13,16 @@ namespace {
 // where a direct read may land there. A read never writes a byte that is not wanted: what is before
 // the first whole block and after the last is staged.
 void split_straight(std::vector<stored_item>& items, const plan_input& what,
-                    const layout_rules& rules, const plan_limits& within) {
+                    std::span<const layout_rules> rules, const plan_limits& within) {
   const std::size_t count = items.size();
   for (std::size_t i = 0; i < count; ++i) {
     const stored_item& item = items[i];
     if (item.own_place || item.stream != no_index || item.map != no_index || item.as.needed())
       continue;
     std::uint64_t address = item.destination_offset;
-    bool possible = rules.straight;
+    // Of a block that is replicated the bytes are read once, for all.
+    bool possible =
+        rules_of(item.destination, what, rules).straight && !what.tensors[item.tensor].replicated;
     if (what.is_callers(item.destination)) {
       const caller_memory& memory = what.destinations[item.destination - 1];
       address += memory.address;
@@ -79,13 +81,35 @@ void find_aliases(std::vector<stored_item>& items, const plan_input& what) {
   }
 }
 
+// Stored bytes that land as they are in several arenas: the first of them can be straight.
+void find_replicas(std::vector<stored_item>& items, const plan_input& what) {
+  const auto can_be = [&](const stored_item& one) {
+    return what.tensors[one.tensor].replicated && one.own_place && one.only &&
+           one.stream == no_index && one.map == no_index && !one.as.needed() &&
+           one.same_as == no_index;
+  };
+  std::uint32_t first = no_index;
+  for (std::uint32_t i = 0; i < items.size(); ++i) {
+    stored_item& one = items[i];
+    if (!can_be(one)) continue;
+    const bool same = first != no_index && items[first].file == one.file &&
+                      items[first].begin == one.begin && items[first].end == one.end;
+    if (same) {
+      one.replica_of = first;
+    } else {
+      first = i;
+    }
+  }
+}
+
 }  // namespace
 
-void arrange(std::vector<stored_item>& items, const plan_input& what, const layout_rules& rules,
-             const plan_limits& within) {
+void arrange(std::vector<stored_item>& items, const plan_input& what,
+             std::span<const layout_rules> rules, const plan_limits& within) {
   split_straight(items, what, rules, within);
   sort_by_place(items);
   find_aliases(items, what);
+  if (what.views == view_wish::none) find_replicas(items, what);
 }
 
 }  // namespace ringload::inline v0

@@ -29,7 +29,7 @@ fault refuse_view(std::uint32_t tensor, std::string why, std::uint32_t* culprit)
 
 class planner {
  public:
-  planner(const plan_input& what, resolved&& from, const layout_rules& rules,
+  planner(const plan_input& what, resolved&& from, std::span<const layout_rules> rules,
           const plan_limits& within)
       : what_(what), rules_(rules), within_(within), items_(std::move(from.items)), arenas_(what) {
     made_.maps = std::move(from.maps);
@@ -48,7 +48,18 @@ class planner {
   // them than fit in memory.
   bool too_large() const { return arenas_.bytes() > within_.arena_bytes_max; }
   std::uint64_t alignment_of(const stored_item& i) const {
-    return std::max<std::uint64_t>(what_.tensors[i.tensor].alignment, rules_.tensor_alignment);
+    return std::max<std::uint64_t>(what_.tensors[i.tensor].alignment,
+                                   rules_for(i.destination).tensor_alignment);
+  }
+
+  const layout_rules& rules_for(std::uint32_t destination) const {
+    return rules_of(destination, what_, rules_);
+  }
+  // What brings the bytes of another item brings those of this one too.
+  std::uint32_t brought_by(const stored_item& item) const {
+    if (item.same_as != no_index) return item.same_as;
+    const bool copied = item.replica_of != no_index && items_[item.replica_of].straight;
+    return copied ? item.replica_of : no_index;
   }
 
   result<void> place_blocks();
@@ -67,7 +78,7 @@ class planner {
   void finish();
 
   const plan_input& what_;
-  const layout_rules& rules_;
+  const std::span<const layout_rules> rules_;
   const plan_limits& within_;
   std::vector<stored_item> items_;        // From arrange() on by their place in the files.
   std::vector<bool> placed_;              // By tensor: it has a place of its own.
@@ -113,8 +124,10 @@ result<void> planner::run(std::uint32_t* culprit) {
 
 result<void> planner::place_blocks() {
   for (const arena_block& block : what_.blocks) {
-    auto at = arenas_.reserve(what_.destination_of(block.arena), block.bytes,
-                              std::max<std::uint64_t>(block.alignment, rules_.tensor_alignment));
+    const std::uint32_t destination = what_.destination_of(block.arena);
+    const std::uint64_t alignment =
+        std::max<std::uint64_t>(block.alignment, rules_for(destination).tensor_alignment);
+    auto at = arenas_.reserve(destination, block.bytes, alignment);
     if (!at) return at.error();
     made_.blocks.push_back(at->offset);
   }
@@ -129,6 +142,7 @@ result<void> planner::place_blocks() {
 bool planner::is_misaligned(const stored_item& item) const {
   if (!item.own_place || !item.only || item.stream != no_index || item.map != no_index)
     return false;
+  if (!rules_for(item.destination).straight || what_.tensors[item.tensor].replicated) return false;
   if (item.as.needed() || item.begin % alignment_of(item) == 0) return false;
   const std::uint64_t first_block = round_up(item.begin, std::uint64_t{block_bytes});
   return first_block + straight_bytes_min <= round_down(item.end, std::uint64_t{block_bytes});
@@ -137,7 +151,8 @@ bool planner::is_misaligned(const stored_item& item) const {
 // Such a tensor is given its place first, like memory of the caller's: then its whole blocks are
 // read straight where reads land at any address, as those from the page cache do.
 result<void> planner::place_misaligned() {
-  if (!rules_.straight || what_.views != view_wish::none || within_.direct_alignment > 1) return {};
+  const bool lands = std::ranges::any_of(rules_, &layout_rules::straight);
+  if (!lands || what_.views != view_wish::none || within_.direct_alignment > 1) return {};
   // Tensors that begin at the same byte may be the same, and share their memory: see arrange().
   const auto place_of = [this](std::uint32_t i) {
     return std::pair(items_[i].file, items_[i].begin);
@@ -200,7 +215,12 @@ result<void> planner::find_straight(std::uint32_t first, std::uint32_t last,
       if (!obstacle.empty()) return refuse_view(item.tensor, std::move(obstacle), culprit);
     }
     if (!item.own_place || item.same_as != no_index) continue;
-    const bool can_be = rules_.straight || what_.views != view_wish::none;
+    const bool can_be = rules_for(item.destination).straight || what_.views != view_wish::none;
+    if (item.replica_of != no_index) {
+      // A device copies from slots only.
+      if (!can_be) items_[item.replica_of].straight = false;
+      continue;
+    }
     item.straight = can_be && obstacle_to_view(item, alignment_of(item)).empty();
   }
   return {};
@@ -280,9 +300,9 @@ result<void> planner::place_run(const straight_run& one) {
     at = arenas_.view(head.destination, head.file, {begin, one.end});
   } else {
     const std::uint64_t bytes = round_up(one.end, std::uint64_t{block_bytes}) - begin;
-    auto room =
-        arenas_.reserve(head.destination, bytes,
-                        bytes >= rules_.aligned_run_bytes ? within_.slot_bytes : block_bytes);
+    auto room = arenas_.reserve(
+        head.destination, bytes,
+        bytes >= rules_for(head.destination).aligned_run_bytes ? within_.slot_bytes : block_bytes);
     if (!room) return room.error();
     at = *room;
   }
@@ -293,6 +313,9 @@ result<void> planner::place_run(const straight_run& one) {
     item.destination = of.destination = at.destination;
     of.destination_offset = at.offset + (item.begin - begin);
     placed_[item.tensor] = true;
+  }
+  for (const std::uint32_t i : replicas_of(one, items_)) {
+    if (auto good = reserve_for(items_[i]); !good) return good;
   }
   if (!too_large() && (!views || what_.views_present))
     read_run(one, at, items_, within_.slot_bytes, made_);
@@ -321,7 +344,7 @@ result<void> planner::read_staged(std::uint32_t first, std::uint32_t last, std::
   std::vector<std::uint32_t> chains;
   for (std::uint32_t i = first; i < last; ++i) {
     const stored_item& item = items_[i];
-    if (item.straight || item.same_as != no_index || item.begin == item.end) continue;
+    if (item.straight || brought_by(item) != no_index || item.begin == item.end) continue;
     if (item.stream != no_index) {
       const std::uint32_t op = stream_op_[item.stream];
       if (read_[op]) continue;
@@ -366,11 +389,11 @@ void planner::finish() {
   for (std::uint32_t i = 0; i < items_.size(); ++i) {
     const stored_item& item = items_[i];
     part& one = made_.parts[i];
-    if (item.same_as != no_index) {
-      const part& same = made_.parts[item.same_as];
+    if (const std::uint32_t by = brought_by(item); by != no_index) {
+      const part& same = made_.parts[by];
       one.reads_begin = same.reads_begin;
       one.reads_end = same.reads_end;
-      one.straight = same.straight;
+      one.straight = same.straight && item.replica_of == no_index;
     }
     if (item.stream == no_index) continue;
     one.reads_begin = made_.streams[one.stream].reads_begin;
@@ -398,8 +421,8 @@ void planner::finish() {
 
 }  // namespace
 
-result<plan> make_plan(const plan_input& what, const layout_rules& rules, const plan_limits& within,
-                       std::uint32_t* culprit) {
+result<plan> make_plan(const plan_input& what, std::span<const layout_rules> rules,
+                       const plan_limits& within, std::uint32_t* culprit) {
   assert(within.slot_bytes >= block_bytes && (within.slot_bytes & (within.slot_bytes - 1)) == 0);
   auto from = resolve(what, culprit);
   if (!from) return from.error();

@@ -4,6 +4,7 @@
 // From what is wanted to the plan that brings it: arithmetic alone.
 
 #include <cstdint>
+#include <span>
 
 #include "core/fault.hpp"
 #include "plan/plan.hpp"
@@ -21,6 +22,13 @@ struct layout_rules {
   // runs are packed: at most a sixteenth of what this costs is wasted.
   std::uint64_t aligned_run_bytes = std::uint64_t{32} << 20;
 };
+
+// Those of the arena that a destination is; of the caller's memory, of no matter which.
+inline const layout_rules& rules_of(std::uint32_t destination, const plan_input& what,
+                                    std::span<const layout_rules> all) noexcept {
+  const bool one = all.size() == 1 || what.is_callers(destination);
+  return one ? all.front() : all[what.arena_of(destination)];
+}
 
 struct plan_limits {
   std::uint64_t slot_bytes;  // A power of two, at least two blocks.
@@ -49,7 +57,13 @@ inline constexpr std::uint64_t rows_max = std::uint64_t{1} << 22;
 // errc::extent_outside_file, where a piece leaves its stream; errc::size_overflow;
 // errc::not_mappable, where a tensor cannot be a view and must be. Then `culprit`, where it is one
 // tensor's fault, becomes its index.
-result<plan> make_plan(const plan_input& what, const layout_rules& rules, const plan_limits& within,
-                       std::uint32_t* culprit = nullptr);
+//
+// `rules` are by arena of the input, or one for all.
+result<plan> make_plan(const plan_input& what, std::span<const layout_rules> rules,
+                       const plan_limits& within, std::uint32_t* culprit = nullptr);
+inline result<plan> make_plan(const plan_input& what, const layout_rules& rules,
+                              const plan_limits& within, std::uint32_t* culprit = nullptr) {
+  return make_plan(what, std::span(&rules, 1), within, culprit);
+}
 
 }  // namespace ringload::inline v0

@@ -5,12 +5,13 @@
 //
 //   file      |..aaaaaaaaaaa|bb.cccccc....|     what is wanted of it
 //   reads     |------0------|------1------|     aligned, at most one slot long
-//   copies       0: a          1: b  2: c       of a staged read; a straight read has none
+//   copies       0: a          1: b  2: c       of a staged read; a straight read seldom has any
 //
 // A straight read lands at its destination: in the arena, where the distance of a tensor from a
 // block's beginning may be the same as in the file, or in memory of the caller's, where its address
 // allows it. The rest is staged: read into a slot and copied from there. So is a tensor that is
-// converted, or whose elements do not lie side by side: its copies do that.
+// converted, or whose elements do not lie side by side: its copies do that. Where the same bytes go
+// to several arenas they are staged too, or land in the first and are copied from there.
 //
 // Destination 0 is the first arena, n the caller's memory n - 1 of what the plan was made of, and
 // those behind them are the other arenas.
@@ -58,8 +59,8 @@ struct read_op {
 };
 static_assert(sizeof(read_op) == 56);
 
-// A range of a slot that goes to a destination: as it is, or converted, element by element; or, of
-// a map, the elements in it.
+// A range of a slot, or of what a straight read has brought, that goes to a destination: as it is,
+// or converted, element by element; or, of a map, the elements in it.
 struct copy_op {
   std::uint64_t destination_offset;  // Of a map: where its element (0, 0, ...) goes.
   std::uint32_t slot_offset;

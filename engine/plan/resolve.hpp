@@ -37,6 +37,9 @@ struct stored_item {
   std::uint64_t hole_begin = 0;  // The bytes [hole_begin, hole_end) are another item's, which is
   std::uint64_t hole_end = 0;    // straight.
   std::uint32_t same_as = no_index;  // The item that brings the same bytes to the same place.
+  // The item that brings the same bytes to another: where that one is straight, they are copied
+  // from what it has brought.
+  std::uint32_t replica_of = no_index;
 };
 
 struct resolved {

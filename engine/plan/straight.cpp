@@ -30,7 +30,67 @@ read_op straight_read(std::uint32_t file, std::uint64_t file_offset, arena_layou
   };
 }
 
+bool continues(const copy_op& before, const copy_op& with) {
+  return before.slot_offset + before.bytes == with.slot_offset &&
+         before.destination_offset + before.bytes == with.destination_offset;
+}
+
+// What of a replica a read brings.
+void copy_to(const stored_item& replica, read_op& read, plan& made) {
+  const std::uint64_t read_end = read.file_offset + read.bytes_needed;
+  const std::uint64_t begin = std::max(replica.begin, read.file_offset);
+  const std::uint64_t end = std::min(replica.end, read_end);
+  if (begin >= end) return;
+  const copy_op with = {
+      .destination_offset = made.tensors[replica.tensor].destination_offset +
+                            replica.destination_offset + (begin - replica.begin),
+      .slot_offset = static_cast<std::uint32_t>(begin - read.file_offset),
+      .bytes = static_cast<std::uint32_t>(end - begin),
+      .destination = replica.destination,
+  };
+  // Those of the tensors before it stand just before, one for each arena.
+  constexpr std::uint32_t looked_at = 8;
+  const std::uint32_t count = read.copies_end - read.copies_begin;
+  for (std::uint32_t k = 0; k < std::min(count, looked_at); ++k) {
+    copy_op& before = made.copies[read.copies_end - 1 - k];
+    if (before.destination != with.destination) continue;
+    if (!continues(before, with)) break;
+    before.bytes += with.bytes;
+    return;
+  }
+  made.copies.push_back(with);
+  read.copies_end += 1;
+}
+
+// The copies of the reads from that one on, which are those of a run.
+void copy_replicas(const straight_run& one, std::span<const stored_item> items,
+                   std::uint32_t first_read, plan& made) {
+  const std::vector<std::uint32_t> replicas = replicas_of(one, items);
+  std::size_t next = 0;
+  for (std::size_t r = first_read; r < made.reads.size() && !replicas.empty(); ++r) {
+    read_op& read = made.reads[r];
+    read.copies_begin = read.copies_end = static_cast<std::uint32_t>(made.copies.size());
+    while (next < replicas.size() && items[replicas[next]].end <= read.file_offset) ++next;
+    for (std::size_t k = next; k < replicas.size(); ++k) {
+      if (items[replicas[k]].begin >= read.file_offset + read.bytes_needed) break;
+      copy_to(items[replicas[k]], read, made);
+    }
+  }
+}
+
 }  // namespace
+
+std::vector<std::uint32_t> replicas_of(const straight_run& one,
+                                       std::span<const stored_item> items) {
+  std::vector<std::uint32_t> found;
+  for (std::uint32_t i = one.first; i < items.size(); ++i) {
+    if (items[i].file != items[one.first].file || items[i].begin >= one.end) break;
+    const std::uint32_t of = items[i].replica_of;
+    if (of == no_index || of < one.first || of >= one.last) continue;
+    if (straight_run::takes(items[of])) found.push_back(i);
+  }
+  return found;
+}
 
 straight_run run_from(std::uint32_t first, std::uint32_t last, std::span<const stored_item> items) {
   straight_run made = {first, first + 1, items[first].end};
@@ -70,6 +130,7 @@ void read_run(const straight_run& one, arena_layout::place to, std::span<const s
     made.parts[i].reads_begin = read_of(items[i].begin);
     made.parts[i].reads_end = read_of(items[i].end - 1) + 1;
   }
+  copy_replicas(one, items, first_read, made);
 }
 
 void read_straight(std::uint32_t part, const stored_item& item, std::uint64_t slot_bytes,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "plan/arena_layout.hpp"
 #include "plan/plan.hpp"
@@ -26,8 +27,12 @@ struct straight_run {
 // The run that begins with items[first], which is straight; it ends before `last`.
 straight_run run_from(std::uint32_t first, std::uint32_t last, std::span<const stored_item> items);
 
+// The items that are replicas of those of a run, in their order.
+std::vector<std::uint32_t> replicas_of(const straight_run& one, std::span<const stored_item> items);
+
 // Makes the reads of a run, which has its place: `to` is that of the block in which its first byte
-// lies. They are cut where the arena crosses a multiple of the slot size.
+// lies. They are cut where the arena crosses a multiple of the slot size. What has replicas, which
+// have their places as well, is copied there.
 void read_run(const straight_run& one, arena_layout::place to, std::span<const stored_item> items,
               std::uint64_t slot_bytes, plan& made);
 

@@ -77,6 +77,7 @@ struct wanted_tensor {
   conversion as = {};
   const tensor_form* form = nullptr;
   std::uint32_t arena = 0;  // Of those of the plan_input. Not looked at where it goes elsewhere.
+  bool replicated = false;  // Others have the same stored bytes, which are to be read once.
 };
 
 // Memory of the caller's, which is there before the plan is made.

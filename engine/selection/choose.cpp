@@ -14,6 +14,7 @@
 #include "core/checked.hpp"
 #include "formats/printable.hpp"
 #include "selection/block_tensors.hpp"
+#include "selection/choose_devices.hpp"
 
 namespace ringload::inline v0 {
 
@@ -45,11 +46,12 @@ fault wrong_range(std::string place, std::string cause) {
 class chooser {
  public:
   chooser(const catalog& from, const name_index& names, const wishes& wanted,
-          const std::string& source)
+          const std::string& source, std::uint32_t devices)
       : from_(from),
         names_(names),
         wanted_(wanted),
         source_(source),
+        devices_(devices),
         all_(wanted.names.empty() && wanted.globs.empty() && wanted.predicates.empty()),
         taken_(from.tensors.size(), all_),
         fused_part_(from.tensors.size()) {}
@@ -59,7 +61,8 @@ class chooser {
     if (auto good = keep_experts(); !good) return good.error();
     if (auto good = find_fused(); !good) return good.error();
     if (auto good = cut(); !good) return good.error();
-    return put_together();
+    if (devices_ == 0 || wanted_.places.empty()) return put_together();
+    return put_on_devices();
   }
 
  private:
@@ -84,6 +87,10 @@ class chooser {
   result<void> cut();
   result<void> cut(std::uint32_t t, std::uint32_t dim, range to);
   result<std::vector<chosen_tensor>> put_together();
+  // On which devices.
+  result<std::vector<chosen_tensor>> put_on_devices();
+  result<void> cut_for(std::uint32_t device, const std::vector<device_choice>& places);
+  range block_of(std::uint32_t t, std::uint32_t dim, std::uint64_t rank, std::uint64_t ranks) const;
   result<chosen_tensor> fuse(const detail::fused_wish& wish);
   box box_of(std::uint32_t t) const;
 
@@ -97,6 +104,7 @@ class chooser {
   const name_index& names_;
   const wishes& wanted_;
   const std::string& source_;
+  const std::uint32_t devices_;
   const bool all_;                // No tensor is chosen by name, glob or predicate: all are.
   std::vector<bool> taken_;       // By tensor: it is loaded by itself.
   std::vector<bool> fused_part_;  // By tensor.
@@ -212,18 +220,65 @@ result<void> chooser::cut() {
     for (std::uint32_t t = 0; t < count(); ++t) {
       if (!wanted(t) || !matches(wish.glob, name(t))) continue;
       any = true;
-      const std::vector<std::uint64_t>& shape = counted_shape(t);
-      const std::uint64_t size = wish.dim < shape.size() ? shape[wish.dim] : 0;
-      const std::uint64_t block = size / wish.ranks + (size % wish.ranks != 0 ? 1 : 0);
-      // If the product overflows 64 bits, the block begins past the end.
-      const std::uint64_t begin = std::min(size, checked_multiply(block, wish.rank).value_or(size));
-      if (auto good = cut(t, wish.dim, {begin, begin + std::min(block, size - begin)}); !good) {
-        return good.error();
-      }
+      auto good = cut(t, wish.dim, block_of(t, wish.dim, wish.rank, wish.ranks));
+      if (!good) return good.error();
     }
     if (auto good = found_any(any, wish.glob); !good) return good.error();
   }
   return {};
+}
+
+// Blocks are ceil(size / ranks) long.
+range chooser::block_of(std::uint32_t t, std::uint32_t dim, std::uint64_t rank,
+                        std::uint64_t ranks) const {
+  const std::vector<std::uint64_t>& shape = counted_shape(t);
+  const std::uint64_t size = dim < shape.size() ? shape[dim] : 0;
+  const std::uint64_t block = size / ranks + (size % ranks != 0 ? 1 : 0);
+  // If the product overflows 64 bits, the block begins past the end.
+  const std::uint64_t begin = std::min(size, checked_multiply(block, rank).value_or(size));
+  return {begin, begin + std::min(block, size - begin)};
+}
+
+result<void> chooser::cut_for(std::uint32_t device, const std::vector<device_choice>& places) {
+  for (std::uint32_t t = 0; t < count(); ++t) {
+    if (!wanted(t) || !places[t].dim) continue;
+    auto good = cut(t, *places[t].dim, block_of(t, *places[t].dim, device, devices_));
+    if (!good) return good.error();
+  }
+  return {};
+}
+
+result<std::vector<chosen_tensor>> chooser::put_on_devices() {
+  const auto any_wanted = [this](std::uint32_t t) { return wanted(t); };
+  auto places = choose_devices(from_, wanted_, any_wanted, devices_, of_source("selection"));
+  if (!places) return places.error();
+  const auto is_cut = [&](const box& b) { return (*places)[b.tensor].dim.has_value(); };
+  // What each device would have if it had something of all.
+  const bool any_cut =
+      std::ranges::any_of(*places, [](const auto& p) { return p.dim.has_value(); });
+  const auto common = cuts_;
+  std::vector<std::vector<chosen_tensor>> on;
+  for (std::uint32_t d = 0; d < (any_cut ? devices_ : 1); ++d) {
+    cuts_ = common;
+    if (auto good = cut_for(d, *places); !good) return good.error();
+    auto made = put_together();
+    if (!made) return made.error();
+    on.push_back(std::move(*made));
+  }
+  std::vector<chosen_tensor> out;
+  for (std::size_t i = 0; i < on.front().size(); ++i) {
+    const std::vector<box>& boxes = on.front()[i].boxes;
+    const device_choice& place = (*places)[boxes.front().tensor];
+    const bool cut = std::ranges::any_of(boxes, is_cut);
+    const bool everywhere = place.everywhere || cut;
+    for (std::uint32_t d = 0; d < devices_; ++d) {
+      if (!everywhere && d != place.device) continue;
+      out.push_back(on[any_cut ? d : 0][i]);
+      out.back().device = d;
+      out.back().replicated = everywhere && devices_ > 1 && (!cut || boxes.size() > 1);
+    }
+  }
+  return out;
 }
 
 std::vector<std::uint64_t> chooser::shape_of(const box& of) const {
@@ -321,13 +376,13 @@ result<std::vector<chosen_tensor>> chooser::put_together() {
 }
 
 result<void> check_names_once(const std::vector<chosen_tensor>& which) {
-  std::vector<std::string_view> names;
+  std::vector<std::pair<std::string_view, std::uint32_t>> names;
   names.reserve(which.size());
-  for (const chosen_tensor& each : which) names.push_back(each.name);
+  for (const chosen_tensor& each : which) names.emplace_back(each.name, each.device);
   std::ranges::sort(names);
   const auto twice = std::ranges::adjacent_find(names);
   if (twice == names.end()) return {};
-  return fault{errc::invalid_selection, tensor_place(*twice),
+  return fault{errc::invalid_selection, tensor_place(twice->first),
                "the selection makes two tensors of this name"};
 }
 
@@ -353,9 +408,10 @@ std::vector<composite_info> composites_of(const catalog& from,
 }  // namespace
 
 result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index& names,
-                                          const detail::wishes& wanted, const std::string& source) {
-  auto made = chooser(from, names, wanted, source).run();
-  // Without fused tensors the names are those of the catalog, each once.
+                                          const detail::wishes& wanted, const std::string& source,
+                                          std::uint32_t devices) {
+  auto made = chooser(from, names, wanted, source, devices).run();
+  // Without fused tensors the names are those of the catalog, each once on a device.
   if (made && !wanted.fused.empty()) {
     if (auto good = check_names_once(*made); !good) return good.error();
   }

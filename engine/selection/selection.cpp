@@ -58,6 +58,26 @@ selection& selection::fused(std::string as, std::vector<std::string> names, std:
   return *this;
 }
 
+selection& selection::on(std::string glob, std::uint32_t device) {
+  wishes_.places.push_back({std::move(glob), detail::place_wish::way::one, device, {}});
+  return *this;
+}
+
+selection& selection::on(std::function<std::uint32_t(const tensor_info&)> device) {
+  wishes_.places.push_back({{}, detail::place_wish::way::chosen, 0, std::move(device)});
+  return *this;
+}
+
+selection& selection::spread(std::string glob) {
+  wishes_.places.push_back({std::move(glob), detail::place_wish::way::spread, 0, {}});
+  return *this;
+}
+
+selection& selection::shard(std::string glob, std::uint32_t dim) {
+  wishes_.places.push_back({std::move(glob), detail::place_wish::way::sharded, dim, {}});
+  return *this;
+}
+
 selection& selection::allow_missing() {
   wishes_.missing_is_allowed = true;
   return *this;

@@ -83,13 +83,13 @@ struct limits {
   /// raises throughput, lowered while that costs none.
   std::uint64_t bytes_in_flight = 0;
   /// The largest memory that the tensors of one load may take on the device, in all allocations
-  /// together. What is mapped from files does not count.
+  /// together, and on all devices. What is mapped from files does not count.
   std::uint64_t arena_bytes_max = std::numeric_limits<std::uint64_t>::max();
-  /// Bytes of freed tensor memory that are kept in a free list for the next loads. A load reuses a
-  /// block that is at most a quarter too large. Reused memory is not zeroed, so padding between
-  /// tensors may hold bytes of an earlier load. Reuse saves time: the kernel zeroes new pages. A
-  /// GPU's memory is kept only after release() or release_after() of `ringload/cuda.hpp`, since
-  /// work on the GPU may still use it. 0: memory is freed at once.
+  /// Bytes of freed tensor memory that each device keeps in a free list for the next loads. A load
+  /// reuses a block that is at most a quarter too large. Reused memory is not zeroed, so padding
+  /// between tensors may hold bytes of an earlier load. Reuse saves time: the kernel zeroes new
+  /// pages. A GPU's memory is kept only after release() or release_after() of `ringload/cuda.hpp`,
+  /// since work on the GPU may still use it. 0: memory is freed at once.
   std::uint64_t kept_bytes = 0;
   /// Threads that copy from the page cache and populate host memory: 1 to 64. More than two are
   /// worth it even on two processors. 0: 3, or for a GPU half of the processors, 3 to 8: its link
@@ -147,7 +147,7 @@ struct load_options {
   /// and pages come when they are first used. What cannot be a view, `unmappable` says what becomes
   /// of it: tensors that are converted, compressed, byte-swapped, fused, transposed or sliced in
   /// another than the first dimension, or that begin at a place in the file that their element type
-  /// is not aligned at; and every tensor where the loader's device is not the host
+  /// is not aligned at; and every tensor where the loader has another device than one host
   /// (`errc::device_unavailable`).
   ///
   /// A view is as good as its file. If that is written to, the tensor may change, before or after

@@ -87,9 +87,9 @@ class RINGLOAD_EXPORT loading {
   loading& operator=(loading&& other) noexcept;
   ~loading();
 
-  /// Completes when that tensor is loaded, and prioritizes its reads. May be called again for the
-  /// same tensor. Fails with `errc::no_such_tensor`. Cancelling this operation does not cancel the
-  /// load.
+  /// Completes when that tensor is loaded, and prioritizes its reads. Of one that goes to several
+  /// devices, on the first of them. May be called again for the same tensor. Fails with
+  /// `errc::no_such_tensor`. Cancelling this operation does not cancel the load.
   template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto tensor_async(std::string_view name, CompletionToken&& token = {}) {

@@ -45,7 +45,13 @@ class RINGLOAD_EXPORT model {
   /// The tensor of that name, or an empty handle.
   tensor find(std::string_view name) const noexcept;
 
-  /// Tensors by position, in the order of (file, offset), as in `catalog().tensors`.
+  /// The same on the device at that position of loader::devices(), where a tensor is on several of
+  /// them, whole or in shards. The functions above give the one on the first of these.
+  tensor at(std::string_view name, std::uint32_t device_position) const;
+  tensor find(std::string_view name, std::uint32_t device_position) const noexcept;
+
+  /// Tensors by position, in the order of (file, offset), as in `catalog().tensors`. What is on
+  /// several devices is there once for each.
   std::size_t size() const noexcept;
   bool empty() const noexcept { return size() == 0; }
   tensor operator[](std::size_t position) const noexcept;

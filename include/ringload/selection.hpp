@@ -9,6 +9,10 @@
 //                   .slice("lm_head.weight", 0, first, count)
 //                   .shard("*.q_proj.weight", 0, rank, ranks);
 //
+// And where they go, where a loader has several devices:
+//
+//   auto split = ringload::select().replicate("*").shard("*.q_proj.weight", 0);
+//
 // A selection is resolved against the catalog when the load is planned, before the first byte is
 // read. Only what is selected is read.
 
@@ -21,6 +25,9 @@
 #include <vector>
 
 namespace ringload::inline v0 {
+
+/// In place of a device: each of them.
+inline constexpr std::uint32_t all_devices = ~std::uint32_t{0};
 
 namespace detail {
 
@@ -51,6 +58,16 @@ struct experts_wish {
   std::uint64_t experts = 0;  // 0: one more than the largest number in the checkpoint.
 };
 
+// Where the tensors that match go.
+struct place_wish {
+  enum class way : std::uint8_t { one, chosen, spread, sharded };
+
+  std::string glob;
+  way how = way::one;
+  std::uint32_t number = 0;  // The device, or all_devices; the dimension of shards.
+  std::function<std::uint32_t(const tensor_info&)> device_of;  // In place of a glob.
+};
+
 struct wishes {
   std::vector<std::string> names;
   std::vector<std::string> globs;
@@ -60,6 +77,7 @@ struct wishes {
   std::vector<slice_wish> slices;
   std::vector<shard_wish> shards;
   std::vector<fused_wish> fused;
+  std::vector<place_wish> places;
   bool missing_is_allowed = false;
 };
 
@@ -114,8 +132,26 @@ class RINGLOAD_EXPORT selection {
   /// in the order of `names`. They must agree in dtype and in all other dimensions.
   selection& fused(std::string as, std::vector<std::string> names, std::uint32_t dim);
 
-  /// A name, or a glob of matching(), slice(), shard() or fused(), that matches no tensor is
-  /// `errc::no_such_tensor`, unless this is called: then it is ignored.
+  // On which of the loader's devices, by their position in loader::devices(). The last of these
+  // calls that matches a tensor decides; what none matches goes to the first device, and what is
+  // fused where the first of its parts would. Not for a fill, whose destinations say where they
+  // are. A device that the loader does not have is errc::invalid_selection.
+
+  /// To one device; or with `all_devices` the whole tensor to each of them.
+  selection& on(std::string glob, std::uint32_t device);
+  /// To the device that the function returns, or to `all_devices`. Called in a thread of the
+  /// library, once for each chosen tensor, before the first read; an exception fails the load.
+  selection& on(std::function<std::uint32_t(const tensor_info&)> device);
+  /// The whole tensor to each of the devices: read once, and copied to all.
+  selection& replicate(std::string glob) { return on(std::move(glob), all_devices); }
+  /// One after the other, in the catalog's order, each to the device that has the fewest bytes yet.
+  selection& spread(std::string glob);
+  /// To device i the block i along `dim`, as shard() with the device for a rank. Of a fused tensor
+  /// the parts that match.
+  selection& shard(std::string glob, std::uint32_t dim);
+
+  /// A name, or a glob, that matches no tensor is `errc::no_such_tensor`, unless this is called:
+  /// then it is ignored.
   selection& allow_missing();
 
   const detail::wishes& wishes() const noexcept { return wishes_; }
@@ -131,7 +167,8 @@ RINGLOAD_EXPORT bool matches(std::string_view glob, std::string_view text) noexc
 
 /// What would be loaded: the chosen tensors in the order of (file, offset), with the shape and the
 /// number of bytes that they are to have; `offset` is that of the whole tensor's first stored byte.
-/// Fused ones stand at the place of their first part; composites are kept if whole. Throws `error`.
+/// Fused ones stand at the place of their first part; composites are kept if whole. Each once and
+/// whole, whatever the devices that they are to go to. Throws `error`.
 RINGLOAD_EXPORT catalog chosen(const catalog& from, const selection& wanted);
 
 }  // namespace ringload::inline v0

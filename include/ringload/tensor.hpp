@@ -63,6 +63,8 @@ class RINGLOAD_EXPORT tensor {
   /// The first byte, in the memory of `device()`; never null, also for a tensor of 0 bytes.
   void* data() const noexcept;
   ringload::device device() const noexcept;
+  /// Its position in loader::devices(), which may list a device twice.
+  std::uint32_t device_position() const noexcept;
   /// Whether writing to it is an access violation: it is a view of its file
   /// (`tensor_memory::mapped`), and was not asked for as a copy on write.
   bool read_only() const noexcept;

@@ -56,6 +56,14 @@ TEST_CASE("command line: defaults are the library's") {
   CHECK_FALSE(load.json);
 }
 
+TEST_CASE("command line: several devices, and what goes where") {
+  const auto load = parsed_as<tool::load_request>(
+      {"load", "m", "--device", "cuda:0,cuda:1,host", "--place", "all", "--place", "*.q:dim0"});
+  CHECK(load.device == "cuda:0,cuda:1,host");
+  REQUIRE(load.from.wanted.places.size() == 2);
+  CHECK(load.from.wanted.places[1].glob == "*.q");
+}
+
 TEST_CASE("command line: parses every option of load") {
   const auto load = parsed_as<tool::load_request>({"load",
                                                    "m",
@@ -281,6 +289,10 @@ TEST_CASE("command line: contradictory options are a usage error") {
       {"load", "a", "--route", ""},
       {"load", "a", "--device", "gpu"},
       {"load", "a", "--device", "cuda:"},
+      {"load", "a", "--device", "host,"},
+      {"load", "a", "--device", "host,,host"},
+      {"load", "a", "--place", "everywhere"},
+      {"sum", "a", "--device", "host,host"},
       {"load", "a", "--device", "cuda:-1"},
       {"make", "a"},
       {"make", "--bytes", "1K"},

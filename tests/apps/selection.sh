@@ -237,3 +237,29 @@ for allocation in load file tensor; do
   expect 0 "$ringload" sum "$work/m" --dtype f32 --allocation $allocation
   cmp "$work/wanted" "$work/out" || fail "sum --allocation $allocation"
 done
+
+# Two arenas of the host are two devices: what goes to both is read once.
+# load_to_two ARGUMENT...: sets $bytes, and the bytes that were read, $read.
+load_to_two() {
+  expect 0 "$ringload" load "$work/m" --device host,host --json "$@"
+  bytes=$("$json" get bytes <"$work/out") read=$("$json" get bytes_read <"$work/out")
+}
+expect 0 "$ringload" load "$work/m" --json
+once=$("$json" get bytes <"$work/out")
+load_to_two
+[ "$bytes" -eq "$once" ] || fail "two devices: $bytes of $once bytes"
+one_read=$read
+load_to_two --place all
+[ "$bytes" -eq $((2 * once)) ] || fail "--place all: $bytes of $((2 * once)) bytes"
+[ "$read" -eq "$one_read" ] || fail "--place all: $read bytes are read, not $one_read"
+for place in spread dim0; do
+  load_to_two --place $place
+  [ "$bytes" -eq "$once" ] || fail "--place $place: $bytes of $once bytes"
+  [ "$read" -le $((one_read + one_read / 20)) ] || fail "--place $place: $read bytes are read"
+done
+load_to_two --place all --place '*_proj.weight:dim1' --place "$q:1"
+[ "$bytes" -gt "$once" ] && [ "$bytes" -lt $((2 * once)) ] || fail "--place: $bytes"
+expect 1 "$ringload" load "$work/m" --device host,host --place 2
+complains 'it is to go to device 2, and the loader has 2, counted from 0'
+expect 1 "$ringload" load "$work/m" --device host,host --place 'none:1'
+complains "no tensor matches 'none'"

@@ -138,6 +138,24 @@ TEST_CASE("shard text: the last colon stands before the dimension") {
   }
 }
 
+TEST_CASE("place text: what is behind the last colon says where, and all is for everything") {
+  const auto place = [](const char* text) {
+    const tool::place_text made = tool::parse_place(text);
+    return made.glob + " " + std::to_string(static_cast<int>(made.how)) + " " +
+           std::to_string(made.number);
+  };
+  CHECK(place("1") == "* 0 1");
+  CHECK(place("all") == "* 0 4294967295");
+  CHECK(place("spread") == "* 1 0");
+  CHECK(place("dim2") == "* 2 2");
+  CHECK(place("a:*.weight:dim0") == "a:*.weight 2 0");
+  CHECK(place("w:spread") == "w 1 0");
+  for (const char* text : {"", ":0", "w:", "w:-1", "dim", "w:dimx", "everywhere", "4294967295"}) {
+    CAPTURE(text);
+    CHECK(refusal([text] { tool::parse_place(text); }) != "");
+  }
+}
+
 TEST_CASE("rank text: R of N, and R is below N") {
   CHECK(tool::parse_rank("0/1").ranks == 1);
   CHECK(tool::parse_rank("3/4").rank == 3);

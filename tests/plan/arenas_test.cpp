@@ -116,6 +116,76 @@ TEST_CASE("arenas: tensors with the same stored bytes share memory in one arena 
   CHECK(planned({wanted(0, 100'000), wanted(0, 100'000)}, host_rules()).arena_bytes == 102'400);
 }
 
+namespace {
+
+// Each of the tensors goes to all arenas, which follow these rules.
+plan plan_replicated(const std::vector<wanted_tensor>& tensors,
+                     const std::vector<layout_rules>& rules) {
+  std::vector<wanted_tensor> all;
+  for (const wanted_tensor& each : tensors) {
+    for (std::uint32_t a = 0; a < rules.size(); ++a) {
+      all.push_back(each);
+      all.back().arena = a;
+      all.back().replicated = true;
+    }
+  }
+  plan_input in;
+  in.tensors = all;
+  in.arenas = static_cast<std::uint32_t>(rules.size());
+  return make_plan(in, rules, {slot}).value();
+}
+
+}  // namespace
+
+TEST_CASE("arenas: what goes to several is read once, straight into the first, and copied") {
+  const std::vector<wanted_tensor> tensors = {wanted(4096, 70'000), wanted(74'096, 3 * slot)};
+  const plan one = planned(tensors, host_rules());
+  const plan p = plan_replicated(tensors, {host_rules(), host_rules(), host_rules()});
+  CHECK(p.bytes_read == one.bytes_read);
+  CHECK(asked_of(p) == asked_of(one));
+  std::uint64_t copied_bytes[3] = {};
+  for (const copy_op& c : p.copies) copied_bytes[c.destination] += c.bytes;
+  CHECK(copied_bytes[0] == 0);
+  CHECK(copied_bytes[1] == 70'000 + 3 * slot);
+  CHECK(copied_bytes[2] == 70'000 + 3 * slot);
+  // The second follows the first in both, so they are copied as one.
+  CHECK(p.reads[0].copies_end - p.reads[0].copies_begin == 2);
+  CHECK(part_of(p, 1).reads_begin == part_of(p, 0).reads_begin);
+  CHECK(part_of(p, 5).reads_end == p.reads.size());
+}
+
+TEST_CASE("arenas: where one takes copies from slots only, all have theirs from there") {
+  const std::vector<wanted_tensor> tensors = {wanted(4096, 70'000), wanted(74'096, 5000, 4)};
+  for (const auto& rules :
+       {std::vector{host_rules(), cuda_like_rules()}, std::vector{cuda_like_rules(), host_rules()},
+        std::vector{cuda_like_rules(), cuda_like_rules()}}) {
+    const plan p = plan_replicated(tensors, rules);
+    REQUIRE(p.reads.size() == 1);
+    CHECK_FALSE(p.reads[0].straight());
+    CHECK(p.reads[0].bytes_needed == 75'000);
+    std::uint64_t copied_bytes[2] = {};
+    for (const copy_op& c : p.copies) copied_bytes[c.destination] += c.bytes;
+    CHECK(copied_bytes[0] >= 75'000);
+    CHECK(copied_bytes[1] >= 75'000);
+    for (std::size_t t = 0; t < 4; ++t) {
+      const layout_rules& its = rules[t % 2];
+      CHECK(p.tensors[t].destination_offset % its.tensor_alignment == 0);
+    }
+  }
+}
+
+TEST_CASE("arenas: of those that are straight and those that are not each follows its own rules") {
+  plan_input in;
+  std::vector<wanted_tensor> tensors = {wanted(0, 100'000), wanted(100'000, 100'000, 4)};
+  tensors[1].arena = 1;
+  in.tensors = tensors;
+  in.arenas = 2;
+  const std::vector<layout_rules> rules = {host_rules(), cuda_like_rules()};
+  const plan p = make_plan(in, rules, {slot}).value();
+  CHECK(part_of(p, 0).straight);
+  CHECK_FALSE(part_of(p, 1).straight);
+}
+
 TEST_CASE("arenas: the limit counts all of them") {
   const std::vector<wanted_tensor> two = {wanted(0, 4096), wanted(0, 4096, 1, 1)};
   CHECK(plan_apart(two, view_wish::none, false, nullptr, 8192).has_value());

@@ -35,7 +35,7 @@ struct setting {
   std::uint32_t arenas = 1;
   view_wish views = view_wish::none;
   bool views_present = false;
-  layout_rules rules;
+  std::vector<layout_rules> rules = {{}};  // By arena, or one for all.
   plan_limits within = {0};
   std::uint64_t file_end[3] = {};
 
@@ -212,6 +212,17 @@ inline void choose_destination(setting& s, chance& by, tensor_form& form, std::u
   }
 }
 
+// The last tensor goes to other arenas too.
+inline void replicate(setting& s, chance& by) {
+  const std::uint32_t first = s.tensors.back().arena;
+  s.tensors.back().replicated = true;
+  for (std::uint32_t a = 0; a < s.arenas; ++a) {
+    if (a == first || by.one_in(4)) continue;
+    s.tensors.push_back(s.tensors.back());
+    s.tensors.back().arena = a;
+  }
+}
+
 inline void add_tensor(setting& s, chance& by) {
   constexpr conversion kinds[] = {{float_type::f32, float_type::bf16},
                                   {float_type::bf16, float_type::f32},
@@ -281,6 +292,10 @@ inline void add_tensor(setting& s, chance& by) {
   if (by.one_in(10) && form.destination == 0 && form.block == tensor_form::no_block) {
     s.tensors.push_back(tensor);
   }
+  if (s.arenas > 1 && by.one_in(3) && form.destination == 0 &&
+      form.block == tensor_form::no_block) {
+    replicate(s, by);
+  }
 }
 
 inline setting random_setting(unsigned seed) {
@@ -289,9 +304,12 @@ inline setting random_setting(unsigned seed) {
   s.within.slot_bytes = by.one_of<std::uint64_t>({2 * block_bytes, 16 * kib, 64 * kib, 256 * kib});
   s.within.direct_alignment = by.one_of<std::uint64_t>({1, 4, 512, block_bytes});
   s.within.streams_at_once = static_cast<std::uint32_t>(by.number(1, 4));
-  s.rules.straight = by.one_in(2);
-  s.rules.tensor_alignment = by.one_of<std::uint64_t>({1, 64, 256});
   if (by.one_in(2)) s.arenas = static_cast<std::uint32_t>(by.number(2, 4));
+  s.rules.resize(by.one_in(2) ? s.arenas : 1);
+  for (layout_rules& each : s.rules) {
+    each.straight = by.one_in(2);
+    each.tensor_alignment = by.one_of<std::uint64_t>({1, 64, 256});
+  }
   if (by.one_in(3)) s.views = view_wish::possible;
   s.views_present = by.one_in(2);
   for (std::uint64_t left = by.number(1, 8); left > 0; --left) add_tensor(s, by);

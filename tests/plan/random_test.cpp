@@ -216,7 +216,7 @@ void execution::carry_out(std::uint32_t index) {
     const copy_op& copy = p_.copies[c];
     REQUIRE(std::uint64_t{copy.slot_offset} + copy.bytes <= r.bytes_needed);
     std::byte* const to = memory_[copy.destination].data() + copy.destination_offset;
-    const bytes from(slot.begin() + copy.slot_offset, slot.begin() + copy.slot_offset + copy.bytes);
+    const bytes from(into + copy.slot_offset, into + copy.slot_offset + copy.bytes);
     if (copy.map != no_index) {
       copy_strided(p_.maps[copy.map], from, copy.source_offset, to);
     } else if (copy.as.needed()) {

@@ -41,6 +41,13 @@ class scripted_loader {
         detail::load_request(detail::source_name(std::string(source)), {}, options));
   }
   template <class CompletionToken>
+  auto load_async(std::string_view source, selection wanted, load_options options,
+                  CompletionToken&& token) {
+    return boost::asio::async_initiate<CompletionToken, detail::model_signature>(
+        detail::initiate_load(engine_), token,
+        detail::load_request(detail::source_name(std::string(source)), std::move(wanted), options));
+  }
+  template <class CompletionToken>
   auto start_async(std::string_view source, load_options options, CompletionToken&& token) {
     return boost::asio::async_initiate<CompletionToken, detail::loading_signature>(
         detail::initiate_start(engine_), token,

@@ -87,6 +87,7 @@ class cuda_backend final : public backend {
  public:
   explicit cuda_backend(int index) : index_(index) {}
   ~cuda_backend() override {
+    if (shares_thread_) (void)cuda::use_device(index_);  // For the streams that read back.
     // What it kept is back when the loader is gone.
     const bool keeps = kept_ && kept_->bytes() > 0;
     kept_.reset();

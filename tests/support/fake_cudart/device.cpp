@@ -153,13 +153,15 @@ void device_side::copy(const work& what, int device) {
   const void* const on_host = what.to_host ? what.to : what.from;
   std::byte* const there = memory.behind(on_device, what.bytes, device);
   if (!there) return complain("a copy is carried out after device memory was given back");
-  if (!memory.is_pinned(on_host, what.bytes)) {
+  if (!memory.is_pinned(on_host, what.bytes, device)) {
     return complain("a copy is carried out after host memory was unpinned");
   }
   if (what.to_host) {
     std::memcpy(what.to, there, what.bytes);
   } else {
     std::memcpy(there, what.from, what.bytes);
+    // What is pinned for several devices another may have to read yet.
+    if (memory.is_portable(what.from)) return;
     std::memset(const_cast<void*>(what.from), poison, what.bytes);
   }
 }
@@ -186,6 +188,7 @@ void device_side::launch(const kernel_launch& what, int device) {
   const auto* const scattered = std::get_if<cuda::scatter_table>(&here);
   for (unsigned i = 0; scattered && i < scattered->count; ++i) {
     const cuda::scatter_piece& piece = scattered->pieces[i];
+    if (memory.is_portable(piece.from)) continue;
     std::memset(const_cast<void*>(piece.from), poison, source_bytes(piece));
   }
 }

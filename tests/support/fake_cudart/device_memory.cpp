@@ -85,7 +85,7 @@ std::byte* device_memory::behind(const void* address, std::size_t bytes, int dev
   const auto there = reinterpret_cast<std::uintptr_t>(address);
   if (there < mapped_at) return nullptr;
   auto* const host = reinterpret_cast<std::byte*>(there - mapped_at);
-  return is_pinned(host, bytes) ? host : nullptr;
+  return is_pinned(host, bytes, device) ? host : nullptr;
 }
 
 std::size_t device_memory::allocated(int device) const {
@@ -96,24 +96,35 @@ std::size_t device_memory::allocated(int device) const {
   return sum;
 }
 
-bool device_memory::pin(std::byte* memory, std::size_t bytes) {
-  if (is_pinned(memory, 1)) return false;
-  pinned_[memory] = bytes;
+bool device_memory::pin(std::byte* memory, std::size_t bytes, int device, bool portable) {
+  if (range_of(memory, 1)) return false;
+  pinned_[memory] = {bytes, device, portable};
   return true;
 }
 
 std::vector<const void*> device_memory::pinned() const {
   std::vector<const void*> all;
-  for (const auto& [begin, size] : pinned_) all.push_back(begin);
+  for (const auto& [begin, range] : pinned_) all.push_back(begin);
   return all;
 }
 
-bool device_memory::is_pinned(const void* memory, std::size_t bytes) const {
+const device_memory::pinned_range* device_memory::range_of(const void* memory,
+                                                           std::size_t bytes) const {
   auto after = pinned_.upper_bound(bytes_at(memory));
-  if (after == pinned_.begin()) return false;
-  const auto& [begin, size] = *--after;
+  if (after == pinned_.begin()) return nullptr;
+  const auto& [begin, range] = *--after;
   const auto offset = static_cast<std::size_t>(bytes_at(memory) - begin);
-  return offset < size && bytes <= size - offset;
+  return offset < range.bytes && bytes <= range.bytes - offset ? &range : nullptr;
+}
+
+bool device_memory::is_pinned(const void* memory, std::size_t bytes, int device) const {
+  const pinned_range* const range = range_of(memory, bytes);
+  return range && (range->portable || range->device == device);
+}
+
+bool device_memory::is_portable(const void* memory) const {
+  const pinned_range* const range = range_of(memory, 1);
+  return range && range->portable;
 }
 
 }  // namespace ringload::testing::fake_cudart

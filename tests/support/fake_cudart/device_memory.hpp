@@ -26,9 +26,11 @@ class device_memory {
   bool is_own(const void* address, std::size_t bytes, int device) const;
   std::size_t allocated(int device) const;  // Of all devices: -1.
 
-  bool pin(std::byte* memory, std::size_t bytes);
+  // For that device, or for all of them.
+  bool pin(std::byte* memory, std::size_t bytes, int device, bool portable);
   bool unpin(std::byte* memory) { return pinned_.erase(memory) == 1; }
-  bool is_pinned(const void* memory, std::size_t bytes) const;
+  bool is_pinned(const void* memory, std::size_t bytes, int device) const;
+  bool is_portable(const void* memory) const;
   std::vector<const void*> pinned() const;
 
  private:
@@ -42,11 +44,19 @@ class device_memory {
     std::unique_ptr<std::byte[], free_delete> memory;
   };
 
+  struct pinned_range {
+    std::size_t bytes;
+    int device;
+    bool portable;
+  };
+
+  // Null: it is not pinned.
+  const pinned_range* range_of(const void* memory, std::size_t bytes) const;
   std::byte* own(const void* address, std::size_t bytes, int device) const;
 
   std::map<const std::byte*, block> blocks_;
   std::map<std::size_t, std::vector<std::byte*>> addresses_;  // Given back, by their mapped bytes.
-  std::map<const std::byte*, std::size_t> pinned_;
+  std::map<const std::byte*, pinned_range> pinned_;
 };
 
 }  // namespace ringload::testing::fake_cudart

@@ -48,6 +48,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 
 cudaError_t cudaSetDevice(int device) {
   const call now("cudaSetDevice");
+  if (the().device.broken != cudaSuccess) current_device = device;  // To give back what it has.
   if (now.failed()) return now.says();
   if (device < 0 || device >= devices) return now.says(cudaErrorInvalidDevice);
   current_device = device;
@@ -112,10 +113,12 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return now.says();
 }
 
-cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned int) {
+cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned int flags) {
   const call now("cudaHostRegister");
   if (now.failed()) return now.says();
-  if (!the().device.memory.pin(static_cast<std::byte*>(address), bytes)) {
+  const bool portable = (flags & cudaHostRegisterPortable) != 0;
+  auto* const memory = static_cast<std::byte*>(address);
+  if (!the().device.memory.pin(memory, bytes, current_device, portable)) {
     return now.says(cudaErrorHostMemoryAlreadyRegistered);
   }
   return now.says();
@@ -130,7 +133,8 @@ cudaError_t cudaHostUnregister(void* address) {
 cudaError_t cudaHostGetDevicePointer(void** there, void* address, unsigned int) {
   const call now("cudaHostGetDevicePointer");
   if (now.failed()) return now.says();
-  if (!the().device.memory.is_pinned(address, 1)) return now.says(cudaErrorInvalidValue);
+  if (!the().device.memory.is_pinned(address, 1, current_device))
+    return now.says(cudaErrorInvalidValue);
   *there = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(address) + mapped_at);
   return now.says();
 }

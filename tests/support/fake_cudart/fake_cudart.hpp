@@ -6,9 +6,10 @@
 // Device memory is separate memory behind addresses that the host cannot touch. A thread of its own
 // is the device: it carries out what the streams hold late, and between streams in any order. A
 // copy reads its source when it is carried out and not before, and what it has read it overwrites,
-// so a slot that is filled again too early, or given back too late, shows as wrong bytes. Kernels
-// are the library's own, compiled for the processor. They have to be given the address by which the
-// device knows pinned memory, and overwrite what they have read as well.
+// but for what is pinned for several devices, so a slot that is filled again too early, or given
+// back too late, shows as wrong bytes. Kernels are the library's own, compiled for the processor.
+// They have to be given the address by which the device knows pinned memory, and overwrite what
+// they have read as well.
 //
 // It is as unkind as a real device may be: nearly every call makes a context, a stream holds so
 // much and then makes callers wait, cudaFree does not wait for work that uses the memory and the

@@ -228,7 +228,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, enum cudaM
     now.complain("not between the host and memory of this device");
     return now.says(cudaErrorInvalidValue);
   }
-  if (!the().device.memory.is_pinned(w.to_host ? to : from, bytes)) {
+  if (!the().device.memory.is_pinned(w.to_host ? to : from, bytes, current_device)) {
     return copy_pageable(now, w, stream);
   }
   now.push(stream, std::move(w));

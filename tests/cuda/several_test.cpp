@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// One load to two devices of the stand-in.
+
+#include <cuda_runtime_api.h>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/use_future.hpp>
+#include <string>
+#include <thread>
+
+#include "cuda/fresh_runtime.hpp"
+#include "cuda/on_device.hpp"
+#include "support/converted.hpp"
+#include "support/small_limits.hpp"
+#include "support/waiting.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+using boost::asio::use_future;
+
+namespace {
+
+std::vector<device> both() { return {cuda_device(0), cuda_device(1)}; }
+
+// Small pieces that are scattered, large ones, and one to be sharded.
+std::vector<made_tensor> tensors() {
+  std::vector<made_tensor> all = equal_tensors(60, 1000);
+  all.push_back({"large", 300'001});
+  all.push_back(f32("split", 30'001));
+  return all;
+}
+
+selection everywhere() { return select().replicate("*").shard("split", 0); }
+
+// Empty if what a loader of both devices has brought is right.
+std::string wrong_in(const model& loaded) {
+  std::string split;
+  for (std::size_t i = 0; i < loaded.size(); ++i) {
+    const tensor t = loaded[i];
+    if (t.name() == "split") {
+      split += bytes_on_device(t);
+      continue;
+    }
+    const tensor_info& info = loaded.catalog().tensors[i];
+    std::string wrong = difference_on_device(t, info, loaded.catalog());
+    if (!wrong.empty()) return wrong + " on " + t.device().name();
+  }
+  const catalog& all = loaded.catalog();
+  const tensor_info& last = all.tensors.back();
+  const bool whole = split == file_bytes(all.files[last.file].path, last.offset, 120'004);
+  if (!whole) return "split: other bytes";
+  return loaded.size() == 124 ? "" : std::to_string(loaded.size()) + " tensors";
+}
+
+// Loads by a loader of their own, one plain and one that converts. Empty if their bytes are right,
+// else the error of the one that failed.
+std::string one_load(const std::string& path, boost::system::error_code& code) {
+  std::string said;
+  const auto note = [&](const error& e) {
+    CHECK(said == "");
+    code = e.code();
+    said = e.what();
+  };
+  try {
+    loader with(both(), small_limits());
+    try {
+      const model loaded = get(with.load_async(path, everywhere(), {}, use_future));
+      const std::string wrong = wrong_in(loaded);
+      CHECK(wrong == "");
+    } catch (const error& e) {
+      note(e);
+    }
+    const auto failed =
+        failure_of(with.load_async(path, everywhere(), converting_to(dtype::bf16), use_future));
+    if (failed) note(*failed);
+    // One failure spoils no more than the load that it belongs to.
+    const model again = get(with.load_async(path, everywhere(), {}, use_future));
+    const std::string wrong = wrong_in(again);
+    CHECK(wrong == "");
+  } catch (const error& e) {
+    code = e.code();
+    return e.what();
+  }
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("cuda: one load to two devices reads each byte once, and is right on both") {
+  const fresh_runtime around;
+  const made_file file(tensors());
+  load_stats alone;
+  {
+    loader one(cuda_device(1), small_limits());
+    alone = get(one.load_async(file.name(), use_future)).stats();
+  }
+  loader with(both(), small_limits());
+  for (const read_route route : {read_route::buffered, read_route::automatic}) {
+    const model loaded = get(with.load_async(file.name(), everywhere(), by(route), use_future));
+    CHECK(wrong_in(loaded) == "");
+    const load_stats& s = loaded.stats();
+    CHECK(s.bytes_direct + s.bytes_buffered == alone.bytes_direct + alone.bytes_buffered);
+    CHECK(loaded.at("large", 0).device() == cuda_device(0));
+    CHECK(loaded.at("large", 1).device() == cuda_device(1));
+    CHECK(loaded.at("split", 1).shape().front() == 15'000);
+    CHECK(loaded.regions().size() == 2);
+  }
+  CHECK(fake_cudart::contexts() == std::set<int>{0, 1});
+}
+
+TEST_CASE("cuda: a slot is pinned once for two devices, and let go of by both") {
+  const fresh_runtime around;
+  const made_file file(tensors());
+  loader with(both(), small_limits(3));
+  (void)get(with.load_async(file.name(), everywhere(), converting_to(dtype::bf16), use_future));
+  CHECK(fake_cudart::pinned_memory().size() == 3);
+  CHECK(with.stats().pinned_bytes_peak == 3 * small_slot);
+  CHECK(with.stats().pinning_reason == "");
+}
+
+TEST_CASE("cuda: the host and two devices, and one of them twice, in one load") {
+  const fresh_runtime around;
+  const made_file file(tensors());
+  loader with(std::vector{host(), cuda_device(1), cuda_device(0), cuda_device(1)}, small_limits());
+  const model loaded = get(
+      with.load_async(file.name(), select().replicate("*"), converting_to(dtype::f16), use_future));
+  const std::string on_host(bytes_of(loaded.at("split", 0)));
+  const std::string large(bytes_of(loaded.at("large", 0)));
+  for (const std::uint32_t d : {1U, 2U, 3U}) {
+    CHECK(loaded.at("split", d).device().index() == (d == 2 ? 0 : 1));
+    CHECK((bytes_on_device(loaded.at("split", d)) == on_host));
+    CHECK((bytes_on_device(loaded.at("large", d)) == large));
+  }
+  CHECK(loaded.at("large", 1).data() != loaded.at("large", 3).data());
+}
+
+TEST_CASE("cuda: digests are compared on each device, and copies go from one to the other") {
+  const fresh_runtime around;
+  const made_file file(tensors());
+  loader with(both(), small_limits());
+  const model loaded = get(with.load_async(file.name(), select().on("large", 1), {}, use_future));
+  const tensor large = loaded.at("large");
+  CHECK(large.device() == cuda_device(1));
+  const tensor moved = get(with.copy_async(large, cuda_device(0), use_future));
+  CHECK(moved.device() == cuda_device(0));
+  CHECK((bytes_on_device(moved) == bytes_on_device(large)));
+}
+
+TEST_CASE("cuda: each call that fails ends a load to two devices, and nothing else") {
+  const made_file file(tensors());
+  start_afresh();
+  boost::system::error_code code;
+  CHECK(one_load(file.name(), code) == "");
+  const auto counted = fake_cudart::calls();
+  CHECK(counted.at("cudaLaunchKernel") > 0);
+  unsigned failed_loads = 0;
+  for (const auto& [function, count] : counted) {
+    for (unsigned nth = 1; nth <= std::min(count, 16U); ++nth) {
+      CAPTURE(function);
+      CAPTURE(nth);
+      start_afresh();
+      fake_cudart::fail(function, nth, cudaErrorIllegalAddress);
+      if (function == "cudaHostRegister") fake_cudart::expect_pageable();
+      code.clear();
+      const std::string said = one_load(file.name(), code);
+      CAPTURE(said);
+      if (code) {
+        ++failed_loads;
+        CHECK(holds(said, "cudaErrorIllegalAddress: what CUDA says about it"));
+      }
+      CHECK(left_over() == "");
+      CHECK(misuse() == "");
+    }
+  }
+  CHECK(failed_loads > 15);
+  start_afresh();
+}
+
+TEST_CASE("cuda: where one device has no room, the other keeps none either") {
+  const fresh_runtime around;
+  const made_file file(tensors());
+  for (const int full : {0, 1}) {
+    void* taken = nullptr;
+    std::thread([&] {
+      (void)cudaSetDevice(full);
+      (void)cudaMalloc(&taken, fake_cudart::memory_bytes - 300'000);
+    }).join();
+    REQUIRE(taken != nullptr);
+    {
+      loader with(both(), small_limits());
+      const auto failed = failure_of(with.load_async(file.name(), everywhere(), {}, use_future));
+      REQUIRE(failed);
+      CHECK(failed->code() == errc::memory_exceeded);
+      CHECK(holds(failed->what(), cuda_device(full).name() + " has "));
+      CHECK(with.memory().tensor_bytes == 0);
+      // What the other has room for alone still goes there.
+      const auto other = static_cast<std::uint32_t>(1 - full);
+      const model loaded =
+          get(with.load_async(file.name(), select().on("*", other), {}, use_future));
+      CHECK(first_difference_on_device(loaded) == "");
+    }
+    std::thread([&] {
+      (void)cudaSetDevice(full);
+      (void)cudaFree(taken);
+    }).join();
+  }
+}
+
+TEST_CASE("cuda: a load that is cancelled while both devices copy ends when both have let go") {
+  const made_file file(tensors());
+  for (const std::size_t copies : {1U, 2U, 5U}) {
+    const fresh_runtime around;
+    fake_cudart::hold();
+    loader with(both(), small_limits(2));
+    boost::asio::io_context here;
+    boost::asio::cancellation_signal stop;
+    bool done = false;
+    boost::system::error_code code;
+    const auto ended = [&](std::exception_ptr why, const model&) {
+      done = true;
+      code = code_of(why);
+    };
+    with.load_async(
+        file.name(), everywhere(), {},
+        boost::asio::bind_executor(here, boost::asio::bind_cancellation_slot(stop.slot(), ended)));
+    wait_for_copies(copies);
+    stop.emit(boost::asio::cancellation_type::terminal);
+    here.run_for(std::chrono::milliseconds(1));
+    CHECK_FALSE(done);
+    fake_cudart::let_go();
+    here.restart();
+    here.run_for(patience);
+    CHECK(done);
+    CHECK(code == boost::asio::error::operation_aborted);
+    CHECK(with.memory().tensor_bytes == 0);
+  }
+}
+
+TEST_CASE("cuda: a context that breaks ends loads to either device with its error") {
+  const made_file file(tensors());
+  for (const unsigned nth : {1U, 3U, 8U}) {
+    start_afresh();
+    fake_cudart::break_at_copy(nth, cudaErrorECCUncorrectable);
+    {
+      loader with(both(), small_limits());
+      const auto failed = failure_of(with.load_async(file.name(), everywhere(), {}, use_future));
+      REQUIRE(failed);
+      CHECK(failed->code().category() == cuda_category());
+      CHECK(failed->code().value() == cudaErrorECCUncorrectable);
+    }
+    CHECK(misuse() == "");
+  }
+  start_afresh();
+}
