@@ -101,6 +101,7 @@ void compare_drives(const settings& how) {
     slow.establish(bench::cache_state::cold);
     fast.establish(bench::cache_state::cold);
     loader with;
+    (void)with.open_async(how.path, use_future).get();  // It knows of both drives.
     loading other = with.start_async(how.slow, use_future).get();
     beside.push_back(cold_load(with, how.path));
     if (other.progress().bytes == other.progress().bytes_total) {

@@ -5,12 +5,18 @@
 
 namespace ringload::inline v0::detail {
 
+std::uint64_t first_bytes_in_flight(const limits& within) noexcept {
+  if (within.bytes_in_flight > 0) return within.bytes_in_flight;
+  const std::uint64_t most = within.slots * within.slot_bytes;
+  return std::clamp(bytes_in_flight_at_first, std::min(most, 2 * within.slot_bytes), most);
+}
+
 admission_control::admission_control(boost::asio::io_context& loop, const limits& within)
     : awaited_(loop), others_(loop), fixed_bytes_max_(within.bytes_in_flight) {
   if (fixed_bytes_max_ > 0) return;
   const std::uint64_t most = within.slots * within.slot_bytes;
   const std::uint64_t least = std::min(most, 2 * within.slot_bytes);
-  tuner_.emplace(least, std::clamp(bytes_in_flight_at_first, least, most), most);
+  tuner_.emplace(least, first_bytes_in_flight(within), most);
 }
 
 boost::asio::awaitable<void> admission_control::acquire(std::uint64_t bytes, bool awaited) {

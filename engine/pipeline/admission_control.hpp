@@ -14,6 +14,9 @@
 
 namespace ringload::inline v0::detail {
 
+// What it begins with: as ordered, or where the tuner begins.
+std::uint64_t first_bytes_in_flight(const limits& within) noexcept;
+
 class admission_control {
  public:
   admission_control(boost::asio::io_context& loop, const limits& within);

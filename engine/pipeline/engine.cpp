@@ -161,6 +161,7 @@ result<void> engine::choose_reader(const wrappers& wrap) {
   }
   copy_threads.emplace(the_ring ? within.copy_threads : within.reader_threads);
   if (the_ring) the_ring->limit_workers(within.copy_threads);
+  drives.share_out(the_ring ? within.slots : std::min(within.slots, within.reader_threads));
   make_readers_and_writers(wrap);
   {
     const std::lock_guard lock(mutex_);
@@ -305,7 +306,7 @@ void engine::fill_stats(load_stats& stats) const {
   const std::lock_guard lock(mutex_);
   stats.engine = facts_.engine;
   stats.engine_reason = facts_.engine_reason;
-  stats.bytes_in_flight = admission.bytes_max();
+  stats.bytes_in_flight = drives.bytes_in_flight_max();
   stats.longest_submit_seconds =
       the_ring ? static_cast<double>(the_ring->longest_submit_nanoseconds()) * 1e-9
                : facts_.longest_submit_seconds;

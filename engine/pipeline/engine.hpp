@@ -25,6 +25,7 @@
 #include "device/device_set.hpp"
 #include "pipeline/admission_control.hpp"
 #include "pipeline/check.hpp"
+#include "pipeline/drives.hpp"
 #include "pipeline/job.hpp"
 #include "pipeline/memory_account.hpp"
 #include "pipeline/ready_slots.hpp"
@@ -105,7 +106,7 @@ class engine : public std::enable_shared_from_this<engine> {
   schedule read_schedule{loop, &job::take_awaited, &job::take_next};
   // Tensors that have all their bytes, to be hashed.
   schedule check_schedule{loop, &job::take_awaited_check, &job::take_next_check};
-  admission_control admission{loop, within};
+  detail::drives drives{loop, within};
   admission_control write_admission{loop, within};
   direct_files direct;
   std::optional<threads> open_threads;

@@ -14,7 +14,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-plan_progress progress_of(const plan& work) {
+plan_progress progress_of(const plan& work, const load_drives& from) {
   std::vector<plan_progress::range> parts_of_tensor;
   parts_of_tensor.reserve(work.tensors.size());
   for (const placement& p : work.tensors) parts_of_tensor.push_back({p.parts_begin, p.parts_end});
@@ -26,7 +26,12 @@ plan_progress progress_of(const plan& work) {
   std::vector<plan_progress::range> parts_of_read;
   parts_of_read.reserve(work.reads.size());
   for (const read_op& r : work.reads) parts_of_read.push_back({r.parts_begin, r.parts_end});
-  return {std::move(parts_of_tensor), std::move(parts), std::move(parts_of_read), work.order};
+  std::vector<std::uint32_t> lane_of_read;
+  for (const read_op& r : work.reads) {
+    if (from.lanes() > 1) lane_of_read.push_back(from.lane_of(r.file));
+  }
+  return {std::move(parts_of_tensor), std::move(parts), std::move(parts_of_read), work.order,
+          std::move(lane_of_read),    from.lanes()};
 }
 
 }  // namespace
@@ -68,7 +73,8 @@ void job::begin(opened_load work) {
   named_ = std::move(work.named);
   plan_ = std::move(work.plan);
   checks_ = tensor_checks(std::move(work.checks));
-  progress_.emplace(progress_of(plan_));
+  drives_.begin(from_->files, !plan_.reads.empty(), the_engine->drives);
+  progress_.emplace(progress_of(plan_, drives_));
   into_ = std::move(work.into);
   counters.memory_kept = std::ranges::any_of(
       work.memory, [](const taken_arena& a) { return a.memory && a.memory->was_kept(); });
@@ -159,16 +165,25 @@ std::string job::tensor_in_file(std::uint32_t t) const {
   return tensor_place(named_->catalog(), named_->catalog().tensors[t]);
 }
 
-std::optional<std::uint32_t> job::take_awaited() {
-  return stopped() ? std::nullopt : progress_->take_prioritized();
+schedule::taken job::take_awaited() {
+  if (stopped()) return {};
+  return drives_.take([this](std::uint32_t lane) { return progress_->has_prioritized(lane); },
+                      [this](std::uint32_t lane) { return progress_->take_prioritized(lane); });
 }
 
-std::optional<std::uint32_t> job::take_next() {
-  return stopped() ? std::nullopt : progress_->take_next();
+schedule::taken job::take_next() {
+  if (stopped()) return {};
+  return drives_.take([this](std::uint32_t lane) { return progress_->has_next(lane); },
+                      [this](std::uint32_t lane) { return progress_->take_next(lane); });
+}
+
+void job::end_read(std::uint32_t read) noexcept {
+  progress_->end_read();
+  if (drives_.leave(plan_.reads[read].file)) the_engine->read_schedule.has_room();
 }
 
 void job::completed(std::uint32_t read) {
-  progress_->end_read();
+  end_read(read);
   if (!stopped()) {
     try {
       progress_->arrived(read, [this](std::uint32_t t) { bytes_complete(t); });
@@ -180,8 +195,8 @@ void job::completed(std::uint32_t read) {
   wake_if_quiet();
 }
 
-void job::failed(fault why) noexcept {
-  progress_->end_read();
+void job::failed(std::uint32_t read, fault why) noexcept {
+  end_read(read);
   stop(std::move(why));
 }
 
@@ -202,13 +217,11 @@ void job::prioritize_check(std::uint32_t t) {
   the_engine->check_schedule.prioritize(shared_from_this());
 }
 
-std::optional<std::uint32_t> job::take_awaited_check() {
-  return stopped() ? std::nullopt : checks_.take_prioritized();
+schedule::taken job::take_awaited_check() {
+  return {stopped() ? std::nullopt : checks_.take_prioritized()};
 }
 
-std::optional<std::uint32_t> job::take_next_check() {
-  return stopped() ? std::nullopt : checks_.take_next();
-}
+schedule::taken job::take_next_check() { return {stopped() ? std::nullopt : checks_.take_next()}; }
 
 void job::checked(std::uint32_t t, const result<void>& how) {
   checks_.end_check();
@@ -417,6 +430,7 @@ void job::complete_fill() noexcept {
 // Nothing here may throw: the load would never end.
 void job::finish() noexcept {
   outcome_.finish();
+  if (drives_.end()) the_engine->read_schedule.has_more_room();
   counters.set_ended();
   try {
     if (storage_) storage_->stats = progress();

@@ -5,6 +5,7 @@
 //
 //   plan_progress   which reads are taken or in flight, and what each tensor still misses
 //   tensor_checks   which tensors are to be hashed
+//   load_drives     the drives that its files lie on, which share out the workers
 //   load_waiters    the operations that wait for tensors, the start or the end
 //   load_counters   the statistics, for any thread
 //   load_outcome    why it stopped, and whether it is over
@@ -22,11 +23,13 @@
 
 #include "core/fault.hpp"
 #include "pipeline/load_counters.hpp"
+#include "pipeline/load_drives.hpp"
 #include "pipeline/load_outcome.hpp"
 #include "pipeline/load_waiters.hpp"
 #include "pipeline/load_window.hpp"
 #include "pipeline/open.hpp"
 #include "pipeline/plan_progress.hpp"
+#include "pipeline/schedule.hpp"
 #include "pipeline/stream_state.hpp"
 #include "pipeline/tensor_checks.hpp"
 #include "pipeline/tensor_storage.hpp"
@@ -119,15 +122,19 @@ class job : public std::enable_shared_from_this<job> {
 
   // The next read that somebody awaits, and the next in file order. A taken read is in flight until
   // completed() or failed().
-  std::optional<std::uint32_t> take_awaited();
-  std::optional<std::uint32_t> take_next();
+  schedule::taken take_awaited();
+  schedule::taken take_next();
   void completed(std::uint32_t read);
-  void failed(fault why) noexcept;
+  void failed(std::uint32_t read, fault why) noexcept;
+  // What bounds the bytes in flight with this one. Not of a read from memory.
+  admission_control& gate(const read_op& read) const noexcept {
+    return drives_.of(read.file)->admission;
+  }
 
   // The next tensor to be hashed that somebody awaits, and the next one otherwise. Its check is in
   // progress until checked(), which takes its outcome.
-  std::optional<std::uint32_t> take_awaited_check();
-  std::optional<std::uint32_t> take_next_check();
+  schedule::taken take_awaited_check();
+  schedule::taken take_next_check();
   void checked(std::uint32_t t, const result<void>& how);
 
   // A direct read was refused: the rest of the load is read through the page cache.
@@ -187,6 +194,7 @@ class job : public std::enable_shared_from_this<job> {
   bool all_loaded() const noexcept { return progress_ && progress_->all_loaded(); }
   void wake_if_quiet();
   void stop_cancelled() noexcept;
+  void end_read(std::uint32_t read) noexcept;
   void bytes_complete(std::uint32_t t);
   void prioritize_check(std::uint32_t t);
   void tensor_loaded(std::uint32_t t);
@@ -214,7 +222,8 @@ class job : public std::enable_shared_from_this<job> {
   std::shared_ptr<const opened_checkpoint> from_;  // Null before begin(), and once it is over.
   std::shared_ptr<model_storage> storage_;         // Null before begin() and after a failure.
   std::optional<plan_progress> progress_;          // Empty before begin().
-  std::optional<filling> fill_;                    // Empty before begin(), and in other loads.
+  load_drives drives_;
+  std::optional<filling> fill_;  // Empty before begin(), and in other loads.
   tensor_checks checks_;
   load_waiters waiters_;
   std::shared_ptr<load_window> window_;  // Of a load through one: brings the tensors in its place.

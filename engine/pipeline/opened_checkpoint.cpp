@@ -8,6 +8,7 @@
 
 #include "core/attempt.hpp"
 #include "formats/printable.hpp"
+#include "readers/drive_number.hpp"
 #include "source/source.hpp"
 
 namespace ringload::inline v0::detail {
@@ -32,6 +33,7 @@ result<open_file> open_for_reading(source_file opened, const file_info& info, re
     if (route == read_route::direct) file.direct_refusal = "it is not a file of a file system";
     file.identity = opened.object->identity();
     file.object = std::move(opened.object);
+    file.drive = open_file::of_store;
     return file;
   }
   unique_fd& buffered = opened.fd;
@@ -39,6 +41,7 @@ result<open_file> open_for_reading(source_file opened, const file_info& info, re
   if (::fstat(buffered.get(), &status) != 0)
     return fault{system_code(errno), printable_path(info.path)};
   file.modified = status.st_mtim;
+  file.drive = drive_number(status.st_dev);
   if (auto same = check_unchanged_size(status, info.path, info.bytes); !same) return same.error();
 
   if (route != read_route::buffered) {

@@ -26,6 +26,9 @@
 namespace ringload::inline v0::detail {
 
 struct open_file {
+  static constexpr std::uint64_t no_drive = ~std::uint64_t{0};  // It is memory,
+  static constexpr std::uint64_t of_store = no_drive - 1;       // or comes over the network.
+
   unique_fd buffered;
   unique_fd direct;            // Empty: read through the page cache only.
   std::string direct_refusal;  // Why, if direct reads were tried.
@@ -33,6 +36,7 @@ struct open_file {
   std::string path;
   std::uint64_t bytes = 0;
   ::timespec modified = {};             // When the file was opened.
+  std::uint64_t drive = no_drive;       // As drive_number() says.
   byte_supply supply;                   // Of memory in place of a file, which then is not open.
   std::shared_ptr<byte_source> object;  // Of a store in place of a file.
   std::string identity;                 // The object's, when it was opened.

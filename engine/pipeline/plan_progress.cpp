@@ -7,11 +7,12 @@ namespace ringload::inline v0::detail {
 
 plan_progress::plan_progress(std::vector<range> parts_of_tensor, std::vector<tensor_part> parts,
                              std::vector<range> parts_of_read,
-                             const std::vector<std::uint32_t>& order)
+                             const std::vector<std::uint32_t>& order,
+                             std::vector<std::uint32_t> lane_of_read, std::uint32_t lanes)
     : parts_of_tensor_(std::move(parts_of_tensor)),
       parts_(std::move(parts)),
       parts_of_read_(std::move(parts_of_read)),
-      reads_(static_cast<std::uint32_t>(parts_of_read_.size())),
+      reads_(static_cast<std::uint32_t>(parts_of_read_.size()), std::move(lane_of_read), lanes),
       missing_(parts_of_tensor_.size()),
       loaded_(parts_of_tensor_.size()) {
   if (order.empty()) reads_.add_all();

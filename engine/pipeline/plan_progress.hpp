@@ -35,16 +35,25 @@ class plan_progress {
   // Tensor t consists of those parts in parts_of_tensor[t] that name it, which may be none. All
   // parts that need read r are in parts_of_read[r]; parts in it that do not need r are skipped.
   // Of a stream with several reads each is taken before the next, whoever asks for which. Reads are
-  // taken in `order`, or, where that is empty, as they are numbered.
+  // taken in `order`, or, where that is empty, as they are numbered; those of each lane apart, if
+  // there are several. `lane_of_read` is empty where there is one. A stream's have one.
   plan_progress(std::vector<range> parts_of_tensor, std::vector<tensor_part> parts,
-                std::vector<range> parts_of_read, const std::vector<std::uint32_t>& order = {});
+                std::vector<range> parts_of_read, const std::vector<std::uint32_t>& order = {},
+                std::vector<std::uint32_t> lane_of_read = {}, std::uint32_t lanes = 1);
 
   // ---- Reads ----
 
   // Moves those reads of the tensor that nobody has taken to the front. True if any read is there.
   bool prioritize(std::uint32_t tensor);
-  std::optional<std::uint32_t> take_prioritized() { return in_chain(reads_.take_prioritized()); }
-  std::optional<std::uint32_t> take_next() { return in_chain(reads_.take_next()); }
+  std::optional<std::uint32_t> take_prioritized(std::uint32_t lane = 0) {
+    return in_chain(reads_.take_prioritized(lane));
+  }
+  std::optional<std::uint32_t> take_next(std::uint32_t lane = 0) {
+    return in_chain(reads_.take_next(lane));
+  }
+  // Whether there may be any to take.
+  bool has_prioritized(std::uint32_t lane) const noexcept { return reads_.has_prioritized(lane); }
+  bool has_next(std::uint32_t lane) const noexcept { return reads_.has_next(lane); }
   // A taken read is in flight until end_read(), whatever came of it.
   void end_read() noexcept { reads_.done(); }
   std::uint32_t in_flight() const noexcept { return reads_.in_progress(); }

@@ -39,13 +39,14 @@ void schedule::close() {
 }
 
 bool schedule::next(job_queue& of, take_function how, turn& out) {
-  while (!of.empty()) {
+  for (std::size_t left = of.size(); left > 0; --left) {
     std::shared_ptr<job> one = std::move(of.front());
     of.pop_front();
-    const auto what = (*one.*how)();
-    if (!what) continue;
+    const taken next = (*one.*how)();
+    if (!next.what && !next.later) continue;
     retry_allocation([&] { of.push_back(one); });
-    out = {std::move(one), nullptr, *what, &of == &urgent_, nullptr};
+    if (!next.what) continue;
+    out = {std::move(one), nullptr, *next.what, &of == &urgent_, nullptr};
     return true;
   }
   return false;

@@ -28,8 +28,12 @@ class schedule {
     std::shared_ptr<write_group> group;  // Of a write.
   };
 
-  // Takes a load's next read or tensor; empty where it has none now.
-  using take_function = std::optional<std::uint32_t> (job::*)();
+  // A load's next read or tensor.
+  struct taken {
+    std::optional<std::uint32_t> what;  // Empty: it has none now,
+    bool later = false;                 // or has some when its drive has room again.
+  };
+  using take_function = taken (job::*)();
 
   schedule(boost::asio::io_context& loop, take_function awaited, take_function in_turn)
       : take_awaited_(awaited), take_in_turn_(in_turn), waiting_(loop) {}
@@ -39,6 +43,9 @@ class schedule {
   void prioritize(const std::shared_ptr<job>& one);
   // The save has something to write.
   void add(const std::shared_ptr<save_job>& one);
+  // A drive has room again, for one read or for many.
+  void has_room() { waiting_.wake_one(); }
+  void has_more_room() { waiting_.wake_all(); }
   // take() returns null turns from now on.
   void close();
 

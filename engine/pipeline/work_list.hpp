@@ -2,44 +2,63 @@
 #pragma once
 
 // Indices of work to be done, each taken once: prioritized ones first come, first served, the
-// others in the order in which they were added. Not thread safe.
+// others in the order in which they were added. Where they have lanes, each lane by itself. Not
+// thread safe.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace ringload::inline v0::detail {
 
 class work_list {
  public:
-  // For the indices 0 to count - 1; none of them has been added.
-  explicit work_list(std::uint32_t count = 0) : taken_(count) { added_.reserve(count); }
+  // For the indices 0 to count - 1; none of them has been added. `lane_of` is by index; empty: all
+  // are in lane 0.
+  explicit work_list(std::uint32_t count = 0, std::vector<std::uint32_t> lane_of = {},
+                     std::uint32_t lanes = 1)
+      : taken_(count), lane_of_(std::move(lane_of)), lanes_(lanes) {
+    if (lanes == 1) lanes_.front().added.reserve(count);
+  }
 
   // Each index once.
-  void add(std::uint32_t index) { added_.push_back(index); }
+  void add(std::uint32_t index) { lane_of(index).added.push_back(index); }
   void add_all() {
-    added_.resize(taken_.size());
-    std::iota(added_.begin(), added_.end(), 0U);
+    for (std::uint32_t i = 0; i < taken_.size(); ++i) add(i);
   }
   // Also one that has not been added, and any number of times.
   void prioritize(std::uint32_t index) {
-    if (!taken_[index]) prioritized_.push_back(index);
+    if (!taken_[index]) lane_of(index).prioritized.push_back(index);
   }
-  bool has_prioritized() const noexcept { return !prioritized_.empty(); }
+  bool has_prioritized() const noexcept {
+    return std::ranges::any_of(lanes_,
+                               [](const lane_work& one) { return !one.prioritized.empty(); });
+  }
+  // Whether there may be any to take.
+  bool has_prioritized(std::uint32_t lane) const noexcept {
+    return !lanes_[lane].prioritized.empty();
+  }
+  bool has_next(std::uint32_t lane) const noexcept {
+    return lanes_[lane].next < lanes_[lane].added.size();
+  }
 
-  std::optional<std::uint32_t> take_prioritized() {
-    while (!prioritized_.empty()) {
-      const std::uint32_t index = prioritized_.front();
-      prioritized_.pop_front();
+  std::optional<std::uint32_t> take_prioritized(std::uint32_t lane = 0) {
+    std::deque<std::uint32_t>& prioritized = lanes_[lane].prioritized;
+    while (!prioritized.empty()) {
+      const std::uint32_t index = prioritized.front();
+      prioritized.pop_front();
       if (take(index)) return index;
     }
     return std::nullopt;
   }
-  std::optional<std::uint32_t> take_next() {
-    while (next_ < added_.size()) {
-      const std::uint32_t index = added_[next_++];
+  std::optional<std::uint32_t> take_next(std::uint32_t lane = 0) {
+    lane_work& from = lanes_[lane];
+    while (from.next < from.added.size()) {
+      const std::uint32_t index = from.added[from.next++];
       if (take(index)) return index;
     }
     return std::nullopt;
@@ -57,10 +76,19 @@ class work_list {
     return true;
   }
 
+  struct lane_work {
+    std::vector<std::uint32_t> added;
+    std::size_t next = 0;  // Of these.
+    std::deque<std::uint32_t> prioritized;
+  };
+
+  lane_work& lane_of(std::uint32_t index) {
+    return lane_of_.empty() ? lanes_.front() : lanes_[lane_of_[index]];
+  }
+
   std::vector<bool> taken_;
-  std::vector<std::uint32_t> added_;
-  std::size_t next_ = 0;  // Of added_.
-  std::deque<std::uint32_t> prioritized_;
+  std::vector<std::uint32_t> lane_of_;
+  std::vector<lane_work> lanes_;
   std::uint32_t in_progress_ = 0;
 };
 

@@ -118,8 +118,11 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     if (!t.outcome) co_return;
   }
   traced_step step(t.of, load_step::read, t.slot);
-  admission_guard admitted(e.admission, t.read.bytes, t.awaited);
-  if (t.direct && e.the_ring) co_await admitted.acquire();
+  std::optional<admission_guard> admitted;
+  if (t.direct && e.the_ring) {
+    admitted.emplace(t.of.gate(t.read), t.read.bytes, t.awaited);
+    co_await admitted->acquire();
+  }
   if (t.straight) t.of.begin_writing();
   if (!with.populates()) step.starts();
 
@@ -285,7 +288,7 @@ boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot) {
     if (t.outcome) {
       of.completed(turn.what);
     } else {
-      of.failed(retry_allocation([&] { return t.outcome.error(); }));
+      of.failed(turn.what, retry_allocation([&] { return t.outcome.error(); }));
     }
   }
 }

@@ -76,7 +76,8 @@ struct limits {
   /// `slots * slot_bytes` is all the memory that a loader pins, but for 2 MiB on a GPU for each
   /// thread that copies tensors back to the host at the same time, as checks do.
   std::uint64_t slot_bytes = std::uint64_t{4} << 20;
-  /// The queue depth in bytes: direct reads by io_uring that are in flight, of all loads together.
+  /// The queue depth in bytes: direct reads by io_uring that are in flight, of all loads from one
+  /// drive together.
   /// Buffered reads, and those by threads, are bounded by `copy_threads` and `reader_threads`
   /// instead. More than the drive needs costs latency, and on some drives throughput. One read is
   /// always allowed. 0: tuned while loading, between two slots and all of them: raised while that

@@ -117,8 +117,10 @@ struct initiate_save : initiation {
 /// One engine thread, one ring, `limits::slots` pinned buffers, shared by all loads that run on it.
 /// Its functions may be called from any thread.
 ///
-/// Loads share the reads in flight in turn, so a load from a slow drive slows down the others: make
-/// one loader for each drive.
+/// Loads share the reads in flight in turn, and each drive, or file system without one, has bounds
+/// of its own on the bytes in flight: from the second one on that a loader reads from, a drive has
+/// at most half of the slots, or, with k of them busy, 1/k, so that a slow one holds up its own
+/// loads only. What is read through the page cache shares `limits::copy_threads` all the same.
 ///
 /// The `_async` functions are Asio initiating functions. They take any completion token, never
 /// complete inline, and hold outstanding work on the handler's executor until they complete.

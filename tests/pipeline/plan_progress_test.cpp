@@ -69,6 +69,24 @@ TEST_CASE("work_list: what is prioritized is not given again in its turn, nor tw
   CHECK(take_all(list) == numbers{0, 1});
 }
 
+TEST_CASE("work_list: each lane is taken by itself, in its order") {
+  work_list list(6, {0, 1, 0, 1, 0, 1}, 2);
+  list.add_all();
+  list.prioritize(5);
+  CHECK(list.has_prioritized());
+  CHECK(list.has_prioritized(1));
+  CHECK_FALSE(list.has_prioritized(0));
+  CHECK(!list.take_prioritized(0));
+  CHECK(list.take_next(1) == 1U);
+  CHECK(list.take_prioritized(1) == 5U);
+  CHECK(list.take_next(1) == 3U);
+  CHECK(list.has_next(1));  // It may be: 5 was taken out of turn.
+  CHECK(!list.take_next(1));
+  CHECK_FALSE(list.has_next(1));
+  CHECK(take_all(list) == numbers{0, 2, 4});
+  CHECK(list.in_progress() == 6);
+}
+
 TEST_CASE("work_list: prioritizing what was taken does nothing") {
   work_list list(2);
   list.add_all();

@@ -54,6 +54,11 @@ class scripted_loader {
         detail::load_request(detail::source_name(std::string(source)), {}, options));
   }
   template <class CompletionToken>
+  auto start_async(const checkpoint& file, load_options options, CompletionToken&& token) {
+    return boost::asio::async_initiate<CompletionToken, detail::loading_signature>(
+        detail::initiate_start(engine_), token, detail::load_request(file, {}, options));
+  }
+  template <class CompletionToken>
   auto copy_async(const tensor& from, device to, std::optional<dtype> as, CompletionToken&& token) {
     return boost::asio::async_initiate<CompletionToken, detail::tensor_signature>(
         detail::initiate_copy(engine_), token, detail::copy_request(from, to, as));
