@@ -269,9 +269,6 @@ std::optional<response> refusal_of_save(const services& with, const entry* of,
   path = std::move(*target);
   if (of == nullptr) return problem(http::status::not_found, "no such model");
   if (!of->served) return problem(http::status::conflict, "the model is not loaded");
-  if (!of->served->loaded.empty() && of->served->loaded[0].device().kind() != device_kind::host) {
-    return problem(http::status::not_implemented, "models of the host can be saved, no others");
-  }
   if (with.counted.saving) {
     response busy = problem(http::status::service_unavailable, "another model is being saved");
     busy.set(http::field::retry_after, "1");

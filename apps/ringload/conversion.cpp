@@ -14,7 +14,11 @@ namespace ringload::tool {
 
 namespace {
 
-constexpr std::uint64_t convert_window_bytes = std::uint64_t{192} << 20;
+// While a tensor is written the next ones are read, so several are to fit; but no more memory than
+// that is taken for it.
+constexpr std::uint64_t convert_window_bytes_least = std::uint64_t{192} << 20;
+constexpr std::uint64_t convert_window_bytes_most = std::uint64_t{400} << 20;
+constexpr std::uint64_t tensors_in_window = 3;
 
 void check_has_meaning(const tensor_info& of, dtype loaded) {
   if (of.original_shape.empty() || of.type.empty() || loaded != of.dtype) return;
@@ -91,6 +95,33 @@ std::string index_text(const std::vector<std::vector<ringload::planned_tensor>>&
   return index_of(all);
 }
 
+std::map<std::string, std::string, std::less<>> second_names(const catalog& some,
+                                                             const selection_text& wanted,
+                                                             const load_options& how) {
+  std::map<std::string, std::string, std::less<>> out;
+  if (!wanted.slices.empty() || !wanted.shards.empty()) return out;
+  std::unordered_set<std::string> parts;
+  for (const composite_info& each : some.composites) {
+    for (const std::string& part : each.parts) parts.insert(each.name + "/" + part);
+  }
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<const tensor_info*>> by_place;
+  for (const tensor_info& each : some.tensors) {
+    if (!each.encoding.empty() || each.bytes == 0 || parts.contains(each.name)) continue;
+    auto& there = by_place[{each.file, each.offset}];
+    const auto first = std::ranges::find_if(there, [&](const tensor_info* other) {
+      return other->shape == each.shape && other->dtype == each.dtype && other->type == each.type &&
+             other->original_shape == each.original_shape &&
+             planned(*other, how).dtype == planned(each, how).dtype;
+    });
+    if (first != there.end()) {
+      out[each.name] = (*first)->name;
+    } else {
+      there.push_back(&each);
+    }
+  }
+  return out;
+}
+
 std::vector<std::pair<std::string, std::string>> metadata_of(const catalog& all) {
   std::vector<std::pair<std::string, std::string>> out;
   std::unordered_set<std::string> keys;
@@ -106,7 +137,9 @@ std::uint64_t window_for(const catalog& some, const load_options& how) {
     largest = std::max({largest, bytes_of(planned(each, how)), each.bytes});
   }
   // A group has some padding beside its tensor.
-  return std::max(convert_window_bytes, largest + (std::uint64_t{4} << 20));
+  largest += std::uint64_t{4} << 20;
+  const std::uint64_t several = std::min(convert_window_bytes_most, tensors_in_window * largest);
+  return std::max({convert_window_bytes_least, several, largest});
 }
 
 }  // namespace ringload::tool

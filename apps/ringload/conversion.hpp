@@ -4,6 +4,8 @@
 // What `ringload convert` writes: which tensors, in which files, in which order. Pure: no I/O.
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <ringload/catalog.hpp>
 #include <ringload/limits.hpp>
 #include <ringload/selection.hpp>
@@ -36,6 +38,12 @@ std::vector<std::vector<ringload::planned_tensor>> cut_into_shards(
 
 /// As `model.safetensors.index.json` has them.
 std::string index_text(const std::vector<std::vector<ringload::planned_tensor>>& shards);
+
+/// The tensors of which another one before them has type, shape, and the bytes in the file; by name
+/// that one's. A .zt file has those bytes once. Empty where something is cut.
+std::map<std::string, std::string, std::less<>> second_names(const catalog& some,
+                                                             const selection_text& wanted,
+                                                             const load_options& how);
 
 /// The metadata of the files, each key once.
 std::vector<std::pair<std::string, std::string>> metadata_of(const catalog& all);

@@ -221,7 +221,14 @@ asio::awaitable<void> declare_composites(state& s, const catalog& some) {
 
 asio::awaitable<void> load_tensors(state& s, const catalog& some) {
   std::map<std::string_view, const tensor_info*> infos;
-  for (const tensor_info& each : some.tensors) infos[each.name] = &each;
+  std::vector<std::string> loaded;
+  const auto again = second_names(some, s.request.load.from.wanted, s.request.load.how);
+  for (const tensor_info& each : some.tensors) {
+    infos[each.name] = &each;
+    if (again.contains(each.name)) continue;
+    loaded.push_back(each.name);
+    s.bytes_total += bytes_of(planned(each, s.request.load.how));
+  }
   const parts_by_name parts = parts_of(some.composites);
   co_await declare_composites(s, some);
   for (const auto& [key, value] : metadata_of(s.file.catalog())) {
@@ -229,6 +236,7 @@ asio::awaitable<void> load_tensors(state& s, const catalog& some) {
     co_await s.out.set_attribute_async(key, std::move(text));
   }
   selection wanted = selection_of(s.request.load.from.wanted, s.file.catalog());
+  if (!again.empty()) wanted = select().names(std::move(loaded));
   const load_options options = windowed(s, some);
   auto load = co_await s.with.start_async(s.file, std::move(wanted), options);
   s.load = std::move(load);
@@ -246,15 +254,25 @@ asio::awaitable<void> load_tensors(state& s, const catalog& some) {
       co_await s.out.add_part_async(part->second.object, std::move(view), std::move(how));
     }
   }
+  for (const auto& [name, first] : again) co_await s.out.add_alias_async(name, first);
+}
+
+// A manifest has second names too.
+void add_digests_again(state& s, const catalog& some) {
+  const auto again = second_names(some, s.request.load.from.wanted, s.request.load.how);
+  std::vector<tensor_digest> more;
+  for (const tensor_digest& each : s.digests) {
+    for (const auto& [name, first] : again) {
+      if (first == each.name) more.emplace_back(each).name = name;
+    }
+  }
+  for (tensor_digest& each : more) s.digests.push_back(std::move(each));
 }
 
 asio::awaitable<void> to_zt(state& s) {
   const catalog& all = s.file.catalog();
   const catalog some = chosen(all, selection_of(s.request.load.from.wanted, all));
   const auto objects = whole_objects(s, some);
-  for (const tensor_info& each : some.tensors) {
-    s.bytes_total += bytes_of(planned(each, s.request.load.how));
-  }
   if (objects && !s.request.manifest.empty()) {
     throw error(
         errc::unsupported_feature, "--manifest",
@@ -263,11 +281,13 @@ asio::awaitable<void> to_zt(state& s) {
   }
   write_to(s, writer(s.request.to, writing_of(s.request)));
   if (objects) {
+    for (const tensor_info& each : some.tensors) s.bytes_total += each.stored_bytes;
     co_await copy_objects(s, *objects);
   } else {
     co_await load_tensors(s, some);
   }
   co_await finish_file(s);
+  if (!objects) add_digests_again(s, some);
 }
 
 asio::awaitable<void> convert_all(state& s) {

@@ -26,6 +26,7 @@ struct file_layout {
   std::string name;         // Within the checkpoint's folder. Empty: the path that was ordered.
   std::uint64_t bytes = 0;  // The whole file.
   std::string head;         // Its first bytes: the header, or all of an index.
+  std::string tail = {};    // Its last bytes, of a format that has its manifest there.
 };
 
 struct tensor_extent {
@@ -34,15 +35,15 @@ struct tensor_extent {
   std::uint64_t bytes = 0;
 };
 
-// Heads and tensors fill each file from beginning to end without hole or overlap.
+// No two overlap, but for tensors that are to have the very same bytes; what nothing fills is
+// zeros.
 struct checkpoint_layout {
   std::vector<file_layout> files;
   std::vector<tensor_extent> tensors;  // By tensor given.
 };
 
-// A piece of a file: all bytes of one source, in order. Sources are numbered by who makes pieces:
-// a tensor's bytes, a header, an encoded tensor. A format whose sizes are known only once it has
-// encoded something (.zt with zstd) makes its pieces as it goes.
+// A piece of a file: the first bytes of one source, in order. Sources are numbered by who makes
+// pieces: a tensor's bytes, a header, zeros.
 struct file_piece {
   std::uint64_t file_offset = 0;
   std::uint64_t bytes = 0;

@@ -61,6 +61,9 @@ result<opened_source> find_source(const source_name& source, const open_options&
   reading.nameless = options.nameless;
   const source_options how(reading, by.with, by.stop);
   if (const auto* list = std::get_if<path_list>(&source)) return open_files(list->paths, how);
+  if (const auto* found = std::get_if<found_source>(&source)) {
+    return open_found(*found, options.independent_files, how);
+  }
   const std::string& name = std::get<std::string>(source);
   if (options.independent_files) return open_folder_of_files(name, how);
   return open_checkpoint(name, how);
@@ -77,6 +80,9 @@ catalog catalog_of_source(const source_name& source, const open_options& how,
 
 std::string shown(const source_name& source) {
   if (const auto* name = std::get_if<std::string>(&source)) return *name;
+  if (const auto* found = std::get_if<found_source>(&source)) {
+    return found->folder ? found->folder->path_of(found->file) : found->local_path;
+  }
   const auto& paths = std::get<path_list>(source).paths;
   if (paths.empty()) return "";
   if (paths.size() == 1) return paths.front();

@@ -8,12 +8,15 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "core/block.hpp"
 #include "core/convert.hpp"
 #include "formats/printable.hpp"
 #include "layout/safetensors_layout.hpp"
+#include "layout/zt_layout.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -26,17 +29,23 @@ std::uint64_t direct_unit() noexcept {
   return std::max<std::uint64_t>(block_bytes, static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)));
 }
 
+bool is_zt(const save_request& what) {
+  if (what.how.format != save_format::by_name) return what.how.format == save_format::zt;
+  return what.path.ends_with(".zt");
+}
+
 // Whether the path is a folder's is decided by its name, and by what is there.
 result<save_target> target_of(const save_request& what) {
   save_target out = {what.path, entry_kind::file, what.how.replace};
-  if (out.path.extension() == ".safetensors") return out;
+  if (is_zt(what) || out.path.extension() == ".safetensors") return out;
   out.kind = entry_kind::folder;
   std::error_code ignored;
   const bool is_folder = !out.path.has_filename() || fs::is_directory(out.path, ignored);
   const bool has_dot = out.path.filename().native().find('.') != std::string::npos;
   if (what.how.format == save_format::by_name && has_dot && !is_folder) {
-    return fault{errc::invalid_saving, printable_path(what.path),
-                 "the name does not end with .safetensors, and saving::format says nothing either"};
+    return fault{
+        errc::invalid_saving, printable_path(what.path),
+        "the name ends with neither .safetensors nor .zt, and saving::format says nothing"};
   }
   return out;
 }
@@ -94,6 +103,100 @@ result<checked_tensors> check_tensors(const save_request& what, const save_servi
   return out;
 }
 
+// By tensor: the first of those with the same memory.
+std::vector<std::uint32_t> first_of_same(const std::vector<std::unique_ptr<tensor_bytes>>& all) {
+  std::unordered_multimap<const void*, std::uint32_t> by_address;
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t t = 0; t < all.size(); ++t) {
+    const auto [first, last] = by_address.equal_range(all[t]->view().data);
+    const auto same = std::find_if(
+        first, last, [&](const auto& each) { return all[t]->same_as(*all[each.second]); });
+    out.push_back(same == last ? t : same->second);
+    if (same == last) by_address.emplace(all[t]->view().data, t);
+  }
+  return out;
+}
+
+result<checkpoint_layout> lay_out(const save_request& what, const checked_tensors& tensors,
+                                  const save_target& target) {
+  if (is_zt(what)) {
+    if (what.how.shard_bytes > 0 || what.how.shard_count > 0) {
+      return fault{errc::invalid_saving, "saving", "a .zt file has no shards"};
+    }
+    const auto same = first_of_same(tensors.sources);
+    zt_settings how;
+    how.metadata = what.how.metadata;
+    how.alignment = std::max<std::uint64_t>(what.how.alignment, how.alignment);
+    how.bytes_of = same;
+    return lay_out_zt(tensors.described, how);
+  }
+  safetensors_settings how;
+  how.metadata = what.how.metadata;
+  how.order = what.how.order;
+  how.alignment = what.how.alignment;
+  how.folder = target.kind == entry_kind::folder;
+  how.shards = {what.how.shard_bytes, what.how.shard_count};
+  return lay_out_safetensors(tensors.described, how);
+}
+
+// What comes to stand where, of the tensors and of what is made here: heads, tails, and the zeros
+// between.
+class piece_list {
+ public:
+  piece_list(write_group& all, backend& target) : all_(all), target_(target) {}
+
+  void add_tensors(std::span<const tensor_extent> places) {
+    for (std::uint32_t t = 0; t < places.size(); ++t) {
+      const tensor_extent& at = places[t];
+      if (at.bytes > 0) pieces_.push_back({at.offset, at.bytes, at.file, t});
+    }
+    // Those with the bytes of another have its place.
+    const auto by_place = [](const file_piece& p) { return std::tuple(p.file, p.file_offset); };
+    std::ranges::stable_sort(pieces_, {}, by_place);
+    const auto again = std::ranges::unique(pieces_, {}, by_place);
+    pieces_.erase(again.begin(), again.end());
+  }
+
+  void add_file(std::uint32_t number, file_layout& file) {
+    const std::uint64_t tail = file.tail.size();
+    add_text(number, file.bytes - tail, std::move(file.tail));
+    add_text(number, 0, std::move(file.head));
+  }
+
+  std::vector<file_piece> with_zeros() {
+    std::ranges::sort(pieces_, {},
+                      [](const file_piece& p) { return std::tuple(p.file, p.file_offset); });
+    std::vector<file_piece> gaps;
+    std::uint64_t longest = 0;
+    const auto zeros = static_cast<std::uint32_t>(all_.sources.size());
+    for (std::size_t i = 1; i < pieces_.size(); ++i) {
+      const std::uint64_t end = pieces_[i - 1].file_offset + pieces_[i - 1].bytes;
+      const std::uint64_t next = pieces_[i].file_offset;
+      if (pieces_[i].file != pieces_[i - 1].file || next == end) continue;
+      gaps.push_back({end, next - end, pieces_[i].file, zeros});
+      longest = std::max(longest, next - end);
+    }
+    if (longest > 0) add_source(std::string(static_cast<std::size_t>(longest), '\0'));
+    pieces_.insert(pieces_.end(), gaps.begin(), gaps.end());
+    return std::move(pieces_);
+  }
+
+ private:
+  void add_text(std::uint32_t file, std::uint64_t offset, std::string text) {
+    if (text.empty()) return;
+    pieces_.push_back({offset, text.size(), file, static_cast<std::uint32_t>(all_.sources.size())});
+    add_source(std::move(text));
+  }
+  void add_source(std::string text) {
+    all_.sources.push_back(
+        std::make_unique<tensor_bytes>(view_of_text(std::move(text)), dtype::u8, target_, 1));
+  }
+
+  write_group& all_;
+  backend& target_;
+  std::vector<file_piece> pieces_;
+};
+
 }  // namespace
 
 result<save_setup> set_up_save(const save_request& what, const save_services& by) {
@@ -107,13 +210,7 @@ result<save_setup> set_up_save(const save_request& what, const save_services& by
   }
   // Each tensor can be read, and its type and size in the file are fixed.
 
-  safetensors_settings how;
-  how.metadata = what.how.metadata;
-  how.order = what.how.order;
-  how.alignment = what.how.alignment;
-  how.folder = target->kind == entry_kind::folder;
-  how.shards = {what.how.shard_bytes, what.how.shard_count};
-  auto layout = lay_out_safetensors(checked->described, how);
+  auto layout = lay_out(what, *checked, *target);
   if (!layout) return layout.error().in(place);
   // The layout is fixed: each byte of each file has its source.
 
@@ -123,20 +220,13 @@ result<save_setup> set_up_save(const save_request& what, const save_services& by
   save_setup out;
   out.all = std::make_shared<write_group>();
   out.all->sources = std::move(checked->sources);
-  std::vector<file_piece> pieces;
-  for (std::uint32_t t = 0; t < layout->tensors.size(); ++t) {
-    const tensor_extent& at = layout->tensors[t];
-    pieces.push_back({at.offset, at.bytes, at.file, t});
-  }
+  piece_list pieces(*out.all, by.devices.host_memory());
+  pieces.add_tensors(layout->tensors);
   for (std::uint32_t f = 0; f < layout->files.size(); ++f) {
-    std::string& head = layout->files[f].head;
-    const auto source = static_cast<std::uint32_t>(out.all->sources.size());
-    pieces.push_back({0, head.size(), f, source});
     out.bytes += layout->files[f].bytes;
-    out.all->sources.push_back(std::make_unique<tensor_bytes>(
-        view_of_text(std::move(head)), dtype::u8, by.devices.host_memory(), 1));
+    pieces.add_file(f, layout->files[f]);
   }
-  auto plan = plan_writes(std::move(pieces), {by.slot_bytes, direct_unit()});
+  auto plan = plan_writes(pieces.with_zeros(), {by.slot_bytes, direct_unit()});
   if (!plan) return plan.error().in(place);
   out.all->plan = std::move(*plan);
   out.files = std::move(*files);

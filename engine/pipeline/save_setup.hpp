@@ -25,7 +25,7 @@ struct write_group {
 
 struct save_setup {
   save_files files;
-  std::shared_ptr<write_group> all;  // The tensors in the order given, then the files' heads.
+  std::shared_ptr<write_group> all;  // The tensors in the order given, then all else.
   std::uint64_t bytes = 0;           // Of all files.
 };
 

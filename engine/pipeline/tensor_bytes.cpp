@@ -128,6 +128,15 @@ tensor_bytes::tensor_bytes(tensor_view view, dtype as, backend& target, unsigned
   }
 }
 
+bool tensor_bytes::same_as(const tensor_bytes& other) const noexcept {
+  const tensor_view& mine = view_;
+  const tensor_view& its = other.view_;
+  if (mine.data != its.data || mine.on != its.on || mine.dtype != its.dtype) return false;
+  if (as_ != other.as_ || bytes_ != other.bytes_ || bytes_ == 0) return false;
+  if (elements_.dense() && other.elements_.dense()) return true;
+  return mine.shape == its.shape && mine.strides == its.strides;
+}
+
 const std::byte* tensor_bytes::at(std::uint64_t offset) const noexcept {
   if (!on_host() || as_.needed() || !elements_.dense()) return nullptr;
   return static_cast<const std::byte*>(view_.data) + offset;

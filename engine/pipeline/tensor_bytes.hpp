@@ -32,6 +32,9 @@ class tensor_bytes {
   const tensor_view& view() const noexcept { return view_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
 
+  // Whether the other's bytes are these, of the same memory.
+  bool same_as(const tensor_bytes& other) const noexcept;
+
   // Where the bytes from `offset` on lie in memory of the host as they are stored; else null.
   const std::byte* at(std::uint64_t offset) const noexcept;
 

@@ -222,16 +222,19 @@ result<opened_source> from_local_path(const std::string& path, const source_opti
   return from_path(std::move(fd), path, how);
 }
 
+result<opened_source> from_found(const found_source& found, const source_options& how) {
+  if (!found.local_path.empty()) return from_local_path(found.local_path, how);
+  const store_folder folder(found.folder, how.stop);
+  return found.file.empty() ? from_folder(folder, how) : from_folder_file(folder, found.file, how);
+}
+
 result<opened_source> from_store(byte_store& store, std::string_view source,
                                  const source_options& how) {
   auto found = find_in(store, source, how.stop);
   if (!found) {
     return found.error().where.empty() ? found.error().in(printable_path(source)) : found.error();
   }
-  if (!found->local_path.empty()) return from_local_path(found->local_path, how);
-  const store_folder folder(found->folder, how.stop);
-  return found->file.empty() ? from_folder(folder, how)
-                             : from_folder_file(folder, found->file, how);
+  return from_found(*found, how);
 }
 
 bool looks_like_path(std::string_view source) {
@@ -417,20 +420,24 @@ result<opened_source> open_files(std::span<const std::string> paths, const sourc
   return finished(std::move(opened), std::move(made));
 }
 
+result<opened_source> open_found(const found_source& found, bool independent_files,
+                                 const source_options& how) {
+  if (!found.folder && found.local_path.empty()) {
+    return fault{errc::source_not_found, "", "there is neither a folder nor a path"};
+  }
+  if (!independent_files) return from_found(found, how);
+  if (found.local_path.empty()) return from_files_of(store_folder(found.folder, how.stop), how);
+  auto folder = model_folder::open(found.local_path);
+  if (!folder) return folder.error().in(printable_path(found.local_path));
+  return from_files_of(*folder, how);
+}
+
 result<opened_source> open_folder_of_files(const std::string& path, const source_options& how) {
   byte_store* const store = has_scheme(path) ? store_of(path, how) : nullptr;
-  std::string local = path;
-  if (store != nullptr) {
-    auto found = find_in(*store, path, how.stop);
-    if (!found) return found.error().in(printable_path(path));
-    if (found->local_path.empty()) {
-      return from_files_of(store_folder(found->folder, how.stop), how);
-    }
-    local = std::move(found->local_path);
-  }
-  auto folder = model_folder::open(local);
-  if (!folder) return folder.error().in(printable_path(local));
-  return from_files_of(*folder, how);
+  if (store == nullptr) return open_found({nullptr, {}, path}, true, how);
+  auto found = find_in(*store, path, how.stop);
+  if (!found) return found.error().in(printable_path(path));
+  return open_found(*found, true, how);
 }
 
 catalog read_catalog(std::string_view source, const read_options& how) {

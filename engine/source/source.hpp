@@ -5,6 +5,7 @@
 // checked is the one that will be read.
 
 #include <memory>
+#include <ringload/byte_source.hpp>
 #include <ringload/catalog.hpp>
 #include <span>
 #include <string>
@@ -35,6 +36,11 @@ result<opened_source> open_checkpoint(std::string_view source, const source_opti
 // The same, with the environment variables that locate the cache.
 result<opened_source> open_checkpoint(std::string_view source, const source_options& how,
                                       const environment& variables);
+
+// What a store has found, or a program has by itself. With `independent_files` its folder is taken
+// as by open_folder_of_files().
+result<opened_source> open_found(const found_source& found, bool independent_files,
+                                 const source_options& how);
 
 // Several files, each with its own tensors: one catalog of them all, in the given order. A name
 // that stands in two files is duplicate_tensor.

@@ -97,13 +97,23 @@ class RINGLOAD_EXPORT byte_folder {
   virtual std::string path_of(const std::string& name) const = 0;
 };
 
-/// What the name of a checkpoint leads to.
+/// What the name of a checkpoint leads to. A loader takes it in place of a name, too.
 struct found_source {
   std::shared_ptr<byte_folder> folder;
   std::string file;  // Of the folder, a checkpoint or an index; empty: the folder as a whole.
   /// A file or folder on this machine that is the same, and is opened in its place; empty: none.
   std::string local_path;
 };
+
+/// A file of any format that lies in memory, as what `loader::open_async` and `load_async` take:
+///
+///   auto m = co_await loader.load_async(ringload::from_memory(bytes, "model.safetensors"));
+///
+/// Errors and the catalog call it by `name`, and its format is found as that of a file of that name
+/// is. `owner` is kept as long as the bytes are needed; without one, the caller keeps them until
+/// the checkpoint, and all loads from it, are gone.
+RINGLOAD_EXPORT found_source from_memory(std::span<const std::byte> bytes, std::string name,
+                                         std::shared_ptr<const void> owner = nullptr);
 
 /// A store, for the constructor of an extension. Its functions are called from any thread.
 class RINGLOAD_EXPORT byte_store {

@@ -2,8 +2,8 @@
 #ifndef RINGLOAD_C_SAVE_H
 #define RINGLOAD_C_SAVE_H
 
-// Saves, of ringload/c.h: tensors in memory become a safetensors checkpoint; and manifests, the
-// digests that tensors must have. `ringload/save.hpp` and `verify.hpp` say more.
+// Saves, of ringload/c.h: tensors in memory become a checkpoint, safetensors or .zt; and manifests,
+// the digests that tensors must have. `ringload/save.hpp` and `verify.hpp` say more.
 
 #include <ringload/c.h>
 

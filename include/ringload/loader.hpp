@@ -181,6 +181,19 @@ class RINGLOAD_EXPORT loader {
         detail::source_name(detail::path_list{std::move(files)}), how);
   }
 
+  /// What a store of the program's has, or `from_memory()`.
+  template <boost::asio::completion_token_for<detail::open_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto open_async(found_source source, CompletionToken&& token = {}) {
+    return open_async(std::move(source), open_options(), std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::open_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto open_async(found_source source, open_options how, CompletionToken&& token = {}) {
+    return boost::asio::async_initiate<CompletionToken, detail::open_signature>(
+        detail::initiate_open(engine_), token, detail::source_name(std::move(source)), how);
+  }
+
   /// Loads what `wanted` chooses of the checkpoint, or all of it. All or nothing: on failure, or
   /// when cancelled, no memory of the device stays taken, but for what `limits::kept_bytes` allows.
   /// The first forms open `source`, as open_async does, and close it when they are over.
@@ -201,6 +214,20 @@ class RINGLOAD_EXPORT loader {
     return boost::asio::async_initiate<CompletionToken, detail::model_signature>(
         detail::initiate_load(engine_), token,
         detail::load_request(detail::source_name(std::string(source)), std::move(wanted), options));
+  }
+  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto load_async(found_source source, CompletionToken&& token = {}) {
+    return load_async(std::move(source), selection(), load_options(),
+                      std::forward<CompletionToken>(token));
+  }
+  template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
+                boost::asio::use_awaitable_t<>>
+  auto load_async(found_source source, selection wanted, load_options options,
+                  CompletionToken&& token = {}) {
+    return boost::asio::async_initiate<CompletionToken, detail::model_signature>(
+        detail::initiate_load(engine_), token,
+        detail::load_request(detail::source_name(std::move(source)), std::move(wanted), options));
   }
   template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
@@ -341,11 +368,11 @@ class RINGLOAD_EXPORT loader {
         detail::initiate_copy(engine_), token, detail::copy_request(from, to, as));
   }
 
-  /// Saves tensors as a checkpoint: as one file, or in a folder of its own. All or nothing: the
-  /// file, or the folder, appears under its name when it is whole, in the place of what was there
-  /// before; until then, and on failure, or when cancelled, that stays as it was. A process that is
-  /// killed meanwhile may leave a folder named `.ringload-*` beside it; a file of that name only
-  /// where the file system has no files without a name.
+  /// Saves tensors as a checkpoint: as one file, or in a folder of its own; see `save_format`. All
+  /// or nothing: the file, or the folder, appears under its name when it is whole, in the place of
+  /// what was there before; until then, and on failure, or when cancelled, that stays as it was. A
+  /// process that is killed meanwhile may leave a folder named `.ringload-*` beside it; a file of
+  /// that name only where the file system has no files without a name.
   ///
   /// Tensors are on the host or on the loader's device. What is dense is written from where it
   /// lies, if its address has the offset within 512 bytes that it has in the file; all else is

@@ -67,13 +67,19 @@ RINGLOAD_EXPORT std::vector<tensor_view> views_of(const model& all);
 
 /// What is written.
 enum class save_format : std::uint8_t {
-  by_name,      // By the path: "x.safetensors" is one such file. A path that ends with '/', is a
-                // folder, or has no '.' in its last part is a folder of safetensors.
+  by_name,      // By the path: "x.safetensors" is one such file, and "x.zt" one of .zt. A path that
+                // ends with '/', is a folder, or has no '.' in its last part is a folder of
+                // safetensors.
   safetensors,  // One file, if the path ends with ".safetensors"; else a folder of them.
+  /// One .zt file, stored raw and in the order given. Tensors that are the same memory, of the same
+  /// type and as many elements, are written once: each other one is a second name for those bytes.
+  /// (safetensors has no second names: it gets them as often as they are given.) For compression,
+  /// digests in the file, and sparse objects there is `writer`.
+  zt,
 };
 
 /// The order of tensors in a file.
-enum class tensor_order : std::uint8_t {
+enum class tensor_order : std::uint8_t {  // Of safetensors.
   reference,  // As the safetensors package writes: by alignment of the type, descending, then name.
   given,
 };
@@ -104,7 +110,8 @@ struct RINGLOAD_EXPORT saving {
   ~saving();
 
   save_format format = save_format::by_name;
-  /// Text for `__metadata__`, in this order; in each shard. No key twice.
+  /// Text for `__metadata__`, in this order; in each shard. In .zt, attributes of the file. No key
+  /// twice.
   std::vector<std::pair<std::string, std::string>> metadata;
   tensor_order order = tensor_order::reference;
 
@@ -112,7 +119,8 @@ struct RINGLOAD_EXPORT saving {
   /// 2 MiB. With one of 4,096 or more, and `order` as the reference's, tensors that are a multiple
   /// of 4,096 bytes long come first. These then all begin at a multiple of 4,096, so loads read
   /// them straight to where they go. (The format allows no gaps, so the others begin where the one
-  /// before ends; by a type's size they are aligned in the reference's order only.)
+  /// before ends; by a type's size they are aligned in the reference's order only.) In .zt all
+  /// tensors begin at multiples of it, and at least of 64.
   std::uint32_t alignment = 8;
 
   /// Shards, in a folder, as transformers names them: model-00001-of-00003.safetensors and

@@ -61,6 +61,16 @@ expect 0 "$ringload" load "$work/aligned.zt" --verify "$work/list"
 "$ringload" ls "$work/aligned.zt" --json | sed -n 's/.*"offset": \([0-9]*\).*/\1/p' |
   awk '$1 % 4096 {bad = 1} END {exit bad || !NR}' || fail "--align 4K of .zt"
 
+# Tensors of one storage are stored once.
+expect 0 "$ringload" convert "$data/torch/nested.pt" "$work/tied.zt" --manifest "$work/list"
+"$ringload" ls "$work/tied.zt" --json |
+  sed -n 's/.*"name": "\([^"]*\)".*"offset": \([0-9]*\).*/\2 \1/p' >"$work/found"
+[ "$(grep -c ' pair.0$\| state_dict.w$' "$work/found")" = 2 ] || fail "names: $(cat "$work/found")"
+[ "$(sed -n 's/ pair.0$//p' "$work/found")" = "$(sed -n 's/ state_dict.w$//p' "$work/found")" ] ||
+  fail "stored twice: $(cat "$work/found")"
+expect 0 "$ringload" load "$work/tied.zt" --verify "$work/list"
+[ "$(wc -l <"$work/list")" = 6 ] || fail "manifest: $(cat "$work/list")"
+
 # Parts, and other types.
 expect 0 "$ringload" convert "$work/m" "$work/part.zt" --select '*1*' --except '*2*'
 "$ringload" sum "$work/m" --select '*1*' --except '*2*' >"$work/expected"

@@ -9,6 +9,7 @@
 #include <boost/asio/use_future.hpp>
 #include <future>
 #include <ringload/selection.hpp>
+#include <ringload/writer.hpp>
 #include <vector>
 
 #include "cuda/any_runtime.hpp"
@@ -286,5 +287,36 @@ TEST_CASE("cuda: what was loaded is saved as it was, turned and converted too") 
   const std::string wanted(bytes_of(from_device.at("weights")));
   const model from_host = save_and_load(on_host, {turned(same.at("weights"))}, how);
   const bool equal = bytes_of(from_host.at("weights")) == wanted;
+  CHECK(equal);
+}
+
+TEST_CASE("cuda: what was loaded becomes one .zt file, by a save and by a writer") {
+  if (!has_device()) return;
+  const made_file file(odd_tensors(), 3);
+  const temporary_folder folder;
+  const std::string saved_path = (folder.path() / "saved.zt").string();
+  const std::string written_path = (folder.path() / "written.zt").string();
+  loader with(last_cuda_device(), small_limits(4));
+  loader on_host(host(), small_limits(4));
+  const model loaded = get(with.load_async(file.name(), use_future));
+  const model same = get(on_host.load_async(file.name(), use_future));
+  std::vector<tensor_view> tensors = views_of(loaded);
+  tensors.emplace_back("again", loaded.at("weights"));
+  get(with.save_async(saved_path, tensors, use_future));
+  writer out(written_path);
+  for (const tensor_view& each : views_of(loaded)) get(out.add_async(each, use_future));
+  get(out.add_alias_async("again", "weights", use_future));
+  get(out.finish_async(use_future));
+  const auto text = [](const std::string& path) {
+    return file_bytes(path, 0, std::filesystem::file_size(path));
+  };
+  CHECK(text(saved_path) == text(written_path));
+  const model again = get(on_host.load_async(saved_path, use_future));
+  REQUIRE(again.size() == same.size() + 1);
+  for (const tensor& one : same) {
+    const bool equal = bytes_of(again.at(one.name())) == bytes_of(one);
+    CHECK(equal);
+  }
+  const bool equal = bytes_of(again.at("again")) == bytes_of(same.at("weights"));
   CHECK(equal);
 }

@@ -3,7 +3,9 @@
 """random_saves.py SAVE_TOOL [FILES [SEED]]: has so many checkpoints saved of random tensors, of
 every dtype, strided ones too, and reads them with the package safetensors: names, dtypes, shapes,
 metadata and every byte. Where the order is the reference's, the file is, byte by byte, what the
-package writes itself. No part of ./dev test; needs safetensors and numpy."""
+package writes itself. If zTensor 1.2.3 is installed, the same tensors are saved as .zt: what it reads
+is what was saved, and a file of types that it writes is the one that it writes. No part of ./dev
+test; needs safetensors and numpy."""
 import json
 import pathlib
 import random
@@ -11,8 +13,14 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.pop(0)  # In it is a folder "torch", which is not what zTensor looks for.
 import numpy as np
 import safetensors
+
+try:
+    import ztensor
+except ImportError:
+    ztensor = None
 
 TYPES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E5M2": 1, "F8_E4M3": 1, "F8_E8M0": 1, "I16": 2, "U16": 2,
          "F16": 2, "BF16": 2, "I32": 4, "U32": 4, "F32": 4, "C64": 8, "F64": 8, "I64": 8, "U64": 8}
@@ -70,11 +78,42 @@ def read(path):
     return found
 
 
+# As numpy names those types that zTensor has from there.
+ZT_NAMES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "U16": "uint16",
+            "F16": "float16", "I32": "int32", "U32": "uint32", "F32": "float32", "F64": "float64",
+            "I64": "int64", "U64": "uint64"}
+
+
+def check_zt(path, wanted):
+    """Whether zTensor reads what was saved; True where it also writes the same file."""
+    whole = path.read_bytes()
+    reader = ztensor.Reader(str(path))
+    assert sorted(reader.keys()) == sorted(wanted)
+    for name, (dtype, shape, data) in wanted.items():
+        info = reader.metadata(name)
+        assert list(info.shape) == list(shape), name
+        place = info.components["data"]
+        assert whole[place["offset"]:place["offset"] + place["length"]] == data, name
+        if dtype in ZT_NAMES:
+            found = reader.read_numpy(name)
+            assert found.dtype == ZT_NAMES[dtype] and found.tobytes() == data, name
+    if not all(dtype in ZT_NAMES for dtype, _, _ in wanted.values()):
+        return False
+    theirs = path.with_name("theirs.zt")
+    with ztensor.Writer(str(theirs)) as writer:
+        for name, (dtype, shape, data) in wanted.items():
+            writer.write_numpy(name, np.frombuffer(data, ZT_NAMES[dtype]).reshape(shape))
+    if len(whole) < theirs.stat().st_size:
+        return False  # Two are the same memory, which zTensor does not look for.
+    assert theirs.read_bytes() == whole
+    return True
+
+
 def main():
     tool, files = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 200
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     rng = random.Random(seed)
-    same = 0
+    same = same_zt = 0
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         memory = rng.randbytes(8_000_000)
@@ -110,8 +149,19 @@ def main():
                                                metadata or None)
                 assert bytes(theirs) == path.read_bytes(), (seed, n)
                 same += 1
+            if ztensor:
+                some = [line for line in lines if rng.random() < 0.5 or line.split()[0] in ZT_NAMES]
+                some = [line for line in some if line.split()[0] != "F8_E8M0"]
+                if rng.random() < 0.5:
+                    some = [line for line in some if line.split()[0] in ZT_NAMES]
+                names = [line.split(" ", 4)[4] for line in some]
+                subprocess.run([tool, folder / "memory", folder / "m.zt"], check=True,
+                               input="\n".join(some).encode())
+                same_zt += check_zt(folder / "m.zt", {name: wanted[name] for name in names})
     print(f"{files} checkpoints, seed {seed}: all as they were saved; {same} the same bytes as the "
           f"package safetensors {safetensors.__version__} writes")
+    if ztensor:
+        print(f"the same as .zt, which zTensor reads; {same_zt} the bytes that it writes")
 
 
 main()

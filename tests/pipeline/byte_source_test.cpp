@@ -272,3 +272,49 @@ TEST_CASE("byte_source: cancelled while each read in turn is held, also of a hea
     }
   }
 }
+
+TEST_CASE("from_memory: bytes are loaded as the file is that has them, of any format") {
+  const stored_checkpoints all;
+  for (const std::string& path : {all.plain.name(), all.deflated.name()}) {
+    const auto text = std::make_shared<const std::string>(stored_checkpoints::whole_text(path));
+    const std::string name = std::filesystem::path(path).filename().string();
+    const auto bytes = std::as_bytes(std::span<const char>(*text));
+    for (const std::uint32_t slots : {1U, 4U}) {
+      loader with(host(), small_limits(slots));
+      const model wanted = get(with.load_async(path, asio::use_future));
+      const std::weak_ptr<const std::string> kept = text;
+      const model found = get(with.load_async(from_memory(bytes, name, text), asio::use_future));
+      CHECK(same(found, wanted));
+      CHECK(found.catalog().files.front().path == name);
+      const checkpoint opened = get(with.open_async(from_memory(bytes, name), asio::use_future));
+      CHECK(same(get(with.load_async(opened, asio::use_future)), wanted));
+    }
+    CHECK(text.use_count() == 1);
+  }
+}
+
+TEST_CASE("from_memory: what is no checkpoint is refused by its name") {
+  loader with(host(), small_limits(2));
+  const std::string text = stored_checkpoints::whole_text(made_file(object_tensors, 3).name());
+  const auto failure = [&](std::size_t bytes, std::string name) {
+    const auto some = std::as_bytes(std::span<const char>(text)).first(bytes);
+    return failure_of(with.load_async(from_memory(some, std::move(name)), asio::use_future));
+  };
+  const auto cut = failure(text.size() - 1, "cut.safetensors");
+  REQUIRE(cut);
+  CHECK(holds(cut->what(), "cut.safetensors"));
+  CHECK(failure(0, "empty.safetensors"));
+  CHECK(failure(text.size(), ""));
+  CHECK(failure_of(with.load_async(found_source(), asio::use_future))->code() ==
+        errc::source_not_found);
+}
+
+TEST_CASE("from_memory: what a writer made in memory is loaded from there") {
+  const std::string bytes = noise(3'000'000, 5);
+  writer out = writer::in_memory();
+  get(out.add_async(tensor_view("a", bytes.data(), dtype::f32, {750, 1000}), asio::use_future));
+  const written made = get(out.finish_async(asio::use_future));
+  loader with(host(), small_limits(2));
+  const model back = get(with.load_async(from_memory(made.file, "made.zt"), asio::use_future));
+  CHECK(bytes_of(back.at("a")) == bytes);
+}

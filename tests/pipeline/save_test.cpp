@@ -401,3 +401,100 @@ TEST_CASE("save: several at once, beside loads, all come back") {
     CHECK(wrong_in(path, all[static_cast<std::size_t>(i)]) == "");
   }
 }
+
+TEST_CASE("save: a .zt file is the one that a writer makes, on the host and from a device") {
+  std::mt19937_64 random(7);
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "a.zt").string();
+  const std::string beside = (folder.path() / "b.zt").string();
+  loader with(distant_device(), small_limits(3));
+  for (int round = 0; round < 30; ++round) {
+    CAPTURE(round);
+    auto tensors = random_tensors(random, static_cast<unsigned>(random() % 8), 200'000);
+    std::erase_if(tensors, [](const saved_tensor& one) { return bits(one.view.dtype) % 8 != 0; });
+    saving how;
+    how.metadata = {{"z", "1"}, {"a", "2"}};
+    how.alignment = 8U << random() % 12;
+    how.read_back = round % 2 == 0;
+    how.sync = false;
+    std::vector<tensor_view> given = views(tensors);
+    for (tensor_view& one : given) {
+      if (random() % 2 == 0) continue;
+      one.on = distant_device();
+      one.data = on_distant(one.data);
+    }
+    const saved done = get(with.save_async(path, given, how, use_future));
+    CHECK(wrong_in(path, tensors) == "");
+    CHECK(done.bytes == fs::file_size(path));
+
+    writing same;
+    same.alignment = std::max(64U, how.alignment);
+    same.sync = false;
+    writer out(beside, same);
+    for (const auto& [key, value] : how.metadata) {
+      get(out.set_attribute_async(key, value, use_future));
+    }
+    for (const saved_tensor& one : tensors) get(out.add_async(one.view, use_future));
+    get(out.finish_async(use_future));
+    CHECK(whole(path) == whole(beside));
+  }
+}
+
+TEST_CASE("save: memory that several tensors have is written to .zt once, under all their names") {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "a.zt").string();
+  const std::string memory = noise(4'000'000, 1);
+  const char* const at = memory.data();
+  const tensor_view tied("tied", at, dtype::f32, {1000, 1000});
+  tensor_view flipped("flipped", at, dtype::f32, {1000, 1000});
+  flipped.strides = {1, 1000};
+  tensor_view flipped_too = flipped;
+  flipped_too.name = "flipped too";
+  const std::vector<tensor_view> given = {tensor_view("first", at, dtype::f32, {1000, 1000}),
+                                          tied,
+                                          tensor_view("flat", at, dtype::f32, {1'000'000}),
+                                          tensor_view("as integers", at, dtype::i32, {1000, 1000}),
+                                          tensor_view("half", at, dtype::f32, {500, 1000}),
+                                          flipped,
+                                          flipped_too,
+                                          tensor_view("nothing", at, dtype::f32, {0}),
+                                          tensor_view("nothing too", at, dtype::f32, {0})};
+  loader with(host(), small_limits(3));
+  saving how;
+  how.digest = digest_algorithm::crc32c;
+  CHECK(get(with.save_async(path, given, how, use_future)).digests.size() == given.size());
+  CHECK(fs::file_size(path) > 14'000'000);
+  CHECK(fs::file_size(path) < 14'010'000);
+  const model back = get(with.load_async(path, use_future));
+  REQUIRE(back.size() == given.size());
+  for (const char* const name : {"first", "tied", "flat", "as integers"}) {
+    CHECK(std::equal(memory.begin(), memory.end(), static_cast<const char*>(back.at(name).data())));
+  }
+  CHECK(back.at("flat").shape().size() == 1);
+  CHECK(bytes_of(back.at("flipped")) == bytes_of(back.at("flipped too")));
+  CHECK(bytes_of(back.at("flipped")) != bytes_of(back.at("first")));
+  // safetensors has no second names.
+  const std::string other = (folder.path() / "a.safetensors").string();
+  get(with.save_async(other, {given[0], tied}, use_future));
+  CHECK(fs::file_size(other) > 8'000'000);
+}
+
+TEST_CASE("save: what .zt does not have is refused, and nothing appears") {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "a.zt").string();
+  loader with(host(), small_limits(2));
+  const tensor_view one = small("a", "text").view;
+  const auto refused = [&](std::vector<tensor_view> what, const saving& how) {
+    return code_of(with.save_async(path, std::move(what), how, use_future));
+  };
+  saving wrong;
+  wrong.shard_bytes = 100;
+  CHECK(refused({one}, wrong) == errc::invalid_saving);
+  wrong = saving();
+  wrong.metadata = {{"a", "1"}, {"a", "2"}};
+  CHECK(refused({one}, wrong) == errc::invalid_saving);
+  CHECK(refused({one, one}, {}) == errc::duplicate_tensor);
+  CHECK(refused({tensor_view("\xFF", one.data, dtype::u8, {4})}, {}) == errc::header_not_utf8);
+  CHECK(refused({tensor_view("a", one.data, dtype::f4, {8})}, {}) == errc::unsupported_dtype);
+  CHECK(names_in(folder.path()).empty());
+}

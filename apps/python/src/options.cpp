@@ -174,7 +174,8 @@ saving saving_of(const nb::dict& given) {
   saving how;
   how.sha256 = &make_sha256;
   apply(given, {{"format", word(how.format, {{"by_name", save_format::by_name},
-                                             {"safetensors", save_format::safetensors}})},
+                                             {"safetensors", save_format::safetensors},
+                                             {"zt", save_format::zt}})},
                 {"metadata", texts(how.metadata)},
                 {"order", word(how.order, {{"reference", tensor_order::reference},
                                            {"given", tensor_order::given}})},

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <ringload/byte_source.hpp>
 #include <ringload/checkpoint.hpp>
 #include <ringload/fill.hpp>
 #include <ringload/limits.hpp>
@@ -29,8 +30,8 @@ struct path_list {
   std::vector<std::string> paths;
 };
 
-// What a user may write for a checkpoint: a name, or the paths of several files.
-using source_name = std::variant<std::string, path_list>;
+// What a user may write for a checkpoint: a name, the paths of several files, or what is found.
+using source_name = std::variant<std::string, path_list, found_source>;
 
 // Memory of the caller's that is to be filled.
 struct fill_request {
