@@ -10,6 +10,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <future>
@@ -17,6 +18,7 @@
 #include <memory>
 #include <ringload/group_load.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/made_checkpoint.hpp"
@@ -112,6 +114,11 @@ void walk(std::uint32_t rank, const std::function<void(asio::cancellation_signal
   }
   CHECK(at > 15);
   CHECK(others_ended > at);  // Most often both.
+  // A rank's last step may let go of its loader in a thread that nobody waits for.
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (descriptors() != before && std::chrono::steady_clock::now() < until) {
+    std::this_thread::yield();
+  }
   CHECK(descriptors() == before);
 }
 
@@ -216,8 +223,11 @@ TEST_CASE("group_load: destroying the context of a handler cancels its call") {
     }
     get(load.tensor_async("t0", asio::use_future));
   });
-  // Its call differs from that of rank 0 as well; which is seen first is open.
+  // Its call differs from that of rank 0 as well, and rank 0 leaves once it has heard of either;
+  // which is seen first is open.
   for (const std::string& each : said) {
-    CHECK((each == "rank 1: its call was cancelled" || holds(each, "it does tensor('t1')")));
+    CAPTURE(each);
+    CHECK((each == "rank 1: its call was cancelled" || holds(each, "it does tensor('t1')") ||
+           each == "rank 0: it has left the group"));
   }
 }
