@@ -39,6 +39,7 @@ set(remote_may core formats source)
 set(keeper_may core formats device pipeline)
 set(ranks_may core formats device pipeline)
 set(ranks/mpi_may core ranks)
+set(ranks/nccl_may core device/cuda)
 set(pipeline_may
   core formats plan source ring staging readers device selection decoding encoding layout writers
   archive)
@@ -51,7 +52,7 @@ set(asio_folders archive ring readers writers device device/cuda pipeline c keep
 set(liburing_headers "^liburing")
 set(liburing_folders ring)
 set(cuda_headers "^(cuda|driver_types|nvtx)")
-set(cuda_folders device/cuda)
+set(cuda_folders device/cuda ranks/nccl)
 set(hdf5_headers "^(hdf5|H5)")
 set(hdf5_folders hdf5)
 set(mpi_headers "^mpi\\.h$")

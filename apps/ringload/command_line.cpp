@@ -154,13 +154,13 @@ CLI::App& add_load(CLI::App& root, load_request& request) {
   return load;
 }
 
-// Nothing is loaded, so what is said of loads means nothing.
+// Nothing is loaded, so what is said of loads means nothing, but for the device to attach on.
 void check_attached(const CLI::App& sum, const source_request& from) {
   if (from.sources.size() > 1) throw CLI::ValidationError("--attach", "takes one name");
   for (const CLI::Option* each : sum.get_options()) {
     const std::string name = each->get_name();
-    const bool means_something =
-        name == "SOURCE" || name == "--attach" || name == "--algorithm" || name == "--no-progress";
+    const bool means_something = name == "SOURCE" || name == "--attach" || name == "--algorithm" ||
+                                 name == "--no-progress" || name == "--device";
     if (each->count() > 0 && !means_something) {
       throw CLI::ValidationError(name, "not with --attach, where nothing is loaded");
     }
@@ -316,6 +316,7 @@ CLI::App& add_keep(CLI::App& root, keep_request& request) {
   keep.add_option("--user", request.users,
                   "Of those, the numbers of the users that may; repeatable. Default: all")
       ->type_name("UID");
+  add_device(keep, request.load.device);
   add_engine(keep, request.load.within.engine);
   add_limits(keep, request.load.within);
   add_dtype(keep, request.load.how.dtype);

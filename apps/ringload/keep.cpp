@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "commands.hpp"
+#include "device.hpp"
 #include "interrupts.hpp"
 #include "opening.hpp"
 #include "progress_bar.hpp"
@@ -45,7 +46,9 @@ void keep_models(const keep_request& request, output& out) {
   how.users = request.users;
   // Before the loads: if the socket is taken, nothing need be loaded.
   keeper keeps(request.socket, how);
-  loader with(shared_host(), request.load.within, extensions_for(request.load.from));
+  const device target = device_named(request.load.device);
+  loader with(target.kind() == device_kind::host ? shared_host() : target, request.load.within,
+              extensions_for(request.load.from));
   for (const auto& [name, source] : request.models) {
     load_request one = request.load;
     one.from.sources = {source};

@@ -114,7 +114,7 @@ summed sum_all_tensors(const load_request& request,
 
 summed sum_attached(const load_request& request, const std::string& socket,
                     const std::function<digest_algorithm(std::string_view)>& algorithm_of) {
-  const model held = attach(socket, request.from.sources.front());
+  const model held = attach(socket, request.from.sources.front(), device_named(request.device));
   std::uint64_t bytes_total = 0;
   for (const tensor& each : held) bytes_total += each.bytes();
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Attaching: a name -> descriptors -> memory that is sealed -> a description that fits it -> a
-// model.
+// model; and where that is not where it was asked for, a copy there.
 
 #include <array>
 #include <boost/asio/post.hpp>
 #include <boost/asio/system_executor.hpp>
+#include <boost/asio/use_future.hpp>
 #include <cerrno>
+#include <future>
 #include <ringload/keeper.hpp>
+#include <ringload/loader.hpp>
 #include <string>
 #include <utility>
 
@@ -65,7 +68,55 @@ result<attached_memory> memory_of(received_packet from, const keep_reply& reply)
   return out;
 }
 
-result<model> model_of(attached_memory memory, unique_fd connection) {
+model assembled(catalog what, std::vector<placement> where, std::vector<taken_arena> arenas) {
+  auto named = std::make_shared<const named_catalog>(std::move(what));
+  auto tensors = std::make_shared<const loaded_tensors>(std::move(named), std::move(where));
+  return model(std::make_shared<const model_storage>(std::move(tensors), std::move(arenas),
+                                                     memory_accounts()));
+}
+
+// A model of the keeper's device, opened here.
+result<std::vector<taken_arena>> opened_on(device on, const std::vector<exported_memory>& regions,
+                                           const std::shared_ptr<const void>& counted) {
+  const auto made = on.maker()(on.index());
+  auto* const memory = dynamic_cast<memory_exchange*>(made.get());
+  if (memory == nullptr) {
+    return fault{
+        errc::device_unavailable, "",
+        "it lies in memory of the GPU at " + regions.front().on + ": attach for that device"};
+  }
+  std::vector<taken_arena> arenas;
+  for (const exported_memory& each : regions) {
+    auto one = memory->import_memory(each, counted);
+    if (!one) return one.error();
+    arenas.push_back({std::move(*one), each.bytes, false, on});
+  }
+  return arenas;
+}
+
+// A copy of a model of the host. An engine of its own makes it, and ends with it.
+result<model> copied_to(device on, const model& from) {
+  loader with(on);
+  std::vector<std::future<tensor>> begun;
+  for (const tensor& each : from) {
+    begun.push_back(with.copy_async(each, on, boost::asio::use_future));
+  }
+  std::vector<taken_arena> arenas;
+  std::vector<placement> where;
+  for (std::size_t t = 0; t < begun.size(); ++t) {
+    const auto one = std::make_shared<const tensor>(begun[t].get());
+    // Where its copy begins in its arena; its types are the original's.
+    placement at = from.storage()->of().where(static_cast<std::uint32_t>(t));
+    at.destination = static_cast<std::uint32_t>(t);
+    at.destination_offset =
+        static_cast<std::uint64_t>(static_cast<std::byte*>(one->data()) - one->memory().data());
+    where.push_back(at);
+    arenas.push_back({std::shared_ptr<arena>(one, &one->memory()), one->bytes(), false, on});
+  }
+  return assembled(from.catalog(), std::move(where), std::move(arenas));
+}
+
+result<model> model_of(attached_memory memory, unique_fd connection, device on) {
   std::vector<std::uint64_t> sizes;
   for (const shared_memory& each : memory.regions) sizes.push_back(each.span().size());
   auto described = unpacked_description(memory.description.span(), sizes);
@@ -77,19 +128,23 @@ result<model> model_of(attached_memory memory, unique_fd connection) {
     one.destination_offset = each.offset;
     one.as = each.as;
   }
-  auto named = std::make_shared<const named_catalog>(std::move(described->what));
-  auto tensors = std::make_shared<const loaded_tensors>(std::move(named), std::move(where));
   const auto counted = std::make_shared<const unique_fd>(std::move(connection));
+  if (!described->on_device.empty()) {
+    auto opened = opened_on(on, described->on_device, counted);
+    if (!opened) return opened.error();
+    return assembled(std::move(described->what), std::move(where), std::move(*opened));
+  }
   std::vector<taken_arena> arenas;
   for (shared_memory& each : memory.regions) {
     const std::uint64_t bytes = each.span().size();
     arenas.push_back({std::make_shared<shared_arena>(std::move(each), counted), bytes});
   }
-  return model(std::make_shared<const model_storage>(std::move(tensors), std::move(arenas),
-                                                     memory_accounts()));
+  model mapped = assembled(std::move(described->what), std::move(where), std::move(arenas));
+  if (on.kind() == device_kind::host) return mapped;
+  return copied_to(on, mapped);
 }
 
-result<model> attach_to(const std::string& path, const std::string& name,
+result<model> attach_to(const std::string& path, const std::string& name, device on,
                         std::chrono::milliseconds timeout) {
   auto connection = connect_to(path, timeout);
   if (!connection) return connection.error();
@@ -103,45 +158,51 @@ result<model> attach_to(const std::string& path, const std::string& name,
   if (reply->answer != keep_answer::attached) return refusal(reply->answer);
   auto memory = memory_of(std::move(*got), *reply);
   if (!memory) return memory.error();
-  return model_of(std::move(*memory), std::move(*connection));
+  return model_of(std::move(*memory), std::move(*connection), on);
 }
 
-result<model> attached(const std::string& path, const std::string& name,
+result<model> attached(const std::string& path, const std::string& name, device on,
                        std::chrono::milliseconds timeout) {
   const std::string place = printable_path(path) + ": model '" + printable(name) + "'";
   if (name.empty() || name.size() > name_bytes_max) {
     return fault{errc::invalid_source_name, place,
                  "a name has 1 to " + grouped(name_bytes_max) + " bytes"};
   }
-  auto made = attempt([&] { return attach_to(path, name, timeout); });
+  auto made = attempt([&] { return attach_to(path, name, on, timeout); });
   if (!made) return made.error().in(place);
   return made;
 }
 
 }  // namespace
 
-void begin_attach(std::string socket, std::string name, std::chrono::milliseconds timeout,
-                  std::unique_ptr<operation<model>> waiting) {
+void begin_attach(std::string socket, std::string name, device on,
+                  std::chrono::milliseconds timeout, std::unique_ptr<operation<model>> waiting) {
   struct work {
     std::string socket;
     std::string name;
+    device on;
     std::chrono::milliseconds timeout;
     std::unique_ptr<operation<model>> waiting;
 
     void operator()() {
-      auto made = attached(socket, name, timeout);
+      auto made = attached(socket, name, on, timeout);
       if (made) return waiting->complete(nullptr, std::move(*made));
       waiting->complete(to_exception(made.error()), model());
     }
   };
   boost::asio::post(boost::asio::system_executor(),
-                    work{std::move(socket), std::move(name), timeout, std::move(waiting)});
+                    work{std::move(socket), std::move(name), on, timeout, std::move(waiting)});
 }
 
 }  // namespace detail
 
 model attach(std::string_view socket, std::string_view name, std::chrono::milliseconds timeout) {
-  auto made = detail::attached(std::string(socket), std::string(name), timeout);
+  return attach(socket, name, host(), timeout);
+}
+
+model attach(std::string_view socket, std::string_view name, device on,
+             std::chrono::milliseconds timeout) {
+  auto made = detail::attached(std::string(socket), std::string(name), on, timeout);
   if (!made) throw to_error(made.error());
   return std::move(*made);
 }

@@ -15,8 +15,9 @@ namespace ringload::inline v0::detail {
 namespace {
 
 // The head: the version, and how many bytes follow.
-constexpr std::uint64_t version = 1;
+constexpr std::uint64_t version = 2;
 constexpr std::size_t head_bytes = 16;
+constexpr std::size_t device_text_max = 256;
 constexpr std::uint64_t kind_last = element_kind_count + block_kind_count - 1;
 
 // `Way` packs or unpacks; what it is given is const or not.
@@ -72,6 +73,11 @@ void pass_description(auto& way, auto& all) {
     w.number(place.offset);
     w.number(place.as.from, kind_last);
     w.number(place.as.to, kind_last);
+  });
+  way.list(all.on_device, [](auto& w, auto& memory) {
+    w.text(memory.on, device_text_max);
+    w.text(memory.handle, device_text_max);
+    w.number(memory.bytes);
   });
 }
 
@@ -167,8 +173,13 @@ result<kept_description> unpacked_description(std::span<const std::byte> from,
     if (c.file >= out.what.files.size())
       return wrong("its file is not listed").in(printable(c.name));
   }
+  if (!out.on_device.empty() && !region_bytes.empty()) {
+    return wrong("it lies on a device, and other memory came with it");
+  }
+  std::vector<std::uint64_t> sizes(region_bytes.begin(), region_bytes.end());
+  for (const exported_memory& each : out.on_device) sizes.push_back(each.bytes);
   for (std::size_t t = 0; t < out.where.size(); ++t) {
-    auto good = check_tensor(out, t, region_bytes);
+    auto good = check_tensor(out, t, sizes);
     if (!good) return good.error().in(tensor_place(out.what.tensors[t].name));
   }
   if (auto good = check_names(out.what); !good) return good.error();

@@ -12,6 +12,7 @@
 
 #include "core/element_kind.hpp"
 #include "core/fault.hpp"
+#include "device/exported_memory.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -24,13 +25,16 @@ struct kept_tensor {
 struct kept_description {
   catalog what;
   std::vector<kept_tensor> where;  // By tensor of the catalog.
+  // Of a model on a device: its regions. Then no other memory comes with it.
+  std::vector<exported_memory> on_device;
 };
 
 std::vector<std::byte> packed(const kept_description& of);
 
 // What lies behind the description, as memory does up to the end of a page, is not looked at.
 // `region_bytes` are the sizes of the memory that came with it. If it succeeds, each tensor's bytes
-// are those of its type and shape, lie in its region, and are aligned for the type.
+// are those of its type and shape, lie in its region, and are aligned for the type. How large
+// regions of a device are is only said.
 result<kept_description> unpacked_description(std::span<const std::byte> from,
                                               std::span<const std::uint64_t> region_bytes);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <ringload/keeper.hpp>
 #include <string>
 #include <utility>
@@ -28,16 +29,20 @@ namespace detail {
 
 namespace {
 
-// The arenas that tensors lie in, and of each destination of the plan the index among them.
-struct shared_regions {
-  std::vector<shared_arena*> arenas;
-  std::vector<std::uint32_t> of_destination;
-};
-
-result<shared_regions> regions_of(const model_storage& all) {
-  shared_regions out;
+// Of each destination of the plan the index among the regions that tensors lie in.
+std::vector<std::uint32_t> region_indices(const model_storage& all) {
+  std::vector<std::uint32_t> out;
+  std::uint32_t next = 0;
   for (const auto& each : all.arenas()) {
-    out.of_destination.push_back(static_cast<std::uint32_t>(out.arenas.size()));
+    out.push_back(next);
+    if (each) ++next;
+  }
+  return out;
+}
+
+result<std::vector<shared_arena*>> shared_regions(const model_storage& all) {
+  std::vector<shared_arena*> out;
+  for (const auto& each : all.arenas()) {
     if (!each) continue;
     auto* const memory = dynamic_cast<shared_arena*>(&each->memory());
     if (memory == nullptr) {
@@ -45,20 +50,47 @@ result<shared_regions> regions_of(const model_storage& all) {
                    "its memory is this process's alone: load it for ringload::shared_host(), not "
                    "mapped"};
     }
-    out.arenas.push_back(memory);
+    out.push_back(memory);
   }
-  if (out.arenas.size() < descriptors_max) return out;
+  if (out.size() < descriptors_max) return out;
   return fault{errc::invalid_limits, "",
-               "it lies in " + grouped(out.arenas.size()) + " allocations, and at most " +
+               "it lies in " + grouped(out.size()) + " allocations, and at most " +
                    grouped(descriptors_max - 1) + " can be given away"};
 }
 
-kept_description description_of(const loaded_tensors& all, const shared_regions& in) {
+// That of all regions; the host's where there is none. Empty: they lie on several.
+std::optional<device> device_of(const model_storage& all) {
+  std::optional<device> found;
+  for (const auto& each : all.arenas()) {
+    if (!each) continue;
+    if (found && !(*found == each->on())) return std::nullopt;
+    found = each->on();
+  }
+  return found ? found : host();
+}
+
+result<std::vector<exported_memory>> device_regions(const model_storage& all) {
+  const device on = *device_of(all);
+  const auto made = on.maker()(on.index());
+  auto* const memory = dynamic_cast<memory_exchange*>(made.get());
+  if (memory == nullptr) return fault{errc::device_unavailable, "", "it cannot be shared"};
+  std::vector<exported_memory> out;
+  for (const auto& each : all.arenas()) {
+    if (!each) continue;
+    auto one = memory->export_memory(each->memory());
+    if (!one) return one.error();
+    out.push_back(std::move(*one));
+  }
+  return out;
+}
+
+kept_description description_of(const model_storage& all) {
+  const std::vector<std::uint32_t> regions = region_indices(all);
   kept_description out;
-  out.what = all.named().catalog();
+  out.what = all.of().named().catalog();
   for (std::uint32_t t = 0; t < out.what.tensors.size(); ++t) {
-    const placement& at = all.where(t);
-    out.where.push_back({in.of_destination[at.destination], at.destination_offset, at.as});
+    const placement& at = all.of().where(t);
+    out.where.push_back({regions[at.destination], at.destination_offset, at.as});
   }
   return out;
 }
@@ -73,18 +105,38 @@ result<std::shared_ptr<shared_arena>> sealed(std::span<const std::byte> bytes) {
   return made;
 }
 
-result<offered_model> offer_of(const model& what) {
-  if (!what.storage()) return fault{errc::no_such_tensor, "", "it is an empty handle"};
-  const model_storage& all = *what.storage();
-  const auto regions = regions_of(all);
-  if (!regions) return regions.error();
-  const auto description = sealed(packed(description_of(all.of(), *regions)));
+result<void> describe(offered_model& out, const kept_description& as) {
+  const auto description = sealed(packed(as));
   if (!description) return description.error();
-  offered_model out;
-  out.held = what;
   out.description = *description;
   out.descriptors.push_back((*description)->descriptor());
-  for (shared_arena* const each : regions->arenas) {
+  return {};
+}
+
+result<offered_model> offer_on_device(const model& what) {
+  offered_model out;
+  out.held = what;
+  out.owns_memory = true;
+  kept_description as = description_of(*what.storage());
+  auto regions = device_regions(*what.storage());
+  if (!regions) return regions.error();
+  as.on_device = std::move(*regions);
+  if (auto done = describe(out, as); !done) return done.error();
+  for (const exported_memory& each : as.on_device) out.bytes += each.bytes;
+  return out;
+}
+
+result<offered_model> offer_of(const model& what) {
+  if (!what.storage()) return fault{errc::no_such_tensor, "", "it is an empty handle"};
+  const auto on = device_of(*what.storage());
+  if (!on) return fault{errc::device_unavailable, "", "it lies on several devices"};
+  if (on->kind() != device_kind::host) return offer_on_device(what);
+  const auto regions = shared_regions(*what.storage());
+  if (!regions) return regions.error();
+  offered_model out;
+  out.held = what;
+  if (auto done = describe(out, description_of(*what.storage())); !done) return done.error();
+  for (shared_arena* const each : *regions) {
     if (auto done = each->seal(); !done) return done.error();
     out.descriptors.push_back(each->descriptor());
     out.bytes += each->span().size();

@@ -140,7 +140,7 @@ void keeper_server::accept_all() {
   while (connections_.size() < how_.connections_max) {
     unique_fd socket(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) {
-      connections_.push_back({std::move(socket), clock::now() + request_within, nullptr});
+      connections_.push_back({std::move(socket), clock::now() + request_within, nullptr, nullptr});
       continue;
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -164,7 +164,7 @@ bool keeper_server::answer(connection& to) {
   } else if (!admitted) {
     refusal.answer = keep_answer::not_admitted;
   } else if (const auto found = find(request->name)) {
-    return give(to, *found);
+    return give(to, found);
   } else {
     refusal.answer = keep_answer::no_such_model;
   }
@@ -172,12 +172,13 @@ bool keeper_server::answer(connection& to) {
   return false;
 }
 
-bool keeper_server::give(connection& to, const offered_model& what) {
-  const keep_reply reply = {keep_answer::attached, what.version, what.descriptors.size() - 1};
+bool keeper_server::give(connection& to, const std::shared_ptr<const offered_model>& what) {
+  const keep_reply reply = {keep_answer::attached, what->version, what->descriptors.size() - 1};
   // Before it is sent: who has attached is counted. If that fails, run() takes it back.
-  to.counted_in = what.attached;
+  to.counted_in = what->attached;
+  if (what->owns_memory) to.uses = what;
   ++*to.counted_in;
-  return send_packet(to.socket, packed(reply), what.descriptors).has_value();
+  return send_packet(to.socket, packed(reply), what->descriptors).has_value();
 }
 
 }  // namespace ringload::inline v0::detail

@@ -32,6 +32,7 @@ struct offered_model {
   std::vector<int> descriptors;             // Of the description, then of each region.
   std::uint64_t bytes = 0;
   std::uint64_t version = 0;
+  bool owns_memory = false;  // Who attaches needs this process's allocation: memory of a device.
   // Outlives this, with the connections.
   std::shared_ptr<std::atomic<std::uint64_t>> attached =
       std::make_shared<std::atomic<std::uint64_t>>(0);
@@ -59,6 +60,7 @@ class keeper_server {
     unique_fd socket;
     clock::time_point answer_until;  // For who connects and then says nothing.
     std::shared_ptr<std::atomic<std::uint64_t>> counted_in;  // Null: it was not answered yet.
+    std::shared_ptr<const offered_model> uses;  // What must not be freed before it is over.
   };
 
   void run();
@@ -66,7 +68,7 @@ class keeper_server {
   void accept_all();
   // Takes its next packet. False: the connection is over.
   bool answer(connection& to);
-  static bool give(connection& to, const offered_model& what);
+  static bool give(connection& to, const std::shared_ptr<const offered_model>& what);
   std::shared_ptr<const offered_model> find(const std::string& name) const;
 
   const std::string path_;

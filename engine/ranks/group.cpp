@@ -17,6 +17,8 @@ constexpr std::size_t piece_bytes = std::size_t{1} << 20;
 
 group::~group() = default;
 
+device_kind group::memory() const noexcept { return device_kind::host; }
+
 // A binomial tree: of 8 ranks, counted from the root,
 //
 //   0 -> 4    0 -> 2, 4 -> 6    0 -> 1, 2 -> 3, 4 -> 5, 6 -> 7

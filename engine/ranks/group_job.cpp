@@ -76,7 +76,10 @@ tensor_info as_it_lands(const tensor_info& of, const load_options& how) {
   return out;
 }
 
-void check_options(const loader& with, const load_options& how) {
+void check_options(const loader& with, const group& all, const load_options& how) {
+  if (all.memory() != device_kind::host) {
+    throw error(errc::device_unavailable, "group_load", "the group is not of memory of the host");
+  }
   if (with.device().kind() != device_kind::host) {
     throw error(
         errc::device_unavailable, "group_load",
@@ -144,7 +147,7 @@ result<tensor> group_job::make(const group_call& what, cancel_request& by) {
 }
 
 void group_job::open_and_read(const std::string& source) {
-  check_options(with_, how_.load);
+  check_options(with_, *all_, how_.load);
   file_ = stop_->wait_for<checkpoint>(
       [&](auto&& handler) { with_.open_async(source, std::move(handler)); });
   agree_on(*all_, identity_of(file_.catalog(), how_));

@@ -9,12 +9,13 @@
 //   machine. auto mine = ringload::mpi_group(MPI_COMM_WORLD);                      //
 //   `ringload/mpi.hpp`
 //
-// Of memory of the host. All functions block.
+// All functions block.
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <ringload/device.hpp>
 #include <ringload/export.hpp>
 #include <span>
 #include <string>
@@ -33,6 +34,8 @@ namespace ringload::inline v0 {
 /// On a rank that was interrupted calls fail with `operation_aborted`; the others learn of it when
 /// it fails, or ends.
 ///
+/// Its messages are memory of the host, unless `memory()` says otherwise.
+///
 /// To carry ranks by other means, derive from this: only the pure functions are needed.
 class RINGLOAD_EXPORT group {
  public:
@@ -44,6 +47,8 @@ class RINGLOAD_EXPORT group {
   virtual std::uint32_t rank() const noexcept = 0;
   /// The number of ranks, at least 1.
   virtual std::uint32_t size() const noexcept = 0;
+  /// What the bytes of all calls lie in.
+  virtual device_kind memory() const noexcept;
 
   /// To one other rank, which receives exactly as many bytes. May return before it has them.
   virtual void send(std::span<const std::byte> bytes, std::uint32_t to) = 0;

@@ -10,7 +10,10 @@
 //
 //   ringload::model qwen = ringload::attach("/run/models", "qwen");       // In another process.
 //
-// Memory lives as long as any process has it: the keeper may crash, end or be replaced.
+// Memory of the host lives as long as any process has it: the keeper may crash, end or be replaced.
+//
+// A model on a GPU is kept as well, and attached without a copy on the same GPU. That memory is the
+// keeper's own: it cannot be sealed, and the keeper must outlive those who attached.
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -18,6 +21,7 @@
 #include <cstdint>
 #include <memory>
 #include <ringload/detail/operation.hpp>
+#include <ringload/device.hpp>
 #include <ringload/export.hpp>
 #include <ringload/model.hpp>
 #include <string>
@@ -31,7 +35,7 @@ namespace detail {
 
 class keeper_server;
 
-RINGLOAD_EXPORT void begin_attach(std::string socket, std::string name,
+RINGLOAD_EXPORT void begin_attach(std::string socket, std::string name, device on,
                                   std::chrono::milliseconds timeout,
                                   std::unique_ptr<operation<model>> waiting);
 
@@ -40,9 +44,9 @@ struct initiate_attach {
   executor_type get_executor() const noexcept { return {}; }
 
   template <class Handler>
-  void operator()(Handler&& handler, std::string socket, std::string name,
+  void operator()(Handler&& handler, std::string socket, std::string name, device on,
                   std::chrono::milliseconds timeout) const {
-    begin_attach(std::move(socket), std::move(name), timeout,
+    begin_attach(std::move(socket), std::move(name), on, timeout,
                  make_operation<model>(std::forward<Handler>(handler)));
   }
 };
@@ -83,15 +87,17 @@ class RINGLOAD_EXPORT keeper {
   explicit keeper(std::string_view socket, keeper_settings how = {});
   keeper(const keeper&) = delete;
   keeper& operator=(const keeper&) = delete;
-  /// Removes the socket. What is attached stays so.
+  /// Removes the socket. What is attached stays so; on a GPU only as long as this process.
   ~keeper();
 
   /// Seals the model's memory, and gives it to all who attach under this name from now on. Those
   /// who have attached an earlier model of the name keep that. The name has 1 to 255 bytes.
   ///
   /// From now on writing to one of the model's tensors is an access violation, here too, so nobody
-  /// may be writing. The model was loaded for `shared_host()`, or is attached itself, else
-  /// `errc::device_unavailable`; in at most 252 allocations, else `errc::invalid_limits`. Blocks
+  /// may be writing. The model was loaded for `shared_host()`, or is attached itself, or lies on a
+  /// GPU, else `errc::device_unavailable`; on the host in at most 252 allocations, else
+  /// `errc::invalid_limits`. On a GPU nothing is sealed, and the memory is freed when the model is
+  /// replaced or withdrawn, and all who have attached it have let go. Blocks
   /// for some tens of milliseconds for each GiB. Throws `ringload::error`; then what was served
   /// still is.
   void publish(std::string_view name, const model& what);
@@ -123,13 +129,30 @@ inline constexpr std::chrono::seconds attach_timeout{10};
 RINGLOAD_EXPORT model attach(std::string_view socket, std::string_view name,
                              std::chrono::milliseconds timeout = attach_timeout);
 
+/// The same on a device. A model of the host is copied there, each tensor into an allocation of its
+/// own by a `loader` of the default limits, and the keeper's memory is let go of. A model on a
+/// GPU is opened where it is, if `on` is that GPU, else `errc::device_unavailable`; the process
+/// that keeps it cannot open it itself, and the driver may refuse, with its own error. How much
+/// memory the GPU's handles stand for is believed. Its tensors are `read_only()`: all who have it
+/// must keep to that themselves. Memory is closed in a thread of the library.
+RINGLOAD_EXPORT model attach(std::string_view socket, std::string_view name, device on,
+                             std::chrono::milliseconds timeout = attach_timeout);
+
 /// The same, awaited: it blocks a thread of Asio's `system_executor` in place of yours. It cannot
 /// be cancelled, and ends within about twice the time limit.
 template <boost::asio::completion_token_for<void(std::exception_ptr, model)> CompletionToken =
               boost::asio::use_awaitable_t<>>
 auto attach_async(std::string_view socket, std::string_view name, CompletionToken&& token = {}) {
   return boost::asio::async_initiate<CompletionToken, void(std::exception_ptr, model)>(
-      detail::initiate_attach(), token, std::string(socket), std::string(name),
+      detail::initiate_attach(), token, std::string(socket), std::string(name), host(),
+      std::chrono::milliseconds(attach_timeout));
+}
+template <boost::asio::completion_token_for<void(std::exception_ptr, model)> CompletionToken =
+              boost::asio::use_awaitable_t<>>
+auto attach_async(std::string_view socket, std::string_view name, device on,
+                  CompletionToken&& token = {}) {
+  return boost::asio::async_initiate<CompletionToken, void(std::exception_ptr, model)>(
+      detail::initiate_attach(), token, std::string(socket), std::string(name), on,
       std::chrono::milliseconds(attach_timeout));
 }
 

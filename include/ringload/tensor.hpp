@@ -65,8 +65,8 @@ class RINGLOAD_EXPORT tensor {
   ringload::device device() const noexcept;
   /// Its position in loader::devices(), which may list a device twice.
   std::uint32_t device_position() const noexcept;
-  /// Whether writing to it is an access violation: it is a view of its file
-  /// (`tensor_memory::mapped`), and was not asked for as a copy on write.
+  /// Whether nobody may write to it, which is an access violation, or on a GPU changes what others
+  /// have: it is a view of its file, and no copy on write (`tensor_memory`), or a keeper has it.
   bool read_only() const noexcept;
 
   /// The allocation that the tensor lies in: opaque, for functions that are about one kind

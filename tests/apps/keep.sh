@@ -29,6 +29,7 @@ for pair in "first $work/one.safetensors" "$work/two $work/two"; do
   cmp "$work/wanted" "$work/out" || fail "attached ${pair%% *} differs"
 done
 
+expect 0 "$ringload" sum first --attach "$socket" --device host
 expect 1 "$ringload" sum nothing --attach "$socket"
 complains "model 'nothing': the keeper has no model of that name"
 expect 1 "$ringload" keep "$work/two" --socket "$socket"

@@ -4,6 +4,10 @@
 // What tests that run on the stand-in and on a GPU need to know about which of them it is.
 
 #ifndef RINGLOAD_REAL_CUDA
+#include <doctest/doctest.h>
+
+#include <string>
+
 #include "device/cuda/device_memory.hpp"
 #include "support/fake_cudart/fake_cudart.hpp"
 #endif
@@ -16,6 +20,7 @@ namespace ringload::testing {
 inline constexpr bool reading_destroys = false;
 inline void begin_afresh() {}
 inline void expect_pageable() {}
+inline void end_well() {}
 
 #else
 
@@ -25,6 +30,12 @@ inline void begin_afresh() {
   fake_cudart::reset();
 }
 inline void expect_pageable() { fake_cudart::expect_pageable(); }
+// All was given back in good order.
+inline void end_well() {
+  (void)cuda::wait_for_returned_memory();
+  CHECK(fake_cudart::left_over() == "");
+  for (const std::string& each : fake_cudart::misuse()) CHECK(each == "");
+}
 
 #endif
 

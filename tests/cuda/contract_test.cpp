@@ -289,3 +289,16 @@ TEST_CASE("contract: an event on the default stream comes after work on blocking
   CHECK(in.holds(std::byte{8}));
   CHECK(good(cudaStreamDestroy(blocking)));
 }
+
+TEST_CASE("contract: memory has a handle for other processes, which its own cannot open") {
+  if (!has_device()) return;
+  const scene in;
+  cudaIpcMemHandle_t handle = {};
+  cudaIpcMemHandle_t again = {};
+  REQUIRE(good(cudaIpcGetMemHandle(&handle, in.target.data())));
+  REQUIRE(good(cudaIpcGetMemHandle(&again, in.target.data())));
+  CHECK(std::memcmp(&handle, &again, sizeof handle) == 0);
+  void* opened = nullptr;
+  CHECK_FALSE(good(cudaIpcOpenMemHandle(&opened, handle, cudaIpcMemLazyEnablePeerAccess)));
+  CHECK_FALSE(good(cudaIpcCloseMemHandle(in.target.data())));
+}

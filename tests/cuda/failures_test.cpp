@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <boost/asio/use_future.hpp>
 #include <optional>
+#include <ringload/keeper.hpp>
 #include <string>
 
 #include "cuda/fresh_runtime.hpp"
 #include "cuda/on_device.hpp"
 #include "support/converted.hpp"
 #include "support/small_limits.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;
@@ -258,4 +260,27 @@ TEST_CASE("cuda: a device that is not there is refused by its number") {
     }
   }
   CHECK(left_over() == "");
+}
+
+TEST_CASE("keeper: a model whose memory the driver does not give away is refused") {
+  const fresh_runtime now;
+  const made_file file(only("t", 100'000));
+  const temporary_folder folder;
+  keeper keeps((folder.path() / "k").string());
+  loader with(cuda_device(1), small_limits());
+  pending_load one(with, file.name());
+  REQUIRE_FALSE(one.failure().has_value());
+  for (const char* const function : {"cudaDeviceGetPCIBusId", "cudaIpcGetMemHandle"}) {
+    fake_cudart::fail(function, 1, cudaErrorNotSupported);
+    try {
+      keeps.publish("m", one.loaded());
+      FAIL("it was published");
+    } catch (const error& e) {
+      CHECK(e.code() == boost::system::error_code(cudaErrorNotSupported, cuda_category()));
+      CHECK(holds(e.what(), "model 'm': cuda:1: giving memory to other processes"));
+    }
+    CHECK(keeps.models().empty());
+  }
+  keeps.publish("m", one.loaded());
+  CHECK(keeps.models().size() == 1);
 }

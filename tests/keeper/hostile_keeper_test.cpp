@@ -120,7 +120,7 @@ TEST_CASE("attach: what came must be as many descriptors as it says, of sealed m
   CHECK(said_to(one, {open_region.descriptor(), r}) == "the memory that came is not sealed");
   CHECK(said_to(one, {d, files[0].get()}) == "the memory that came is not sealed");
   CHECK(said_to(one, {d, files[1].get()}) == "the memory that came has 0 bytes");
-  CHECK(said_to(one, {r, d}) == "the model's description has version 0, not 1");
+  CHECK(said_to(one, {r, d}) == "the model's description has version 0, not 2");
 }
 
 TEST_CASE("attach: a tensor that is not in the memory that came is refused") {

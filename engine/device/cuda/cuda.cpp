@@ -20,9 +20,11 @@
 #include "device/backend.hpp"
 #include "device/cuda/copier.hpp"
 #include "device/cuda/device_memory.hpp"
+#include "device/cuda/ipc.hpp"
 #include "device/cuda/near_memory.hpp"
 #include "device/cuda/pinned.hpp"
 #include "device/cuda/runtime.hpp"
+#include "device/exported_memory.hpp"
 
 namespace ringload::inline v0 {
 
@@ -52,7 +54,9 @@ class cuda_arena final : public arena {
   std::byte* data() const noexcept override { return memory_.data(); }
   bool was_kept() const noexcept override { return was_kept_; }
   bool populated() const noexcept override { return true; }
+  bool read_only() const noexcept override { return memory_.memory().is_of_another_process; }
 
+  std::uint64_t bytes() const noexcept { return memory_.bytes(); }
   cuda::read_back_pool& readers() const noexcept { return *memory_.memory().readers; }
 
   void release() noexcept {
@@ -83,7 +87,7 @@ class cuda_arena final : public arena {
   bool uses_are_known_ = false;  // Guarded by the mutex, as are the uses.
 };
 
-class cuda_backend final : public backend {
+class cuda_backend final : public backend, public memory_exchange {
  public:
   explicit cuda_backend(int index) : index_(index) {}
   ~cuda_backend() override {
@@ -142,6 +146,22 @@ class cuda_backend final : public backend {
     if (!failed) failed = readers_->copy(from, into);
     if (failed) return fault{failed, name_of(index_) + ": copying to the host"};
     return {};
+  }
+
+  result<exported_memory> export_memory(const arena& of) override {
+    const auto* const ours = dynamic_cast<const cuda_arena*>(&of);
+    if (ours == nullptr || ours->read_only()) {
+      return fault{errc::device_unavailable, name_of(index_), "its memory is another process's"};
+    }
+    return cuda::export_memory(index_, of.data(), ours->bytes());
+  }
+
+  result<std::shared_ptr<arena>> import_memory(const exported_memory& what,
+                                               std::shared_ptr<const void> keeps) override {
+    auto opened = cuda::import_memory(index_, what, std::move(keeps));
+    if (!opened) return opened.error();
+    (*opened)->readers = readers_;
+    return own(device_block(std::move(*opened)), false);
   }
 
   result<void> attach(boost::asio::io_context& loop, slot_region slots) override {

@@ -93,7 +93,8 @@ boost::system::error_code taken_memory::wait_for_uses() {
 taken_memory::~taken_memory() {
   (void)wait_for_uses();
   logged.release();
-  if (address) (void)code_of(cudaFree(address));
+  if (!address) return;
+  (void)code_of(is_of_another_process ? cudaIpcCloseMemHandle(address) : cudaFree(address));
 }
 
 device_block::~device_block() {

@@ -19,12 +19,14 @@
 
 namespace ringload::inline v0::cuda {
 
-// What one call of cudaMalloc gave. Destroyed where its device is the current one, and when nothing
-// uses it any more.
+// What one call of cudaMalloc gave, here or in another process. Destroyed where its device is the
+// current one, and when nothing uses it any more.
 struct taken_memory {
   void* address = nullptr;
   std::uint64_t bytes = 0;
   int device = 0;
+  bool is_of_another_process = false;
+  std::shared_ptr<const void> keeps;  // Let go of when the memory is back.
   std::shared_ptr<read_back_pool> readers;
   logged_allocation logged;
   std::vector<event> uses;             // The ends of consumers' work, on whatever streams.

@@ -6,12 +6,25 @@
 // A device's memory lies behind addresses that the host cannot touch. What was given back is taken
 // again by the next who asks for as much, at the same address. Guarded by the device's mutex.
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "core/unique_fd.hpp"
+
 namespace ringload::testing::fake_cudart {
+
+// Memory of a device that another process can open: a memfd of the process that allocated it.
+struct shared_block {
+  ::pid_t process = 0;
+  int descriptor = -1;
+  ::ino_t file = 0;
+  std::size_t bytes = 0;
+  int device = 0;
+};
 
 class device_memory {
  public:
@@ -19,6 +32,14 @@ class device_memory {
   // How much it was; 0 if there is no such memory.
   std::size_t give_back(std::byte* address);
   void forget();
+
+  // From now on the block that begins there lies in memory that others can open. False: none does.
+  bool share(std::byte* address, shared_block& named);
+  // Null where it was given back, or is another device's.
+  std::byte* open(const shared_block& named, int device);
+  bool is_of_another_process(const std::byte* address) const;
+  // Whether another process has the block open.
+  bool is_open_elsewhere(const std::byte* address) const;
 
   // Where the bytes of a range are that the device knows by this address: memory of its own, or
   // pinned memory of the host, by the address that it has on the device. Null where there are none.
@@ -35,6 +56,7 @@ class device_memory {
 
  private:
   struct free_delete {
+    std::size_t mapped_bytes;  // 0: allocated.
     void operator()(std::byte* memory) const noexcept;
   };
   struct block {
@@ -42,6 +64,8 @@ class device_memory {
     std::size_t mapped_bytes;
     int device;
     std::unique_ptr<std::byte[], free_delete> memory;
+    unique_fd shared;  // The memfd that the memory lies in.
+    bool of_another_process;
   };
 
   struct pinned_range {
@@ -52,6 +76,7 @@ class device_memory {
 
   // Null: it is not pinned.
   const pinned_range* range_of(const void* memory, std::size_t bytes) const;
+  std::byte* new_address(std::size_t mapped);
   std::byte* own(const void* address, std::size_t bytes, int device) const;
 
   std::map<const std::byte*, block> blocks_;

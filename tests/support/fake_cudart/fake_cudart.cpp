@@ -99,7 +99,10 @@ cudaError_t cudaFree(void* address) {
   call now("cudaFree");
   device_side& device = the().device;
   if (the().free_waits) (void)device.drain_all(now.lock, current_device);
-  const std::size_t bytes = device.memory.give_back(static_cast<std::byte*>(address));
+  auto* const begin = static_cast<std::byte*>(address);
+  if (device.memory.is_of_another_process(begin)) now.complain("another process's memory");
+  if (device.memory.is_open_elsewhere(begin)) now.complain("another process has it open");
+  const std::size_t bytes = device.memory.give_back(begin);
   if (bytes == 0) now.complain("no such memory");
   if (device.is_used(address, bytes)) now.complain("a stream still uses the memory");
   return now.says();

@@ -17,9 +17,15 @@ namespace {
 // of other threads. Of what ringload uses, these.
 bool unsafe_beside_captures(const std::string& function) {
   static const std::set<std::string> all = {
-      "cudaMalloc",           "cudaFree",           "cudaHostRegister",
-      "cudaEventQuery",       "cudaHostUnregister", "cudaStreamSynchronize",
+      "cudaMalloc",
+      "cudaFree",
+      "cudaHostRegister",
+      "cudaEventQuery",
+      "cudaHostUnregister",
+      "cudaStreamSynchronize",
       "cudaEventSynchronize",
+      "cudaIpcOpenMemHandle",
+      "cudaIpcCloseMemHandle",
   };
   return all.count(function) != 0;
 }
@@ -27,7 +33,7 @@ bool unsafe_beside_captures(const std::string& function) {
 // All others make a context of the current device where there is none.
 bool needs_no_context(const std::string& function) {
   static const std::set<std::string> all = {"cudaDriverGetVersion", "cudaGetDeviceCount",
-                                            "cudaGetDevice"};
+                                            "cudaGetDevice", "cudaDeviceGetPCIBusId"};
   return all.count(function) != 0;
 }
 

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A group over NCCL. A call is put on the stream, and an event behind it is asked after until it is
+// reached, NCCL reports an error, the rank is interrupted, or the time is over. What does not end
+// in order is aborted: NCCL's kernels would wait on the device for ever.
+
+#include <atomic>
+#include <cerrno>
+#include <exception>
+#include <optional>
+#include <ringload/cuda.hpp>
+#include <ringload/error.hpp>
+#include <ringload/nccl.hpp>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "device/cuda/handles.hpp"
+#include "device/cuda/runtime.hpp"
+#include "ranks/nccl/nccl_library.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr unsigned busy_queries = 1000;
+constexpr std::chrono::microseconds between_queries{20};
+
+std::string rank_name(std::uint32_t rank) { return "rank " + std::to_string(rank); }
+
+class nccl_ranks final : public group {
+ public:
+  nccl_ranks(std::shared_ptr<group> hosts, int device, void* stream,
+             std::shared_ptr<const nccl::library> with, std::chrono::milliseconds timeout)
+      : hosts_(std::move(hosts)),
+        device_(device),
+        stream_(static_cast<cudaStream_t>(stream)),
+        with_(std::move(with)),
+        timeout_(timeout) {}
+
+  ~nccl_ranks() override {
+    if (comm_ != nullptr) (void)with_->ncclCommDestroy(comm_);
+  }
+
+  // Together with the other ranks.
+  void meet(const nccl::unique_id& at) {
+    in_device([&] {
+      must(with_->ncclCommInitRank(&comm_, static_cast<int>(size()), at, static_cast<int>(rank())),
+           "ncclCommInitRank");
+    });
+  }
+
+  std::uint32_t rank() const noexcept override { return hosts_->rank(); }
+  std::uint32_t size() const noexcept override { return hosts_->size(); }
+  device_kind memory() const noexcept override { return device_kind::cuda; }
+
+  void send(std::span<const std::byte> bytes, std::uint32_t to) override {
+    carry_out(bytes.size(), [&] { return put(bytes, to); });
+  }
+  void receive(std::span<std::byte> bytes, std::uint32_t from) override {
+    carry_out(bytes.size(), [&] { return take(bytes, from); });
+  }
+  void broadcast(std::span<std::byte> bytes, std::uint32_t root) override {
+    carry_out(bytes.size(), [&] {
+      return with_->ncclBroadcast(bytes.data(), bytes.data(), bytes.size(), nccl::byte_type,
+                                  static_cast<int>(root), comm_, stream_);
+    });
+  }
+  // The root sends to itself as well: as one group of calls, none of which waits for another.
+  void scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,
+               std::uint32_t root) override {
+    carry_out(1, [&] {
+      nccl::result_code said = with_->ncclGroupStart();
+      for (std::uint32_t r = 0; r < size() && rank() == root && said == nccl::success; ++r) {
+        if (!parts[r].empty()) said = put(parts[r], r);
+      }
+      if (!into.empty() && said == nccl::success) said = take(into, root);
+      const nccl::result_code ended = with_->ncclGroupEnd();
+      return said == nccl::success ? ended : said;
+    });
+  }
+  void barrier() override {
+    check_ended();
+    hosts_->barrier();
+  }
+
+  void fail(std::string_view reason) noexcept override {
+    abort();
+    hosts_->fail(reason);
+    if (!ended_) ended_.emplace(errc::rank_failed, rank_name(rank()), std::string(reason));
+  }
+  void interrupt() noexcept override {
+    interrupted_ = true;
+    hosts_->interrupt();
+  }
+
+ private:
+  static error interruption() {
+    return {boost::system::error_code(ECANCELED, boost::system::system_category()), "group",
+            "interrupted"};
+  }
+
+  void check_ended() const {
+    if (ended_) throw *ended_;
+    if (interrupted_) throw interruption();
+  }
+
+  nccl::result_code put(std::span<const std::byte> bytes, std::uint32_t to) {
+    return with_->ncclSend(bytes.data(), bytes.size(), nccl::byte_type, static_cast<int>(to), comm_,
+                           stream_);
+  }
+  nccl::result_code take(std::span<std::byte> bytes, std::uint32_t from) {
+    return with_->ncclRecv(bytes.data(), bytes.size(), nccl::byte_type, static_cast<int>(from),
+                           comm_, stream_);
+  }
+
+  void must(nccl::result_code said, const char* what) const {
+    if (said == nccl::success) return;
+    throw error(errc::rank_failed, std::string("NCCL: ") + what, with_->ncclGetErrorString(said));
+  }
+
+  // Where the device is the current one; what it throws comes out.
+  template <class Work>
+  void in_device(const Work& work) {
+    std::exception_ptr thrown;
+    const auto failed = cuda::on_device(device_, [&] {
+      try {
+        work();
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+    });
+    if (failed) throw error(failed, "cuda:" + std::to_string(device_), {});
+    if (thrown) std::rethrow_exception(thrown);
+  }
+
+  // Nothing to pass on: nobody calls NCCL.
+  template <class Call>
+  void carry_out(std::size_t bytes, const Call& call) {
+    check_ended();
+    if (bytes == 0) return;
+    try {
+      in_device([&] {
+        must(call(), "a call");
+        cuda::event end;
+        auto failed = end.make();
+        if (!failed) failed = end.record(stream_);
+        if (failed) throw error(failed, "NCCL", {});
+        wait_for(end);
+      });
+    } catch (...) {
+      abort();
+      throw;
+    }
+  }
+
+  void wait_for(const cuda::event& end) {
+    const auto until = std::chrono::steady_clock::now() + timeout_;
+    for (unsigned queries = 0;; ++queries) {
+      const cudaError_t reached = cudaEventQuery(end.get());
+      const auto failed = cuda::code_of(reached);
+      if (reached == cudaSuccess) return;
+      if (reached != cudaErrorNotReady) throw error(failed, "NCCL", {});
+      nccl::result_code said = nccl::success;
+      must(with_->ncclCommGetAsyncError(comm_, &said), "ncclCommGetAsyncError");
+      if (said != nccl::in_progress) must(said, "another rank");
+      if (interrupted_) throw interruption();
+      if (std::chrono::steady_clock::now() > until) {
+        throw error(errc::rank_failed, "NCCL",
+                    "a call did not end within " + std::to_string(timeout_.count()) + " ms");
+      }
+      if (queries < busy_queries) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(between_queries);
+      }
+    }
+  }
+
+  // Its kernels end, and the stream goes on without them.
+  void abort() noexcept {
+    if (comm_ == nullptr) return;
+    (void)with_->ncclCommAbort(std::exchange(comm_, nullptr));
+    if (!ended_ && !interrupted_) {
+      ended_.emplace(errc::rank_failed, rank_name(rank()), "an earlier call was aborted");
+    }
+  }
+
+  const std::shared_ptr<group> hosts_;
+  const int device_;
+  const cudaStream_t stream_;
+  const std::shared_ptr<const nccl::library> with_;
+  const std::chrono::milliseconds timeout_;
+  nccl::comm* comm_ = nullptr;  // Null: not met yet, or aborted.
+  std::optional<error> ended_;  // What every call fails with.
+  std::atomic<bool> interrupted_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<group> nccl_group(std::shared_ptr<group> hosts, int device, void* stream,
+                                  std::string_view library, std::chrono::milliseconds timeout) {
+  group& all = *hosts;
+  try {
+    auto with = nccl::load_library(std::string(library));
+    if (!with) throw to_error(with.error());
+    nccl::unique_id id = {};
+    if (all.rank() == 0) {
+      const nccl::result_code said = (*with)->ncclGetUniqueId(&id);
+      if (said != nccl::success) {
+        throw error(errc::rank_failed, "NCCL: ncclGetUniqueId", (*with)->ncclGetErrorString(said));
+      }
+    }
+    all.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+    // So that all of them have come this far.
+    all.barrier();
+    auto made = std::make_unique<nccl_ranks>(hosts, device, stream, std::move(*with), timeout);
+    made->meet(id);
+    return made;
+  } catch (const error& why) {
+    all.fail(why.what());
+    throw;
+  }
+}
+
+}  // namespace ringload::inline v0
