@@ -14,11 +14,8 @@ namespace ringload::tool {
 
 namespace {
 
-// While a tensor is written the next ones are read, so several are to fit; but no more memory than
-// that is taken for it.
-constexpr std::uint64_t convert_window_bytes_least = std::uint64_t{192} << 20;
-constexpr std::uint64_t convert_window_bytes_most = std::uint64_t{400} << 20;
-constexpr std::uint64_t tensors_in_window = 3;
+// Twice as much was measured, and gained nothing.
+constexpr std::uint64_t convert_window_bytes = std::uint64_t{192} << 20;
 
 void check_has_meaning(const tensor_info& of, dtype loaded) {
   if (of.original_shape.empty() || of.type.empty() || loaded != of.dtype) return;
@@ -137,9 +134,7 @@ std::uint64_t window_for(const catalog& some, const load_options& how) {
     largest = std::max({largest, bytes_of(planned(each, how)), each.bytes});
   }
   // A group has some padding beside its tensor.
-  largest += std::uint64_t{4} << 20;
-  const std::uint64_t several = std::min(convert_window_bytes_most, tensors_in_window * largest);
-  return std::max({convert_window_bytes_least, several, largest});
+  return std::max(convert_window_bytes, largest + (std::uint64_t{4} << 20));
 }
 
 }  // namespace ringload::tool
