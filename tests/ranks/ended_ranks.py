@@ -37,6 +37,7 @@ class Ranks:
 
     def __init__(self, options, folder, calls, recovery=True):
         self.folder = folder
+        self.by_mpirun = options.way == "mpi"
         for rank in range(RANKS):
             open(f"{folder}/said.{rank}", "w").close()
         # Rank 0 reads its standard input to the end before it comes.
@@ -83,7 +84,14 @@ class Ranks:
         """Rank 0 comes now. Nothing is left behind."""
         self.started[0].stdin.close()
         for one in self.started:
-            one.wait(timeout=60)
+            try:
+                one.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                # mpirun itself may wait for ever for a process that was killed.
+                if not self.by_mpirun:
+                    raise
+                one.kill()
+                one.wait()
         # What mpirun has killed may end a moment after it.
         self.wait_until(lambda: not any(os.path.exists(f"/proc/{self.pid(r)}")
                                         for r in range(RANKS)))
