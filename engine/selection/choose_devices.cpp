@@ -26,8 +26,9 @@ fault no_such_device(const catalog& from, const tensor_info& t, std::uint32_t de
 }  // namespace
 
 result<std::vector<device_choice>> choose_devices(const catalog& from, const detail::wishes& wishes,
-                                                const std::function<bool(std::uint32_t)>& wanted,
-                                                std::uint32_t devices, const std::string& source) {
+                                                  const std::function<bool(std::uint32_t)>& wanted,
+                                                  std::uint32_t devices,
+                                                  const std::string& source) {
   std::vector<device_choice> out(from.tensors.size());
   if (wishes.places.empty()) return out;
   std::vector<bool> used(wishes.places.size());
