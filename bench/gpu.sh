@@ -163,6 +163,8 @@ everything() {
   step 60 'the kernels' "$(program test_cuda_device)" --source-file='*/kernels_test.cpp'
   step 60 'loads' "$(program test_cuda_device)" --source-file='*/loads_test.cpp'
   step 60 'conversions' "$(program test_cuda_device)" --source-file='*/conversions_test.cpp'
+  step 60 'models that are kept' "$(program test_cuda_device)" \
+    --source-file='*/kept_models_test.cpp'
   step 30 'what the runtime says' "$(program test_cuda_device)" --source-file='*/runtime_test.cpp'
   step 60 'small checkpoint' make_checkpoint "$work/small.safetensors" --bytes 64M
   step 60 'sums, small' same_sums "$work/small.safetensors"

@@ -6,6 +6,7 @@
 
 #include <boost/asio/use_future.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <ringload/keeper.hpp>
 #include <ringload/verify.hpp>
 #include <string>
@@ -58,7 +59,10 @@ struct kept_on_gpu {
   keeper keeps{socket};
 
   child_program attached(int gpu = last_cuda_device().index()) const {
-    return child_program({ATTACH_DEVICE_TOOL, socket, "m", std::to_string(gpu)});
+    // It lies beside this program, also in the bundle.
+    const auto beside = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+    return child_program(
+        {(beside / ATTACH_DEVICE_TOOL).string(), socket, "m", std::to_string(gpu)});
   }
 };
 
