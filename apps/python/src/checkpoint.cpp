@@ -67,6 +67,8 @@ nb::list notes(const held_checkpoint& self) {
 void bind_selection(nb::module_& in) {
   using self_type = nb::rv_policy;
   constexpr auto same = self_type::reference;  // Each function gives the object it was called on.
+  using of_a_rank =
+      selection& (selection::*)(std::string, std::uint32_t, std::uint64_t, std::uint64_t);
   nb::class_<selection>(in, "Selection",
                         "Which tensors of a checkpoint are loaded, and which range of each. Its "
                         "methods change it and return it.")
@@ -80,8 +82,8 @@ void bind_selection(nb::module_& in) {
            "Of the routed experts ('.experts.<n>.' in the name) those of one rank only.")
       .def("slice", &selection::slice, nb::arg("name"), nb::arg("dim"), nb::arg("first"),
            nb::arg("count"), same, "Of that tensor the range [first, first + count) of `dim`.")
-      .def("shard", &selection::shard, nb::arg("glob"), nb::arg("dim"), nb::arg("rank"),
-           nb::arg("ranks"), same,
+      .def("shard", static_cast<of_a_rank>(&selection::shard), nb::arg("glob"), nb::arg("dim"),
+           nb::arg("rank"), nb::arg("ranks"), same,
            "Of tensors that match the block of `rank` along `dim`: ceil(size / ranks) long.")
       .def("fused", &selection::fused, nb::arg("as_name"), nb::arg("names"), nb::arg("dim"), same,
            "One tensor in place of several, behind each other along `dim`.")
