@@ -66,6 +66,10 @@ class Ranks:
         with open(f"{self.folder}/said.{rank}") as file:
             return file.read().split("\n")
 
+    def has_ended(self, rank):
+        """It has said more than that it is ready, or something else."""
+        return self.said(rank)[-2:-1] not in ([], ["ready"])
+
     def pid(self, rank):
         with open(f"{self.folder}/pid.{rank}") as file:
             return int(file.read())
@@ -99,9 +103,9 @@ class Ranks:
 
 def check_cancelled(options, folder):
     ranks = Ranks(options, folder, ["cancel,1,tensor,t1"])
-    ranks.wait_until(lambda: len(ranks.said(1)) > 2 and len(ranks.said(2)) > 2)
+    ranks.wait_until(lambda: ranks.has_ended(1) and ranks.has_ended(2))
     ranks.finish()
-    # Rank 3 may hear of it before it is ready.
+    # Ranks 2 and 3 may hear of it before they are ready.
     for rank in range(RANKS):
         why = "group_load: it was cancelled" if rank == 1 else "rank 1: its call was cancelled"
         assert ranks.said(rank)[-2].startswith(why), (rank, ranks.said(rank))
