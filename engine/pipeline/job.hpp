@@ -94,9 +94,10 @@ class job : public std::enable_shared_from_this<job> {
   }
   std::span<const strided_map> maps() const noexcept { return plan_.maps; }
   const destinations& into() const noexcept { return into_; }
-  // What destination n is, and all of them; not of a fill.
+  // What destination n is, and all of them; not of a fill. None after a failure.
   arena& memory(std::uint32_t n) const noexcept { return storage_->memory(n); }
   std::span<const std::shared_ptr<const tensor_storage>> arenas() const noexcept {
+    if (!storage_) return {};
     return storage_->arenas();
   }
   bool fill() const noexcept { return fill_.has_value(); }
@@ -189,6 +190,8 @@ class job : public std::enable_shared_from_this<job> {
   // Completes all operations that wait, now or later: with the model, or with the failure.
   void finish() noexcept;
   bool finished() const noexcept { return outcome_.finished(); }
+  // Why it was stopped; null if it was not.
+  std::exception_ptr failure() const noexcept { return outcome_.failure(); }
 
  private:
   bool all_loaded() const noexcept { return progress_ && progress_->all_loaded(); }

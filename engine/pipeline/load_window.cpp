@@ -107,7 +107,8 @@ std::uint64_t load_window::live_bytes() {
 void load_window::begin_groups() {
   const std::uint64_t window_bytes = request_.options.window_bytes;
   std::uint64_t live = live_bytes();
-  while (next_group_ < groups_.size() && live + groups_[next_group_].bytes <= window_bytes) {
+  while (!failure_ && next_group_ < groups_.size() &&
+         live + groups_[next_group_].bytes <= window_bytes) {
     const window_group& group = groups_[next_group_];
     load_request what = request_;
     what.options.window_bytes = 0;
@@ -174,12 +175,14 @@ void load_window::take_steps() {
       continue;
     }
     begin_groups();
+    if (failure_) return fail_all();
     if (front_ < begun_.size()) return await_front();
+    // A group may fail once its tensors are handed out, since its files are looked at again.
+    if (await_end()) return;
     if (next_group_ == groups_.size()) {
       hand_out(std::nullopt);
       continue;
     }
-    if (await_end()) return;
     // All that fits is held by tensors that somebody has: waiting could be for ever.
     const tensor_info& info = chosen_->catalog().tensors[groups_[next_group_].first];
     const fault full(
@@ -264,7 +267,7 @@ void load_window::arrived(const std::exception_ptr& failure, tensor one) {
   go_on();
 }
 
-// All its tensors are handed out, or in hand.
+// All its tensors are handed out, or in hand; the load may have failed since.
 void load_window::end_front() {
   for (const auto& each : begun_[front_].load->arenas()) {
     if (each) begun_[front_].memory.push_back({each, each->memory_bytes()});
@@ -278,6 +281,7 @@ void load_window::release_ended() {
   for (std::size_t i = 0; i < front_; ++i) {
     begun& each = begun_[i];
     if (!each.load || !each.load->finished()) continue;
+    if (!failure_) failure_ = each.load->failure();
     const std::lock_guard lock(mutex_);
     add_to(ended_, each.load->progress());
     std::erase(live_, each.load);

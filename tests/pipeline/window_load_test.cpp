@@ -5,6 +5,8 @@
 #include <doctest/doctest.h>
 
 #include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <filesystem>
 #include <numeric>
 #include <ringload/loader.hpp>
 #include <string>
@@ -175,4 +177,16 @@ TEST_CASE("window: cancelled, destroyed or truncated, it ends, and holds no memo
   boost::system::error_code code;
   for (int i = 0; i < 41 && !code; ++i) code = code_of(load.next_async(use_future));
   CHECK((code == errc::truncated_file || code == errc::changed_file));
+}
+
+TEST_CASE("window: a file that is written meanwhile is changed_file, at the end if not before") {
+  const made_file file(equal_tensors(3, 100'000));
+  loader with(host(), small_limits());
+  loading load = get(with.start_async(file.name(), through(32 * mib), use_future));
+  std::filesystem::last_write_time(
+      file.path(), std::filesystem::last_write_time(file.path()) + std::chrono::seconds(1));
+  boost::system::error_code code;
+  for (int i = 0; i < 4 && !code; ++i) code = code_of(load.next_async(use_future));
+  CHECK(code == errc::changed_file);
+  CHECK(code_of(load.next_async(use_future)) == errc::changed_file);
 }
