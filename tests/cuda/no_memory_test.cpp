@@ -14,6 +14,7 @@
 #include "cuda/fresh_runtime.hpp"
 #include "cuda/on_device.hpp"
 #include "support/converted.hpp"
+#include "support/descriptors.hpp"
 #include "support/failing_new.hpp"
 #include "support/small_limits.hpp"
 #include "support/waiting.hpp"

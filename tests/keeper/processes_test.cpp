@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <ringload/keeper.hpp>
 #include <ringload/loader.hpp>
 #include <ringload/verify.hpp>
@@ -24,6 +23,7 @@
 #include "core/packet_socket.hpp"
 #include "keeper/messages.hpp"
 #include "support/child_program.hpp"
+#include "support/descriptors.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/skip.hpp"
 #include "support/small_limits.hpp"
@@ -80,11 +80,6 @@ std::uint64_t of_shared_mappings(pid_t process, const std::string& field) {
     }
   }
   return sum;
-}
-
-std::size_t open_descriptors() {
-  return static_cast<std::size_t>(std::distance(
-      std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
 }
 
 // What ends in another process reaches the keeper in its own time.

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "support/descriptors.hpp"
 #include "support/seccomp.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/written_file.hpp"
@@ -84,7 +85,7 @@ struct walk {
   void run(const std::string& before, const std::function<void()>& change) {
     change();
     const std::string after = file_text(path);
-    const std::size_t descriptors = entries("/proc/self/fd");
+    const std::size_t descriptors = open_descriptors();
     for (int n = 0;; ++n) {
       write_file(path, before);
       error_to_come = n % 2 == 0 ? EIO : ENOSPC;
@@ -101,7 +102,7 @@ struct walk {
         CHECK(found == after);
       }
       CHECK(entries(folder.path()) == 1);
-      CHECK(entries("/proc/self/fd") == descriptors);
+      CHECK(open_descriptors() == descriptors);
       if (!failed) break;
       ++failures;
     }

@@ -11,6 +11,7 @@
 #include <ringload/ringload.hpp>
 
 #include "support/counted_device.hpp"
+#include "support/descriptors.hpp"
 #include "support/failing_new.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/npz_text.hpp"

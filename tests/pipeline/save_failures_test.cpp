@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <ringload/ringload.hpp>
 
+#include "support/descriptors.hpp"
 #include "support/failing_new.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/scripted_writer.hpp"

@@ -11,16 +11,16 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
-#include <filesystem>
+#include <cstddef>
 #include <functional>
 #include <future>
-#include <iterator>
 #include <memory>
 #include <ringload/group_load.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "support/descriptors.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/rank_threads.hpp"
 #include "support/small_limits.hpp"
@@ -82,17 +82,12 @@ void load_and_call(group& all, const std::string& file, asio::cancellation_signa
   (void)get(load.fused_async("both", {"t0", "t1"}, 0, cancelled_by(signal)));
 }
 
-long descriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                       std::filesystem::directory_iterator());
-}
-
 // One rank does `then` before each of its messages in turn: it says `own`, and the others either
 // were done or say `others`.
 void walk(std::uint32_t rank, const std::function<void(asio::cancellation_signal&)>& then,
           const std::string& own, const std::string& others) {
   const made_file file(equal_tensors(3, 50'000));
-  const long before = descriptors();
+  const std::size_t before = open_descriptors();
   unsigned others_ended = 0;
   bool came_to_it = true;
   unsigned at = 0;
@@ -116,10 +111,10 @@ void walk(std::uint32_t rank, const std::function<void(asio::cancellation_signal
   CHECK(others_ended > at);  // Most often both.
   // A rank's last step may let go of its loader in a thread that nobody waits for.
   const auto until = std::chrono::steady_clock::now() + patience;
-  while (descriptors() != before && std::chrono::steady_clock::now() < until) {
+  while (open_descriptors() != before && std::chrono::steady_clock::now() < until) {
     std::this_thread::yield();
   }
-  CHECK(descriptors() == before);
+  CHECK(open_descriptors() == before);
 }
 
 }  // namespace

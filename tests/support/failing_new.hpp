@@ -9,12 +9,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <future>
 #include <new>
 #include <ringload/error.hpp>
-#include <string>
-#include <system_error>
 
 #include "support/certain_memory.hpp"
 
@@ -68,18 +65,6 @@ bool succeeds_or_lacks_memory(const Load& load) {
     // There was none for the answer itself: the handler is destroyed, as Asio does with its own.
   }
   return false;
-}
-
-// Without pipes. The library opens none, but a sanitizer asks another program for the names of
-// functions through two of them, once there is something to name.
-inline std::size_t open_descriptors() {
-  std::size_t count = 0;
-  for (const auto& one : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    const std::string what = std::filesystem::read_symlink(one.path(), gone).string();
-    if (!what.starts_with("pipe:")) ++count;
-  }
-  return count;
 }
 
 }  // namespace ringload::testing
