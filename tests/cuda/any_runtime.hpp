@@ -26,13 +26,13 @@ inline void end_well() {}
 
 inline constexpr bool reading_destroys = true;
 inline void begin_afresh() {
-  (void)cuda::wait_for_returned_memory();
+  cuda::wait_for_returned_memory();
   fake_cudart::reset();
 }
 inline void expect_pageable() { fake_cudart::expect_pageable(); }
 // All was given back in good order.
 inline void end_well() {
-  (void)cuda::wait_for_returned_memory();
+  cuda::wait_for_returned_memory();
   CHECK(fake_cudart::left_over() == "");
   for (const std::string& each : fake_cudart::misuse()) CHECK(each == "");
 }

@@ -16,7 +16,7 @@ namespace ringload::testing {
 
 // What is not given back, once the threads that do so have ended.
 inline std::string left_over() {
-  (void)cuda::wait_for_returned_memory();
+  cuda::wait_for_returned_memory();
   return fake_cudart::left_over();
 }
 
@@ -28,7 +28,7 @@ inline std::string misuse() {
 
 // What threads of the library still give back, they give back to the stand-in as it was.
 inline void start_afresh() {
-  (void)cuda::wait_for_returned_memory();
+  cuda::wait_for_returned_memory();
   fake_cudart::reset();
 }
 

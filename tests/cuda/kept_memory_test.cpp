@@ -124,7 +124,7 @@ TEST_CASE("cuda: memory goes back after the work of its release") {
   while (std::chrono::steady_clock::now() < until) CHECK(frees() == 0);
   fake_cudart::let_go();
   // It may be back already; if not, this waits for it.
-  (void)cuda::wait_for_returned_memory();
+  cuda::wait_for_returned_memory();
   CHECK(frees() == 1);
 }
 
@@ -252,7 +252,7 @@ TEST_CASE("cuda: loads beside the capture of a graph, and does not invalidate it
       CHECK(loaded.stats().memory_kept == (to == dtype::u8));
       CHECK(first_difference_on_device(loaded) == "");
     }
-    (void)cuda::wait_for_returned_memory();
+    cuda::wait_for_returned_memory();
     cudaGraph_t graph = nullptr;
     CHECK(cudaStreamEndCapture(captured, &graph) == cudaSuccess);
     CHECK(cudaGraphDestroy(graph) == cudaSuccess);

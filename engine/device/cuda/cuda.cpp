@@ -95,7 +95,7 @@ class cuda_backend final : public backend, public memory_exchange {
     // What it kept is back when the loader is gone.
     const bool keeps = kept_ && kept_->bytes() > 0;
     kept_.reset();
-    if (keeps) (void)cuda::wait_for_returned_memory();
+    if (keeps) cuda::wait_for_returned_memory();
   }
 
   layout_rules rules() const noexcept override {
@@ -110,7 +110,8 @@ class cuda_backend final : public backend, public memory_exchange {
 
   result<void> check_room(std::uint64_t bytes) override {
     auto needed = room_for(bytes, kept_ ? kept_->bytes() : 0);
-    if (!needed && cuda::wait_for_returned_memory()) {
+    if (!needed) {
+      cuda::wait_for_returned_memory();
       needed = room_for(bytes, kept_ ? kept_->bytes() : 0);
     }
     return needed ? result<void>() : needed.error();
@@ -123,10 +124,11 @@ class cuda_backend final : public backend, public memory_exchange {
       if (*found) return own(std::move(**found), true);
     }
     auto made = make_block(bytes);
-    // What is kept may be what is missing.
+    // What is kept may be what is missing, or what is on its way back; which may be back by now.
     if (!made && made.error().code == errc::memory_exceeded) {
       if (kept_) kept_->clear();
-      if (cuda::wait_for_returned_memory()) made = make_block(bytes);
+      cuda::wait_for_returned_memory();
+      made = make_block(bytes);
     }
     if (!made) return made.error();
     return own(std::move(*made), false);

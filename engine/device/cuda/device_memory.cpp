@@ -110,12 +110,10 @@ device_block::~device_block() {
   }
 }
 
-bool wait_for_returned_memory() noexcept {
+void wait_for_returned_memory() noexcept {
   returning_memory& all = the_returning_memory();
   std::unique_lock lock(all.mutex);
-  if (all.all_back()) return false;
   all.ended.wait(lock, [&] { return all.all_back(); });
-  return true;
 }
 
 }  // namespace ringload::inline v0::cuda

@@ -61,7 +61,7 @@ class device_block {
 };
 
 // Waits until all memory is back that was on its way, of the whole process, for it is one device's
-// memory that all loaders share. False if none was.
-bool wait_for_returned_memory() noexcept;
+// memory that all loaders share.
+void wait_for_returned_memory() noexcept;
 
 }  // namespace ringload::inline v0::cuda
