@@ -5,12 +5,12 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <boost/asio/use_future.hpp>
 #include <optional>
 #include <ringload/keeper.hpp>
 #include <string>
 
+#include "cuda/failing_calls.hpp"
 #include "cuda/fresh_runtime.hpp"
 #include "cuda/on_device.hpp"
 #include "support/converted.hpp"
@@ -23,11 +23,6 @@ using namespace ringload::testing;
 using boost::asio::use_future;
 
 namespace {
-
-// Failures of one function that are walked: a load makes the same few calls again and again.
-constexpr unsigned failures_max = 12;
-
-constexpr cudaError_t ordered = cudaErrorIllegalAddress;
 
 // Small pieces that are scattered, and large ones.
 std::vector<made_tensor> tensors() {
@@ -101,64 +96,14 @@ std::string copies_of_one_load(const std::string& path, boost::system::error_cod
 
 TEST_CASE("cuda: each call that fails ends its copy, or the load before it, and nothing is left") {
   const made_file file(tensors());
-  start_afresh();
-  boost::system::error_code code;
-  CHECK(copies_of_one_load(file.name(), code) == "");
-  const auto counted = fake_cudart::calls();
-  unsigned failures = 0;
-  for (const auto& [function, count] : counted) {
-    for (unsigned nth = 1; nth <= std::min(count, failures_max); ++nth) {
-      CAPTURE(function);
-      CAPTURE(nth);
-      start_afresh();
-      fake_cudart::fail(function, nth, ordered);
-      if (function == "cudaHostRegister") fake_cudart::expect_pageable();
-      code.clear();
-      const std::string said = copies_of_one_load(file.name(), code);
-      CAPTURE(said);
-      if (code) {
-        ++failures;
-        CHECK(holds(said, "cudaErrorIllegalAddress: what CUDA says about it"));
-      }
-      CHECK(left_over() == "");
-      CHECK(misuse() == "");
-    }
-  }
-  CHECK(failures > 15);
-  start_afresh();
+  for_every_failing_call(
+      [&](boost::system::error_code& code) { return copies_of_one_load(file.name(), code); });
 }
 
 TEST_CASE("cuda: each call that fails ends its load, and nothing else") {
   const made_file file(tensors());
-  start_afresh();
-  boost::system::error_code code;
-  CHECK(one_load(file.name(), code) == "");
-  const auto counted = fake_cudart::calls();
-  CHECK(counted.size() > 15);
-  CHECK(counted.at("cudaLaunchKernel") > 0);
-
-  unsigned failed_loads = 0;
-  for (const auto& [function, count] : counted) {
-    for (unsigned nth = 1; nth <= std::min(count, failures_max); ++nth) {
-      CAPTURE(function);
-      CAPTURE(nth);
-      start_afresh();
-      fake_cudart::fail(function, nth, ordered);
-      if (function == "cudaHostRegister") fake_cudart::expect_pageable();
-      code.clear();
-      const std::string said = one_load(file.name(), code);
-      CAPTURE(said);
-      if (code) {
-        ++failed_loads;
-        CHECK(holds(said, "cudaErrorIllegalAddress: what CUDA says about it"));
-        CHECK((code.category() == cuda_category() || code == errc::device_unavailable));
-      }
-      CHECK(left_over() == "");
-      CHECK(misuse() == "");
-    }
-  }
-  CHECK(failed_loads > 15);
-  start_afresh();
+  for_every_failing_call(
+      [&](boost::system::error_code& code) { return one_load(file.name(), code); });
 }
 
 TEST_CASE("cuda: a context that breaks ends all loads with its error, now and later") {

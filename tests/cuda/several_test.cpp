@@ -5,12 +5,12 @@
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/use_future.hpp>
 #include <string>
 #include <thread>
 
+#include "cuda/failing_calls.hpp"
 #include "cuda/fresh_runtime.hpp"
 #include "cuda/on_device.hpp"
 #include "support/converted.hpp"
@@ -151,32 +151,8 @@ TEST_CASE("cuda: digests are compared on each device, and copies go from one to 
 
 TEST_CASE("cuda: each call that fails ends a load to two devices, and nothing else") {
   const made_file file(tensors());
-  start_afresh();
-  boost::system::error_code code;
-  CHECK(one_load(file.name(), code) == "");
-  const auto counted = fake_cudart::calls();
-  CHECK(counted.at("cudaLaunchKernel") > 0);
-  unsigned failed_loads = 0;
-  for (const auto& [function, count] : counted) {
-    for (unsigned nth = 1; nth <= std::min(count, 16U); ++nth) {
-      CAPTURE(function);
-      CAPTURE(nth);
-      start_afresh();
-      fake_cudart::fail(function, nth, cudaErrorIllegalAddress);
-      if (function == "cudaHostRegister") fake_cudart::expect_pageable();
-      code.clear();
-      const std::string said = one_load(file.name(), code);
-      CAPTURE(said);
-      if (code) {
-        ++failed_loads;
-        CHECK(holds(said, "cudaErrorIllegalAddress: what CUDA says about it"));
-      }
-      CHECK(left_over() == "");
-      CHECK(misuse() == "");
-    }
-  }
-  CHECK(failed_loads > 15);
-  start_afresh();
+  for_every_failing_call(
+      [&](boost::system::error_code& code) { return one_load(file.name(), code); });
 }
 
 TEST_CASE("cuda: where one device has no room, the other keeps none either") {
