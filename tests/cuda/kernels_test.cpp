@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <random>
@@ -160,10 +161,9 @@ class scene {
   }
 
   std::optional<std::size_t> first_difference(const std::vector<std::byte>& found) const {
-    for (std::size_t at = 0; at < target_bytes; ++at) {
-      if (found[at] != wanted_[at]) return at;
-    }
-    return std::nullopt;
+    if (std::memcmp(found.data(), wanted_.data(), target_bytes) == 0) return std::nullopt;
+    const auto at = std::ranges::mismatch(found, wanted_).in1 - found.begin();
+    return static_cast<std::size_t>(at);
   }
 
   std::minstd_rand random_;

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
-#include <iterator>
 #include <ringload/verify.hpp>
 #include <string>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "decoding/stream_decoder.hpp"
 #include "formats/dense.hpp"
 #include "formats/entries.hpp"
+#include "support/safetensors_text.hpp"
 
 namespace ringload::testing {
 
@@ -26,9 +26,8 @@ inline std::string data_path(const std::string& name) {
 }
 
 inline std::string content_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  REQUIRE_MESSAGE(in.good(), path);
-  return {std::istreambuf_iterator<char>(in), {}};
+  REQUIRE_MESSAGE(std::ifstream(path).good(), path);
+  return file_text(path);
 }
 
 // One varint after another, each cut to `width` bytes.

@@ -21,6 +21,7 @@
 
 #include "hdf5/message.hpp"
 #include "support/peak_memory.hpp"
+#include "support/safetensors_text.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace ringload;
@@ -59,11 +60,6 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-std::string content_of(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 std::filesystem::path script(const temporary_folder& in, const std::string& text) {
   const auto path = in.path() / "program";
   std::ofstream(path) << "#!/bin/sh\n" << text << '\n';
@@ -79,7 +75,7 @@ TEST_CASE("hdf5: every dataset is loaded as h5py reads it") {
     for (const char* name : {"dtypes", "chunked", "chunked_v110", "user_block", "keras"}) {
       CAPTURE(name);
       const auto path = data / (std::string(name) + ".h5");
-      const manifest expected = parse_manifest(content_of(path.native() + ".manifest"));
+      const manifest expected = parse_manifest(file_text(path.native() + ".manifest"));
       CHECK(expected.tensors.size() >= 4);
       load_options how;
       how.verify = &expected;
@@ -146,7 +142,7 @@ TEST_CASE("hdf5: a damaged chunk names file, tensor and byte") {
     CAPTURE(name);
     const catalog all = read_catalog(whole.native(), {}, {hdf5()});
     const tensor_info info = *std::ranges::find(all.tensors, name, &tensor_info::name);
-    std::string bytes = content_of(whole);
+    std::string bytes = file_text(whole);
     bytes[info.offset + 9] = static_cast<char>(bytes[info.offset + 9] ^ 0x11);
     const auto broken = folder.path() / "broken.h5";
     std::ofstream(broken, std::ios::binary) << bytes;
@@ -166,7 +162,7 @@ TEST_CASE("hdf5: a damaged chunk names file, tensor and byte") {
 
 TEST_CASE("hdf5: a file that ends too early, or is none, is refused with libhdf5's reason") {
   const temporary_folder folder;
-  const std::string bytes = content_of(data / "keras.h5");
+  const std::string bytes = file_text(data / "keras.h5");
   for (const extension& with : each_way()) {
     for (const std::size_t end : {std::size_t{8}, std::size_t{100}, bytes.size() / 2}) {
       const auto cut = folder.path() / "cut.h5";
@@ -205,7 +201,7 @@ TEST_CASE("hdf5: the process has the file and the pipe, and nothing else of the 
   refusal(data / "keras.h5", hdf5(in_child(program.native())));
   ::close(leaked);
   // Beside 0, 1 and 2 a shell may hold its script open, and what it redirects.
-  const std::string found = content_of(seen);
+  const std::string found = file_text(seen);
   CHECK(found.starts_with("0 1 "));
   CHECK_FALSE(has(found, std::to_string(leaked)));
   CHECK(found.ends_with(" 0\n"));

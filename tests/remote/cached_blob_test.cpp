@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <iterator>
 #include <set>
 #include <string>
 #include <string_view>
@@ -17,10 +16,12 @@
 #include "remote/range_set.hpp"
 #include "remote/s3_signature.hpp"
 #include "remote/scripted_client.hpp"
+#include "support/safetensors_text.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace ringload;
 using namespace ringload::remote_http;
+using ringload::testing::file_text;
 using ringload::testing::memory_source;
 using ringload::testing::read_text;
 using ringload::testing::temporary_folder;
@@ -30,11 +31,6 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string blob_commit(40, 'a');
-
-std::string content_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 // Bytes of which no two neighbouring blocks are the same.
 std::string blob_content(std::size_t bytes) {
@@ -150,8 +146,8 @@ TEST_CASE("cached_blob: bytes in any order become a blob, a link and a ref") {
   const std::string digest = sha256_hex(content);
   const fs::path link = repository / "snapshots" / blob_commit / "unet/model.safetensors";
   CHECK(fs::read_symlink(link) == "../../../blobs/" + digest);
-  CHECK(content_of(link) == content);
-  CHECK(content_of(repository / "refs/main") == blob_commit);
+  CHECK(file_text(link) == content);
+  CHECK(file_text(repository / "refs/main") == blob_commit);
   CHECK(files_in(repository / "blobs") == 1);
 }
 
@@ -188,7 +184,7 @@ TEST_CASE("cached_blob: a record of another size, or a file that lost its end, b
   }
   const std::string partial =
       (repository_in(at.path()) / "blobs" / sha256_hex(content)).native() + ".ringload";
-  CHECK(content_of(partial + ".ranges") == "10000\n0 100\n");
+  CHECK(file_text(partial + ".ranges") == "10000\n0 100\n");
   fs::resize_file(partial, 50);
   CHECK(!(*cached_blob::open(place_of(at.path(), content)))->has(0, 1));
   std::ofstream(partial + ".ranges") << "9999\n0 100\n";
@@ -245,9 +241,9 @@ TEST_CASE("cached_blob: a blob that is there gets the link of another commit") {
   const auto blob = *cached_blob::open(place);
   CHECK(blob->published());
   CHECK(blob->has(0, content.size()));
-  CHECK(content_of(repository_in(at.path()) / "snapshots" / place.commit / place.file.name) ==
+  CHECK(file_text(repository_in(at.path()) / "snapshots" / place.commit / place.file.name) ==
         content);
-  CHECK(content_of(repository_in(at.path()) / "refs/main") == place.commit);
+  CHECK(file_text(repository_in(at.path()) / "refs/main") == place.commit);
 }
 
 TEST_CASE("cached_blob: the lock of huggingface_hub is taken, and kept to") {
@@ -281,7 +277,7 @@ TEST_CASE("caching_source: what passes is cached, and read from there by the nex
   CHECK(told[0].whole);
   CHECK(told[0].why.empty());
   CHECK(told[0].name == "owner/name/unet/model.safetensors");
-  CHECK(content_of(repository_in(at.path()) / "blobs" / sha256_hex(content)) == content);
+  CHECK(file_text(repository_in(at.path()) / "blobs" / sha256_hex(content)) == content);
 
   const auto threads = std::make_shared<cache_threads>(report);
   const auto again = make_caching_source(remote, place_of(at.path(), content), threads);

@@ -4,6 +4,7 @@
 // Memory to be filled, and what must be in it afterwards: the bytes of the destinations in it,
 // written element by element, and everything around and between them as it was.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -26,7 +27,11 @@ class guarded_memory {
         held_(static_cast<char*>(::operator new(bytes_, std::align_val_t(4096)))),
         begin_(held_.get() + guard_bytes + misalignment),
         expected_(bytes_, '\0') {
-    for (std::size_t i = 0; i < bytes_; ++i) expected_[i] = static_cast<char>(0xA5 ^ (i * 7));
+    char pattern[256];
+    for (std::size_t i = 0; i < 256; ++i) pattern[i] = static_cast<char>(0xA5 ^ (i * 7));
+    for (std::size_t at = 0; at < bytes_; at += 256) {
+      std::memcpy(expected_.data() + at, pattern, std::min<std::size_t>(256, bytes_ - at));
+    }
     std::memcpy(held_.get(), expected_.data(), bytes_);
   }
 

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <ringload/ringload.hpp>
 #include <string>
@@ -34,11 +33,6 @@ inline std::string text_of(const tensor_view& of) {
   std::uint64_t bytes = bits(of.dtype) / 8;
   for (const std::uint64_t size : of.shape) bytes *= size;
   return {static_cast<const char*>(of.data), bytes};
-}
-
-inline std::string file_text(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 // The bytes of all tensors, by name.
