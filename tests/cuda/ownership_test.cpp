@@ -105,9 +105,11 @@ TEST_CASE("cuda: a model that the device cannot hold is refused before the first
   CHECK(holds(failed->what(), "cuda:1 has 67,108,864 of 67,108,864 free"));
   CHECK(fake_cudart::calls().count("cudaMalloc") == 0);
 
-  // Free memory that is not in one piece.
+  // Free memory that is not in one piece, also once all is back that was on its way.
   const made_file small(only("small", 1000));
-  fake_cudart::fail("cudaMalloc", 1, cudaErrorMemoryAllocation);
+  for (const unsigned nth : {1U, 2U}) {
+    fake_cudart::fail("cudaMalloc", nth, cudaErrorMemoryAllocation);
+  }
   pending_load again(with, small.name());
   const auto refused = again.failure();
   REQUIRE(refused.has_value());
