@@ -13,12 +13,14 @@
 #include <string>
 
 #include "cuda/fresh_runtime.hpp"
+#include "support/effort.hpp"
 #include "support/waiting.hpp"
 
 namespace ringload::testing {
 
-// Failures of one function that are walked: a load makes the same few calls again and again.
-inline constexpr unsigned failures_max = 12;
+// Failures of one function that are walked: a load makes the same few calls again and again. The
+// sanitizers take a minute for 12.
+inline constexpr unsigned failures_max = effort_percent == 100 ? 12 : 5;
 
 // `work(code)` uses loaders of its own and checks what it succeeds in. What fails there, at most
 // one thing, it returns as a sentence, with its code; it has to be the error of the call. Nothing
