@@ -17,6 +17,7 @@
 #include <ringload/selection.hpp>
 #include <ringload/tensor.hpp>
 #include <ringload/verify.hpp>
+#include <ringload/writer.hpp>
 #include <string>
 
 namespace ringload::c {
@@ -58,6 +59,12 @@ struct ringload_operation {
 struct ringload_loading {
   std::shared_ptr<ringload::c::completion_thread> thread;
   std::shared_ptr<ringload::loading> of;  // Shared with operations that are yet to begin.
+};
+
+struct ringload_writer {
+  std::shared_ptr<ringload::c::completion_thread> thread;
+  std::shared_ptr<ringload::writer> of;  // Shared with operations that are yet to begin.
+  ringload::device on;                   // Of tensors that say so.
 };
 
 struct ringload_model {

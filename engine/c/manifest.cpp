@@ -52,7 +52,7 @@ ringload_status ringload_operation_saved_manifest(ringload_operation* operation,
   return guarded([&] {
     operation_state& state = *required(operation, "the operation is null").state;
     required(text, "the place for the text is null") = nullptr;
-    return state.with_result<ringload::saved>([&](const ringload::saved& done) {
+    const auto hand_out_lines = [&](const auto& done) {
       std::call_once(operation->manifest_made, [&] {
         std::string lines;
         for (const ringload::tensor_digest& of : done.digests) lines += manifest_line(of);
@@ -60,6 +60,10 @@ ringload_status ringload_operation_saved_manifest(ringload_operation* operation,
       });
       *text = operation->manifest.c_str();
       return RINGLOAD_OK;
-    });
+    };
+    if (state.gives<ringload::written>()) {
+      return state.with_result<ringload::written>(hand_out_lines);
+    }
+    return state.with_result<ringload::saved>(hand_out_lines);
   });
 }

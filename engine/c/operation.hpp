@@ -27,6 +27,7 @@
 #include <ringload/model.hpp>
 #include <ringload/save.hpp>
 #include <ringload/tensor.hpp>
+#include <ringload/writer.hpp>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -56,7 +57,8 @@ class completion_thread {
 };
 
 /// An empty tensor is the end of those that a loading gives.
-using any_result = std::variant<std::monostate, checkpoint, model, loading, tensor, filled, saved>;
+using any_result = std::variant<std::monostate, checkpoint, model, loading, tensor, filled, saved,
+                                written, std::uint64_t>;
 
 template <class T>
 any_result any_result_of(T value) {
@@ -108,6 +110,13 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
     T* const result = std::get_if<T>(&result_);
     if (!result) throw invalid_argument("the operation's result is of another kind, or was taken");
     return use(*result);
+  }
+
+  /// Whether it has ended with a result of T.
+  template <class T>
+  bool gives() const {
+    const std::scoped_lock lock(mutex_);
+    return std::holds_alternative<T>(result_);
   }
 
   const std::shared_ptr<completion_thread>& thread() const noexcept { return thread_; }

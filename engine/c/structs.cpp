@@ -67,20 +67,6 @@ stored_digests stored_digests_of(ringload_stored_digests from) {
   throw invalid_argument("no such ringload_stored_digests");
 }
 
-std::optional<digest_algorithm> digest_of(ringload_digest from) {
-  switch (from) {
-    case RINGLOAD_DIGEST_NONE: return std::nullopt;
-    case RINGLOAD_DIGEST_CRC32C: return digest_algorithm::crc32c;
-    case RINGLOAD_DIGEST_SHA256: return digest_algorithm::sha256;
-  }
-  throw invalid_argument("no such ringload_digest");
-}
-
-std::vector<std::uint64_t> shape_of(const std::uint64_t* shape, std::size_t rank) {
-  if (rank > 0) required(shape, "a shape is null");
-  return {shape, shape + rank};
-}
-
 destination plain(const ringload_destination& from, const device& on) {
   destination made(from.name, from.data, dtype_of(from.dtype), shape_of(from.shape, from.rank),
                    from.on_device != 0 ? on : host());
@@ -133,6 +119,20 @@ std::vector<T> all_of(const From* from, std::size_t count, const device& on, Des
 }
 
 }  // namespace
+
+std::optional<digest_algorithm> digest_of(ringload_digest from) {
+  switch (from) {
+    case RINGLOAD_DIGEST_NONE: return std::nullopt;
+    case RINGLOAD_DIGEST_CRC32C: return digest_algorithm::crc32c;
+    case RINGLOAD_DIGEST_SHA256: return digest_algorithm::sha256;
+  }
+  throw invalid_argument("no such ringload_digest");
+}
+
+std::vector<std::uint64_t> shape_of(const std::uint64_t* shape, std::size_t rank) {
+  if (rank > 0) required(shape, "a shape is null");
+  return {shape, shape + rank};
+}
 
 ringload_dtype dtype_of(dtype type) noexcept {
   return static_cast<ringload_dtype>(static_cast<int>(type) + 1);

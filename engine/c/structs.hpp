@@ -11,6 +11,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <ringload/checkpoint.hpp>
 #include <ringload/dtype.hpp>
 #include <ringload/fill.hpp>
@@ -60,6 +61,9 @@ struct load_settings {
   std::shared_ptr<const manifest> listed;
 };
 load_settings options_of(const ringload_load_options* from);
+/// Empty for RINGLOAD_DIGEST_NONE.
+std::optional<digest_algorithm> digest_of(ringload_digest from);
+std::vector<std::uint64_t> shape_of(const std::uint64_t* shape, std::size_t rank);
 /// What makes a hasher of the caller's functions; empty for null.
 std::function<hasher()> hashers_of(const ringload_sha256* from);
 fill_policies policies_of(const ringload_fill_policies* from);

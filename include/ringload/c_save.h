@@ -98,7 +98,8 @@ RINGLOAD_C_EXPORT ringload_status ringload_save(ringload_loader* loader, const c
 /// The paths of the files that a save has written; RINGLOAD_END after the last.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_saved_file(const ringload_operation* operation,
                                                                 size_t position, const char** path);
-/// The digests of a save that was told to take them, as the text of a manifest.
+/// The digests of a save, or of a writer's finish, that was told to take them, as the text of a
+/// manifest.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_saved_manifest(ringload_operation* operation,
                                                                     const char** text);
 

@@ -192,4 +192,5 @@ void further_chapters(ringload_loader* loader, const ringload_checkpoint* file, 
   verified(loader, file, folder);
   kept(file, folder);
   extended(path);
+  writer_chapter(loader, file, folder);
 }

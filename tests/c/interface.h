@@ -24,3 +24,6 @@ int is_whole(const ringload_tensor* tensor);
 // Manifests, keepers and extensions. `path` is the checkpoint's.
 void further_chapters(ringload_loader* loader, const ringload_checkpoint* file, const char* folder,
                       const char* path);
+
+// Files of .zt, by the writer.
+void writer_chapter(ringload_loader* loader, const ringload_checkpoint* file, const char* folder);

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The writer of the C interface: each call is one step of `ringload::writer`.
+
+#include <ringload/c.h>
+
+#include <cstdint>
+#include <memory>
+#include <ringload/writer.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "c/handles.hpp"
+#include "c/operation.hpp"
+#include "c/status.hpp"
+#include "c/structs.hpp"
+
+using namespace ringload::c;
+
+namespace {
+
+ringload::writing writing_of(const ringload_writer_settings& given) {
+  ringload::writing how;
+  how.alignment = given.alignment;
+  how.zstd_threads = given.zstd_threads;
+  how.replace = given.keep_existing == 0;
+  how.sync = given.no_sync == 0;
+  how.manifest_digest = digest_of(given.manifest_digest);
+  how.sha256 = hashers_of(given.sha256);
+  return how;
+}
+
+using attribute_pairs = std::vector<std::pair<std::string, ringload::attribute>>;
+
+attribute_pairs attributes_of(const char* const* from, std::size_t count) {
+  if (count > 0) required(from, "the attributes are null");
+  attribute_pairs all;
+  for (std::size_t i = 0; i < count; ++i) {
+    all.emplace_back(
+        &required(from[2 * i], "an attribute's key is null"),
+        ringload::attribute::json(&required(from[2 * i + 1], "an attribute's value is null")));
+  }
+  return all;
+}
+
+ringload::storing storing_of(const ringload_storing* from) {
+  const ringload_storing given = received(from);
+  ringload::storing how;
+  how.zstd_level = given.zstd_level;
+  how.digest = digest_of(given.digest);
+  if (given.type) how.type = given.type;
+  how.attributes = attributes_of(given.attributes, given.attributes_count);
+  return how;
+}
+
+ringload::object_info object_of(const ringload_object* from) {
+  const ringload_object given = received(&required(from, "the object is null"));
+  ringload::object_info what;
+  what.name = &required(given.name, "the object's name is null");
+  what.layout = &required(given.layout, "the object's layout is null");
+  what.shape = shape_of(given.shape, given.rank);
+  what.attributes = attributes_of(given.attributes, given.attributes_count);
+  return what;
+}
+
+// Which objects are copied; empty: all.
+std::function<bool(std::string_view)> chosen_of(const ringload_copying& given) {
+  if (given.without_count == 0) return {};
+  required(given.without, "the names that are left out are null");
+  std::set<std::string, std::less<>> without;
+  for (std::size_t i = 0; i < given.without_count; ++i) {
+    without.insert(&required(given.without[i], "a name that is left out is null"));
+  }
+  return [without = std::move(without)](std::string_view name) { return !without.contains(name); };
+}
+
+ringload::copying copying_of(const ringload_copying& given) {
+  ringload::copying how;
+  if (given.encode_anew != 0) how.zstd_level = given.zstd_level;
+  how.digest = digest_of(given.digest);
+  return how;
+}
+
+// Takes the tensor that DLPack describes, also when it throws; so it comes first in a call.
+ringload::tensor_view view_of(const ringload_writer* with, const ringload_saved_tensor* from) {
+  const ringload::device on = with ? with->on : ringload::host();
+  return std::move(views_of(&required(from, "the tensor is null"), 1, on).front());
+}
+
+ringload_status hand_out(ringload::writer made_one, const ringload_writer_settings& given,
+                         ringload_writer** made) {
+  *made = new ringload_writer{std::make_shared<completion_thread>(),
+                              std::make_shared<ringload::writer>(std::move(made_one)),
+                              given.device ? given.device->of : ringload::host()};
+  return RINGLOAD_OK;
+}
+
+// `initiate` is given the writer and the handler, in the completion thread.
+template <class T = std::uint64_t, class Initiate>
+ringload_status begin_step(ringload_writer* writer, ringload_operation** begun, Initiate initiate) {
+  const ringload_writer& with = required(writer, "the writer is null");
+  return begin_operation<T>(with.thread, begun,
+                            [of = with.of, initiate = std::move(initiate)](auto handler) mutable {
+                              initiate(*of, std::move(handler));
+                            });
+}
+
+}  // namespace
+
+ringload_status ringload_writer_create(const char* path, const ringload_writer_settings* how,
+                                       ringload_writer** made) {
+  return guarded([&] {
+    required(made, "the place for the writer is null") = nullptr;
+    const ringload_writer_settings given = received(how);
+    ringload::writing as = writing_of(given);
+    if (!path) return hand_out(ringload::writer::in_memory(std::move(as)), given, made);
+    return hand_out(ringload::writer(path, std::move(as)), given, made);
+  });
+}
+
+ringload_status ringload_writer_append(const char* path, const ringload_writer_settings* how,
+                                       ringload_writer** made) {
+  return guarded([&] {
+    required(made, "the place for the writer is null") = nullptr;
+    const ringload_writer_settings given = received(how);
+    return hand_out(
+        ringload::writer::append(&required(path, "the path is null"), writing_of(given)), given,
+        made);
+  });
+}
+
+void ringload_writer_release(ringload_writer* writer) { delete writer; }
+
+ringload_status ringload_writer_add_begin(ringload_writer* writer,
+                                          const ringload_saved_tensor* tensor,
+                                          const ringload_storing* how, ringload_operation** begun) {
+  return guarded([&] {
+    ringload::tensor_view what = view_of(writer, tensor);
+    return begin_step(
+        writer, begun,
+        [what = std::move(what), as = storing_of(how)](ringload::writer& to, auto handler) mutable {
+          to.add_async(std::move(what), std::move(as), std::move(handler));
+        });
+  });
+}
+
+ringload_status ringload_writer_add(ringload_writer* writer, const ringload_saved_tensor* tensor,
+                                    const ringload_storing* how) {
+  return begin_and_wait([&](ringload_operation** begun) {
+    return ringload_writer_add_begin(writer, tensor, how, begun);
+  });
+}
+
+ringload_status ringload_writer_declare_begin(ringload_writer* writer,
+                                              const ringload_object* object,
+                                              ringload_operation** begun) {
+  return guarded([&] {
+    return begin_step(writer, begun,
+                      [what = object_of(object)](ringload::writer& to, auto handler) mutable {
+                        to.declare_async(std::move(what), std::move(handler));
+                      });
+  });
+}
+
+ringload_status ringload_writer_declare(ringload_writer* writer, const ringload_object* object) {
+  return begin_and_wait([&](ringload_operation** begun) {
+    return ringload_writer_declare_begin(writer, object, begun);
+  });
+}
+
+ringload_status ringload_writer_add_part_begin(ringload_writer* writer, const char* object,
+                                               const ringload_saved_tensor* part,
+                                               const ringload_storing* how,
+                                               ringload_operation** begun) {
+  return guarded([&] {
+    ringload::tensor_view what = view_of(writer, part);
+    return begin_step(
+        writer, begun,
+        [of = std::string(&required(object, "the object's name is null")), what = std::move(what),
+         as = storing_of(how)](ringload::writer& to, auto handler) mutable {
+          to.add_part_async(std::move(of), std::move(what), std::move(as), std::move(handler));
+        });
+  });
+}
+
+ringload_status ringload_writer_add_part(ringload_writer* writer, const char* object,
+                                         const ringload_saved_tensor* part,
+                                         const ringload_storing* how) {
+  return begin_and_wait([&](ringload_operation** begun) {
+    return ringload_writer_add_part_begin(writer, object, part, how, begun);
+  });
+}
+
+ringload_status ringload_writer_add_alias_begin(ringload_writer* writer, const char* name,
+                                                const char* of, ringload_operation** begun) {
+  return guarded([&] {
+    return begin_step(writer, begun,
+                      [second = std::string(&required(name, "the name is null")),
+                       first = std::string(&required(of, "the object's name is null"))](
+                          ringload::writer& to, auto handler) {
+                        to.add_alias_async(second, first, std::move(handler));
+                      });
+  });
+}
+
+ringload_status ringload_writer_add_alias(ringload_writer* writer, const char* name,
+                                          const char* of) {
+  return begin_and_wait([&](ringload_operation** begun) {
+    return ringload_writer_add_alias_begin(writer, name, of, begun);
+  });
+}
+
+ringload_status ringload_writer_copy_begin(ringload_writer* writer, const char* file,
+                                           const ringload_copying* how,
+                                           ringload_operation** begun) {
+  return guarded([&] {
+    const ringload_copying given = received(how);
+    return begin_step(
+        writer, begun,
+        [from = std::string(&required(file, "the path is null")), chosen = chosen_of(given),
+         as = copying_of(given)](ringload::writer& to, auto handler) mutable {
+          to.copy_async(from, std::move(chosen), as, std::move(handler));
+        });
+  });
+}
+
+ringload_status ringload_writer_copy(ringload_writer* writer, const char* file,
+                                     const ringload_copying* how) {
+  return begin_and_wait([&](ringload_operation** begun) {
+    return ringload_writer_copy_begin(writer, file, how, begun);
+  });
+}
+
+ringload_status ringload_writer_replace_begin(ringload_writer* writer,
+                                              const ringload_saved_tensor* by,
+                                              ringload_operation** begun) {
+  return guarded([&] {
+    ringload::tensor_view what = view_of(writer, by);
+    return begin_step(writer, begun,
+                      [what = std::move(what)](ringload::writer& to, auto handler) mutable {
+                        to.replace_async(std::move(what), std::move(handler));
+                      });
+  });
+}
+
+ringload_status ringload_writer_replace(ringload_writer* writer, const ringload_saved_tensor* by) {
+  return begin_and_wait(
+      [&](ringload_operation** begun) { return ringload_writer_replace_begin(writer, by, begun); });
+}
+
+ringload_status ringload_writer_set_attribute_begin(ringload_writer* writer, const char* key,
+                                                    const char* json, ringload_operation** begun) {
+  return guarded([&] {
+    return begin_step(writer, begun,
+                      [name = std::string(&required(key, "the key is null")),
+                       value = ringload::attribute::json(&required(json, "the value is null"))](
+                          ringload::writer& to, auto handler) {
+                        to.set_attribute_async(name, value, std::move(handler));
+                      });
+  });
+}
+
+ringload_status ringload_writer_set_attribute(ringload_writer* writer, const char* key,
+                                              const char* json) {
+  return begin_and_wait([&](ringload_operation** begun) {
+    return ringload_writer_set_attribute_begin(writer, key, json, begun);
+  });
+}
+
+ringload_status ringload_writer_finish_begin(ringload_writer* writer, ringload_operation** begun) {
+  return guarded([&] {
+    return begin_step<ringload::written>(writer, begun, [](ringload::writer& to, auto handler) {
+      to.finish_async(std::move(handler));
+    });
+  });
+}
+
+ringload_status ringload_writer_finish(ringload_writer* writer, uint64_t* bytes) {
+  return begin_and_wait(
+      [&](ringload_operation** begun) { return ringload_writer_finish_begin(writer, begun); },
+      [&](ringload_operation* ended) {
+        ringload_written done = {};
+        done.struct_bytes = sizeof done;
+        const ringload_status status = ringload_operation_written(ended, &done);
+        if (status == RINGLOAD_OK && bytes) *bytes = done.bytes;
+        return status;
+      });
+}
+
+ringload_status ringload_operation_written(const ringload_operation* operation,
+                                           ringload_written* into) {
+  return guarded([&] {
+    operation_state& state = *required(operation, "the operation is null").state;
+    return state.with_result<ringload::written>([&](const ringload::written& done) {
+      ringload_written out = {};
+      out.bytes = done.bytes;
+      out.bytes_direct = done.bytes_direct;
+      if (!done.file.empty()) out.file = done.file.data();
+      give(into, out);
+      return RINGLOAD_OK;
+    });
+  });
+}

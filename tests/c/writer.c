@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The writer: .zt files of C programs.
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "interface.h"
+
+static const uint64_t three[1] = {3};
+static const float floats[3] = {1, 2, 3}, others[3] = {4, 5, 6};
+static const char* const decay[2] = {"decay", "[0.1, \"late\"]"};
+
+static ringload_saved_tensor vector_of(const char* name, const void* data, ringload_dtype dtype) {
+  ringload_saved_tensor one = RINGLOAD_STRUCT(ringload_saved_tensor);
+  one.name = name;
+  one.data = data;
+  one.dtype = dtype;
+  one.shape = three;
+  one.rank = 1;
+  return one;
+}
+
+static ringload_tensor* loaded(ringload_loader* loader, const char* path, const char* name) {
+  ringload_checkpoint* file = NULL;
+  ringload_model* model = NULL;
+  ringload_tensor* tensor = NULL;
+  ringload_load_options how = RINGLOAD_STRUCT(ringload_load_options);
+  how.stored_digests = RINGLOAD_DIGESTS_IF_PRESENT;
+  CHECK(ringload_open(loader, path, NULL, &file) == RINGLOAD_OK);
+  CHECK(ringload_load(loader, file, NULL, &how, &model) == RINGLOAD_OK);
+  ringload_model_find(model, name, &tensor);
+  ringload_model_release(model);
+  ringload_checkpoint_release(file);
+  return tensor;
+}
+
+static int holds(ringload_loader* loader, const char* path, const char* name, const float* wanted) {
+  ringload_tensor* const tensor = loaded(loader, path, name);
+  ringload_tensor_view view = RINGLOAD_STRUCT(ringload_tensor_view);
+  const int good = tensor && ringload_tensor_look(tensor, &view) == RINGLOAD_OK &&
+                   view.dtype == RINGLOAD_F32 && view.bytes == sizeof floats &&
+                   memcmp(view.data, wanted, sizeof floats) == 0;
+  ringload_tensor_release(tensor);
+  return good;
+}
+
+// A dense tensor, compressed and hashed; a sparse one; a second name; attributes.
+static void written(ringload_loader* loader, const ringload_tensor* a, const char* path) {
+  ringload_writer_settings settings = RINGLOAD_STRUCT(ringload_writer_settings);
+  settings.manifest_digest = RINGLOAD_DIGEST_CRC32C;
+  ringload_writer* writer = NULL;
+  CHECK(ringload_writer_create(path, &settings, &writer) == RINGLOAD_OK);
+  ringload_storing how = RINGLOAD_STRUCT(ringload_storing);
+  how.zstd_level = 3;
+  how.digest = RINGLOAD_DIGEST_CRC32C;
+  how.attributes = decay;
+  how.attributes_count = 1;
+  ringload_saved_tensor first = RINGLOAD_STRUCT(ringload_saved_tensor);
+  first.loaded = a;
+  CHECK(ringload_writer_add(writer, &first, &how) == RINGLOAD_OK);
+
+  const uint64_t shape[2] = {2, 4}, indices[3] = {0, 3, 1}, indptr[3] = {0, 2, 3};
+  ringload_object csr = RINGLOAD_STRUCT(ringload_object);
+  csr.name = "s";
+  csr.layout = "sparse_csr";
+  csr.shape = shape;
+  csr.rank = 2;
+  CHECK(ringload_writer_declare(writer, &csr) == RINGLOAD_OK);
+  const ringload_saved_tensor parts[3] = {vector_of("values", floats, RINGLOAD_F32),
+                                          vector_of("indices", indices, RINGLOAD_U64),
+                                          vector_of("indptr", indptr, RINGLOAD_U64)};
+  ringload_operation* begun[3] = {NULL, NULL, NULL};
+  for (int i = 0; i < 3; ++i) {
+    CHECK(ringload_writer_add_part_begin(writer, "s", &parts[i], NULL, &begun[i]) == RINGLOAD_OK);
+  }
+  for (int i = 0; i < 3; ++i) {
+    CHECK(ringload_operation_wait(begun[i], -1) == RINGLOAD_OK);
+    ringload_operation_release(begun[i]);
+  }
+  CHECK(ringload_writer_add_alias(writer, "again", "a") == RINGLOAD_OK);
+  CHECK(ringload_writer_set_attribute(writer, "model", "\"tiny\"") == RINGLOAD_OK);
+
+  CHECK(access(path, F_OK) != 0);
+  ringload_operation* finish = NULL;
+  CHECK(ringload_writer_finish_begin(writer, &finish) == RINGLOAD_OK);
+  CHECK(ringload_operation_wait(finish, -1) == RINGLOAD_OK);
+  const char* manifest = NULL;
+  CHECK(ringload_operation_saved_manifest(finish, &manifest) == RINGLOAD_OK);
+  CHECK(manifest && strstr(manifest, "  a\n") && strstr(manifest, "  s/values\n"));
+  ringload_operation_release(finish);
+  ringload_writer_release(writer);
+
+  ringload_tensor* const read = loaded(loader, path, "a");
+  CHECK(read && is_whole(read));
+  ringload_tensor_release(read);
+  ringload_checkpoint* file = NULL;
+  CHECK(ringload_open(loader, path, NULL, &file) == RINGLOAD_OK);
+  const char *key = NULL, *value = NULL;
+  CHECK(ringload_checkpoint_metadata(file, 0, &key, &value) == RINGLOAD_OK);
+  CHECK(strcmp(key, "model") == 0 && strcmp(value, "tiny") == 0);
+  size_t at = 0;
+  CHECK(ringload_checkpoint_find(file, "again", &at) == RINGLOAD_OK);
+  ringload_checkpoint_release(file);
+}
+
+// What is there is added to, replaced and taken away.
+static void changed(ringload_loader* loader, const char* path) {
+  ringload_writer* writer = NULL;
+  CHECK(ringload_writer_append(path, NULL, &writer) == RINGLOAD_OK);
+  const ringload_saved_tensor added = vector_of("v", floats, RINGLOAD_F32);
+  CHECK(ringload_writer_add(writer, &added, NULL) == RINGLOAD_OK);
+  uint64_t bytes = 0;
+  CHECK(ringload_writer_finish(writer, &bytes) == RINGLOAD_OK && bytes > sizeof floats);
+  ringload_writer_release(writer);
+  CHECK(holds(loader, path, "v", floats));
+
+  CHECK(ringload_writer_append(path, NULL, &writer) == RINGLOAD_OK);
+  const ringload_saved_tensor by = vector_of("v", others, RINGLOAD_F32);
+  CHECK(ringload_writer_replace(writer, &by) == RINGLOAD_OK);
+  CHECK(ringload_writer_finish(writer, NULL) == RINGLOAD_OK);
+  ringload_writer_release(writer);
+  CHECK(holds(loader, path, "v", others));
+
+  const char* const gone[2] = {"again", "s"};
+  ringload_copying how = RINGLOAD_STRUCT(ringload_copying);
+  how.without = gone;
+  how.without_count = 2;
+  CHECK(ringload_writer_create(path, NULL, &writer) == RINGLOAD_OK);
+  CHECK(ringload_writer_copy(writer, path, &how) == RINGLOAD_OK);
+  CHECK(ringload_writer_finish(writer, NULL) == RINGLOAD_OK);
+  ringload_writer_release(writer);
+  ringload_checkpoint* file = NULL;
+  CHECK(ringload_open(loader, path, NULL, &file) == RINGLOAD_OK);
+  CHECK(ringload_checkpoint_size(file) == 2);
+  ringload_checkpoint_release(file);
+  CHECK(holds(loader, path, "v", others));
+}
+
+// Whatever goes wrong, the file is what it was.
+static void refused(ringload_loader* loader, const char* path) {
+  ringload_writer* writer = NULL;
+  const ringload_saved_tensor v = vector_of("v", floats, RINGLOAD_F32);
+  ringload_saved_tensor wrong = vector_of("v", floats, RINGLOAD_I32);
+  CHECK(ringload_writer_append(path, NULL, &writer) == RINGLOAD_OK);
+  CHECK(ringload_writer_replace(writer, &wrong) == RINGLOAD_MISMATCH);
+  SAYS("'v'");
+  CHECK(ringload_writer_replace(writer, &v) == RINGLOAD_MISMATCH);  // The first is for good.
+  ringload_writer_release(writer);
+
+  CHECK(ringload_writer_append(path, NULL, &writer) == RINGLOAD_OK);
+  CHECK(ringload_writer_add(writer, &v, NULL) == RINGLOAD_INVALID_FILE);
+  SAYS("'v'");
+  CHECK(ringload_writer_finish(writer, NULL) == RINGLOAD_INVALID_FILE);
+  ringload_writer_release(writer);
+
+  // Released before it has finished: nothing of it is there.
+  CHECK(ringload_writer_create(path, NULL, &writer) == RINGLOAD_OK);
+  CHECK(ringload_writer_add(writer, &v, NULL) == RINGLOAD_OK);
+  ringload_writer_release(writer);
+  CHECK(holds(loader, path, "v", others));
+
+  ringload_writer_settings settings = RINGLOAD_STRUCT(ringload_writer_settings);
+  settings.keep_existing = 1;
+  CHECK(ringload_writer_create(path, &settings, &writer) == RINGLOAD_SYSTEM_ERROR && !writer);
+  settings.keep_existing = 0;
+  settings.alignment = 100;
+  CHECK(ringload_writer_create(path, &settings, &writer) == RINGLOAD_INVALID_ARGUMENT && !writer);
+  settings.alignment = 0;
+  settings.manifest_digest = (ringload_digest)7;
+  CHECK(ringload_writer_create(path, &settings, &writer) == RINGLOAD_INVALID_ARGUMENT && !writer);
+  CHECK(ringload_writer_create(path, NULL, NULL) == RINGLOAD_INVALID_ARGUMENT);
+  CHECK(ringload_writer_append(NULL, NULL, &writer) == RINGLOAD_INVALID_ARGUMENT);
+  CHECK(ringload_writer_add(NULL, &v, NULL) == RINGLOAD_INVALID_ARGUMENT);
+  SAYS("the writer is null");
+  ringload_writer_release(NULL);
+}
+
+// A file in memory; and calls that are wrong, which end no writer.
+static void in_memory(ringload_loader* loader, const char* path) {
+  ringload_writer* writer = NULL;
+  CHECK(ringload_writer_create(NULL, NULL, &writer) == RINGLOAD_OK);
+  CHECK(ringload_writer_add(writer, NULL, NULL) == RINGLOAD_INVALID_ARGUMENT);
+  CHECK(ringload_writer_set_attribute(writer, "x", "{") == RINGLOAD_INVALID_FILE);
+  const ringload_saved_tensor v = vector_of("v", floats, RINGLOAD_F32);
+  ringload_storing how = RINGLOAD_STRUCT(ringload_storing);
+  how.attributes_count = 1;
+  CHECK(ringload_writer_add(writer, &v, &how) == RINGLOAD_INVALID_ARGUMENT);
+  CHECK(ringload_writer_add(writer, &v, NULL) == RINGLOAD_OK);
+
+  ringload_operation* finish = NULL;
+  ringload_written done = RINGLOAD_STRUCT(ringload_written);
+  CHECK(ringload_writer_finish_begin(writer, &finish) == RINGLOAD_OK);
+  CHECK(ringload_operation_wait(finish, -1) == RINGLOAD_OK);
+  CHECK(ringload_operation_written(finish, &done) == RINGLOAD_OK);
+  ringload_writer_release(writer);
+  FILE* const file = fopen(path, "wb");
+  if (!file || !done.file) {
+    CHECK(file && done.file);
+    exit(2);
+  }
+  CHECK(fwrite(done.file, 1, done.bytes, file) == done.bytes && fclose(file) == 0);
+  ringload_operation_release(finish);
+  CHECK(holds(loader, path, "v", floats));
+}
+
+void writer_chapter(ringload_loader* loader, const ringload_checkpoint* checkpoint,
+                    const char* folder) {
+  ringload_model* model = NULL;
+  ringload_tensor* a = NULL;
+  CHECK(ringload_load(loader, checkpoint, NULL, NULL, &model) == RINGLOAD_OK);
+  CHECK(ringload_model_find(model, "a", &a) == RINGLOAD_OK);
+  ringload_model_release(model);
+  char path[4096];
+  snprintf(path, sizeof path, "%s/writer.zt", folder);
+  remove(path);
+  written(loader, a, path);
+  ringload_tensor_release(a);
+  changed(loader, path);
+  refused(loader, path);
+  in_memory(loader, path);
+  remove(path);
+}
