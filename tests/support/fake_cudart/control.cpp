@@ -33,7 +33,8 @@ void reset() {
 
 void fail(const std::string& function, unsigned nth, cudaError_t with) {
   const std::lock_guard lock(the().device.mutex);
-  the().failures[function] = {nth, with};
+  const auto before = the().counts.find(function);
+  the().failures[{function, (before == the().counts.end() ? 0 : before->second) + nth}] = with;
 }
 
 void break_at_copy(unsigned nth, cudaError_t with) {

@@ -42,8 +42,8 @@ inline constexpr unsigned char poison = 0xEE;
 // Back to the beginning: no failures, no counts, no misuse. Nothing of before may be in use.
 void reset();
 
-// The nth call of that function from now on, counted from 1, fails. Functions that give something
-// back have done so nevertheless.
+// The nth call of that function from now on, counted from 1, fails, beside others that are to.
+// Functions that give something back have done so nevertheless.
 void fail(const std::string& function, unsigned nth, cudaError_t with);
 
 // When the nth copy or kernel of a stream from now on is carried out, the context breaks: from then

@@ -46,16 +46,13 @@ runtime& the() {
 
 call::call(const char* name) : lock(the().device.mutex), name_(name) {
   runtime& r = the();
-  r.counts[name] += 1;
+  const unsigned nth = ++r.counts[name];
   if (in_host_function) complain("called in a host function");
   if (last_error != cudaSuccess) {
     complain(std::string("an error was left behind: ") + cudaGetErrorName(last_error));
   }
-  const auto found = r.failures.find(name);
-  if (found != r.failures.end() && --found->second.calls_left == 0) {
-    failed_ = found->second.with;
-    r.failures.erase(found);
-  }
+  const auto found = r.failures.find({name, nth});
+  if (found != r.failures.end()) failed_ = found->second;
   // That of the device that is to be set: cudaSetDevice says so itself.
   if (!needs_no_context(name_) && name_ != "cudaSetDevice") r.contexts.insert(current_device);
   fail_beside_captures();

@@ -29,11 +29,6 @@ struct CUgraph_st {};
 
 namespace ringload::testing::fake_cudart {
 
-struct failure {
-  unsigned calls_left;
-  cudaError_t with;
-};
-
 // A graph that somebody captures.
 struct capture {
   cudaStream_t stream;
@@ -47,7 +42,7 @@ struct runtime {
 
   // Guarded by device.mutex.
   std::map<std::string, unsigned> counts;
-  std::map<std::string, failure> failures;
+  std::map<std::pair<std::string, unsigned>, cudaError_t> failures;  // By function and its count.
   std::set<CUstream_st*> streams;
   std::set<CUevent_st*> events;
   std::map<int, std::shared_ptr<stream_state>> default_streams;
