@@ -6,18 +6,31 @@
 //   spread      each tensor to the arena with the fewest bytes
 //   shards      of each matrix a half to either, along its first dimension
 //   both        everything to both: read once
+//
+// The memory that a load is about to take is touched shortly before, see free_memory.hpp. What the
+// machine could do at best is measured in the same turns: two threads copy as many bytes from
+// populated memory into fresh memory, or into two.
 
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <cstring>
 #include <functional>
 #include <ringload/ringload.hpp>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
+#include "accounts.hpp"
+#include "core/mapping.hpp"
+#include "free_memory.hpp"
 #include "machine.hpp"
 #include "repeated.hpp"
 #include "target.hpp"
@@ -32,15 +45,46 @@ struct settings {
   std::string path;
   std::string slow;
   int repeat = 5;
+  bool untouched = false;
 };
 
 struct way {
   std::string what;
   std::uint32_t devices;
+  std::uint32_t times;  // That the file's bytes are written to memory.
   selection where = {};
   std::vector<double> seconds = {};
+  std::vector<double> cpu_seconds = {};
   std::uint64_t read = 0;
 };
+
+// A copy of `from` in new memory for each of `times`, by two threads, each piece while it is in the
+// processor's cache.
+double copying_seconds(std::span<const std::byte> from, std::uint32_t times) {
+  constexpr std::size_t piece_bytes = huge_page_bytes;
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<mapping> to;
+  for (std::uint32_t i = 0; i < times; ++i) {
+    auto made = mapping::make(from.size(), page_kind::transparent);
+    if (!made) throw std::runtime_error("no memory for the copies");
+    to.push_back(std::move(*made));
+  }
+  std::atomic<std::size_t> next = 0;
+  const auto copy_pieces = [&] {
+    for (std::size_t at = next++ * piece_bytes; at < from.size(); at = next++ * piece_bytes) {
+      const std::size_t bytes = std::min(piece_bytes, from.size() - at);
+      for (mapping& each : to) {
+        std::byte* const into = each.span().data() + at;
+        (void)populate({into, bytes});
+        std::memcpy(into, from.data() + at, bytes);
+      }
+    }
+  };
+  std::thread other(copy_pieces);
+  copy_pieces();
+  other.join();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
 
 selection halves(const std::string& path) {
   selection out;
@@ -52,34 +96,58 @@ selection halves(const std::string& path) {
   return out;
 }
 
-void run(way& one, const bench::target& file, bench::cache_state state, const std::string& path) {
+void run(way& one, const bench::target& file, bench::cache_state state, const settings& how) {
   file.establish(state);
+  if (!how.untouched) bench::touch_free_memory(one.times * file.bytes());
   loader with(std::vector<device>(one.devices, host()));
-  const model loaded = with.load_async(path, one.where, load_options(), use_future).get();
+  const bench::cpu_account used;
+  const model loaded = with.load_async(how.path, one.where, load_options(), use_future).get();
+  one.cpu_seconds.push_back(used.spent().own);
   const load_stats& stats = loaded.stats();
   one.seconds.push_back(stats.seconds);
   one.read = stats.bytes_direct + stats.bytes_buffered;
 }
 
+// By memory alone.
+void copy(way& one, std::span<const std::byte> from, const settings& how) {
+  if (!how.untouched) bench::touch_free_memory(one.times * from.size());
+  const bench::cpu_account used;
+  one.seconds.push_back(copying_seconds(from, one.times));
+  one.cpu_seconds.push_back(used.spent().own);
+  one.read = from.size();
+}
+
+void print(const std::vector<way>& ways, std::string_view title) {
+  fmt::print("\n| {:<16} | {:>7} | {:>18} | {:>11} | {:>9} | {:>13} | {:>9} |\n", title, "s",
+             "least .. most", "bytes read", "read GB/s", "of the first", "CPU s/GiB");
+  fmt::print("|---|---|---|---|---|---|---|\n");
+  const auto rate = [](const way& w) { return static_cast<double>(w.read) / median(w.seconds); };
+  for (const way& each : ways) {
+    const auto [least, most] = std::ranges::minmax(each.seconds);
+    const double gib = static_cast<double>(each.read) / (1 << 30);
+    fmt::print(
+        "| {:<16} | {:7.4f} | {:7.4f} .. {:7.4f} | {:>11} | {:9.2f} | {:13.3f} | {:9.3f} |\n",
+        each.what, median(each.seconds), least, most, each.read, rate(each) * 1e-9,
+        rate(each) / rate(ways.front()), median(each.cpu_seconds) / gib);
+  }
+}
+
 void compare_arenas(const settings& how) {
   const bench::target file(how.path, bench::route::buffered);
+  auto source = mapping::make(file.bytes(), page_kind::transparent);
+  if (!source || populate(source->span())) throw std::runtime_error("no memory to copy from");
   for (const auto state : {bench::cache_state::cold, bench::cache_state::warm}) {
-    std::vector<way> ways = {{"one arena", 1},
-                             {"two, spread", 2, select().spread("*")},
-                             {"two, shards", 2, halves(how.path)},
-                             {"two, both", 2, select().replicate("*")}};
+    std::vector<way> loads = {{"one arena", 1, 1},
+                              {"two, spread", 2, 1, select().spread("*")},
+                              {"two, shards", 2, 1, halves(how.path)},
+                              {"two, both", 2, 2, select().replicate("*")}};
+    std::vector<way> copies = {{"memory to one", 1, 1}, {"memory to both", 2, 2}};
     for (int turn = 0; turn < how.repeat; ++turn) {
-      for (way& each : ways) run(each, file, state, how.path);
+      for (way& each : loads) run(each, file, state, how);
+      for (way& each : copies) copy(each, source->span().first(file.bytes()), how);
     }
-    fmt::print("\n| {:<12} | {:>7} | {:>14} | {:>9} | {:>15} |\n|---|---|---|---|---|\n",
-               state == bench::cache_state::cold ? "cold" : "warm", "s", "bytes read", "read GB/s",
-               "of one arena's");
-    const auto rate = [](const way& w) { return static_cast<double>(w.read) / median(w.seconds); };
-    for (const way& each : ways) {
-      fmt::print("| {:<12} | {:7.4f} | {:>14} | {:9.2f} | {:15.3f} |\n", each.what,
-                 median(each.seconds), each.read, rate(each) * 1e-9,
-                 rate(each) / rate(ways.front()));
-    }
+    print(loads, state == bench::cache_state::cold ? "cold" : "warm");
+    print(copies, "memory alone");
   }
 }
 
@@ -122,6 +190,7 @@ int main(int argc, char** argv) {
   settings how;
   app.add_option("FILE", how.path, "A .safetensors file on the drive to be measured")->required();
   app.add_option("--slow", how.slow, "Only beside a load of this one, which is on another drive");
+  app.add_flag("--untouched", how.untouched, "Do not touch free memory before a load");
   app.add_option("--repeat", how.repeat, "Runs of each, in turns")->check(CLI::Range(1, 1000));
   CLI11_PARSE(app, argc, argv);
   try {

@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "accounts.hpp"
-#include "core/mapping.hpp"
+#include "free_memory.hpp"
 #include "machine.hpp"
 #include "repeated.hpp"
 #include "run.hpp"
@@ -103,15 +103,6 @@ struct compared {
   }
 };
 
-// A virtual machine may have given its free memory back to its host, and then the first touch of a
-// page takes the host a fault: 1 GB/s where it was measured, as slow as a slow drive. Here the
-// memory that a load is about to take is touched shortly before, so that it costs what it costs on
-// metal.
-void touch_free_memory(std::uint64_t bytes) {
-  auto memory = mapping::make(bytes, page_kind::transparent);
-  if (!memory || populate(memory->span())) throw std::runtime_error("no memory for the load");
-}
-
 model load(loader& by, const std::string& path) {
   auto waiting = by.load_async(path, boost::asio::use_future);
   return waiting.get();
@@ -146,7 +137,7 @@ class swapping {
 load_stats add_loads(compared& to, const bench::target& file, bench::cache_state state,
                      const limits& within, bool touched, swapping& swaps) {
   const auto bytes = static_cast<double>(file.bytes());
-  if (touched) touch_free_memory(file.bytes());
+  if (touched) bench::touch_free_memory(file.bytes());
   file.establish(state);
   loader into_host(host(), within);
   const bench::cpu_account of_new;
@@ -196,7 +187,7 @@ void cold(const std::string& path, bench::room& memory, int repeat, const limits
   swapping swaps(path, within);
   for (int i = 0; i < repeat; ++i) {
     all.plain.add(read_by(shapes[best], bench::destination::populated));
-    if (touched) touch_free_memory(file.bytes());
+    if (touched) bench::touch_free_memory(file.bytes());
     all.fresh.add(read_by(shapes[best], bench::destination::fresh));
     const load_stats stats = add_loads(all, file, bench::cache_state::cold, within, touched, swaps);
     if (stats.bytes_buffered > 0) throw std::runtime_error("the load did not read directly");
@@ -220,7 +211,7 @@ void warm(const std::string& path, bench::room& memory, int repeat, const limits
   swapping swaps(path, within);
   for (int i = 0; i < repeat; ++i) {
     all.plain.add(bench::run(file, what, memory));
-    if (touched) touch_free_memory(file.bytes());
+    if (touched) bench::touch_free_memory(file.bytes());
     all.fresh.add(bench::run(file, taking, memory));
     const load_stats stats = add_loads(all, file, bench::cache_state::warm, within, touched, swaps);
     if (stats.bytes_direct > stats.bytes_buffered / 100) {
@@ -255,7 +246,7 @@ int main(int argc, char** argv) {
     const bool touched = !untouched;
     // Before there is a region of our own, so that the peak is the load's.
     const bench::target file(path, bench::route::direct);
-    if (touched) touch_free_memory(file.bytes());
+    if (touched) bench::touch_free_memory(file.bytes());
     file.establish(bench::cache_state::cold);
     const load_stats first = [&] {
       loader into_host(host(), within);
