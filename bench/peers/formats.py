@@ -152,6 +152,9 @@ def spread(seconds):
 
 def turns(ringload, folder, state, rounds, only):
     times = {name: [] for name in raw_files if not only or name in only}
+    # How fast pages are copied depends on how they came: those that were written lie in smaller
+    # pieces than those that were read.
+    page_cache.make_cold([str(folder / file) for name in times for file in raw_files[name]])
     for _ in range(rounds):
         for name in random.sample(list(times), len(times)):
             paths = [str(folder / file) for file in raw_files[name]]

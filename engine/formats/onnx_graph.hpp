@@ -4,6 +4,7 @@
 // Where in an ONNX model tensors stand: a walk over graphs, nodes and functions.
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,7 +32,7 @@ struct onnx_sparse {
 };
 
 struct onnx_model {
-  std::vector<onnx_found> tensors;  // In the order of the file.
+  std::deque<onnx_found> tensors;  // In the order of the file. A vector would move them to grow.
   std::vector<onnx_sparse> sparse;
   std::vector<std::pair<std::string, std::string>> metadata;
   bool metadata_left_out = false;

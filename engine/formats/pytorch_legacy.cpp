@@ -21,6 +21,7 @@ namespace {
 constexpr std::string_view magic_number = "\x6C\xFC\x9C\x46\xF9\x20\x6A\xA8\x50\x19";
 constexpr std::int64_t protocol_version = 1001;
 constexpr std::size_t window_bytes_min = std::size_t{256} << 10;
+constexpr std::size_t window_growth = 64;
 constexpr std::size_t count_bytes = 8;  // Before each storage's elements.
 
 // The five pickles that the file begins with, and where each of them does.
@@ -55,9 +56,10 @@ result<void> read_all(pickles& to) {
 }
 
 // Where the pickles end is known only once they are read, so more and more of the file is taken.
+// Each time they are read anew, so the second window is large.
 result<pickles> read_pickles(input& from) {
   pickles out;
-  for (std::size_t wanted = window_bytes_min;; wanted *= 4) {
+  for (std::size_t wanted = window_bytes_min;; wanted *= window_growth) {
     const auto bytes = static_cast<std::size_t>(
         std::min<std::uint64_t>({wanted, from.bytes(), pickle_bytes_max + window_bytes_min}));
     out = {};
