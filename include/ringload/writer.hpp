@@ -26,6 +26,7 @@
 #include <ringload/loading.hpp>
 #include <ringload/save.hpp>
 #include <ringload/verify.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -177,6 +178,11 @@ struct initiate_written : initiation {
 };
 
 }  // namespace detail
+
+/// By position, the first tensor that is the same as this one: of the same memory, type, shape and
+/// strides. It is its own where there is none before it. For `writer::add_alias_async`: a writer
+/// is given tensors one by one, and their memory may be another's by the next, so it does not look.
+RINGLOAD_EXPORT std::vector<std::size_t> first_of_same(std::span<const tensor_view> all);
 
 /// One file that is being written. Destroying it before finish_async has completed leaves nothing.
 ///

@@ -163,6 +163,28 @@ TEST_CASE("writer: sparse objects, attributes, and a second name for the same by
   CHECK(offsets[0] == offsets[1]);
 }
 
+TEST_CASE("first_of_same: the same memory, type, shape and strides; never what is empty") {
+  std::vector<float> words(12);
+  const auto view = [&](std::size_t first, std::vector<std::uint64_t> shape, dtype type) {
+    return tensor_view("t", &words[first], type, std::move(shape));
+  };
+  const std::vector<std::uint64_t> square = {3, 4};
+  tensor_view turned = view(0, {4, 3}, dtype::f32);
+  turned.strides = {1, 4};
+  const std::vector<tensor_view> all = {view(0, square, dtype::f32),
+                                        view(0, square, dtype::f32),
+                                        view(0, square, dtype::i32),
+                                        view(0, {4, 3}, dtype::f32),
+                                        turned,
+                                        view(4, {4}, dtype::f32),
+                                        view(0, {0, 4}, dtype::f32),
+                                        view(0, {0, 4}, dtype::f32),
+                                        turned,
+                                        view(0, square, dtype::f32)};
+  CHECK(first_of_same(all) == std::vector<std::size_t>{0, 0, 2, 3, 4, 5, 6, 7, 4, 0});
+  CHECK(first_of_same({}).empty());
+}
+
 TEST_CASE("writer: parts that do not fit each other are refused at the end, and nothing appears") {
   const writer_tests::place at;
   writer out(at.path);

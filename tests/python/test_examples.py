@@ -20,6 +20,14 @@ def test_hand_over(sample):
     assert len({line.split()[-1] for line in lines}) == 1 < len(lines), ran.stdout
 
 
+def test_what_is_measured_of_python_can_be(sample):
+    for how in (["import"], ["await", sample]):
+        command = [sys.executable, examples.parents[2] / "bench/python.py", *how, "--runs", "1"]
+        ran = subprocess.run(command, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+        assert len([line for line in ran.stdout.splitlines() if line.startswith("| `")]) == 2
+
+
 def test_swap_models_answers_and_swaps(sample, large, tmp_path):
     spec = importlib.util.spec_from_file_location("swap_models", examples / "swap_models.py")
     module = importlib.util.module_from_spec(spec)

@@ -137,6 +137,31 @@ def test_save_and_load_again(name, arrays, tmp_path):
         assert same(model[key].numpy(), numpy.array(array, order="C")), key
 
 
+@pytest.mark.parametrize("options", [{}, {"zstd_level": 1}, {"metadata": {"n": 3}}])
+def test_save_zt_writes_the_same_memory_once(options, tmp_path):
+    words = numpy.arange(6000, dtype="f4").reshape(60, 100)
+    tensors = {"a": words, "tied": words, "equal": words.copy(), "rows": words[:30]}
+    tensors["other"] = words.view("i4")
+    ringload.save(tmp_path / "t.zt", tensors, **options)
+    places = {}
+    with ringload.open(tmp_path / "t.zt") as checkpoint:
+        for info in checkpoint.infos():
+            places.setdefault(info.offset, []).append(info.name)
+    assert sorted(places.values()) == [["a", "tied"], ["equal"], ["other"], ["rows"]]
+    model = ringload.load(tmp_path / "t.zt")
+    assert all(same(model[name].numpy(), array) for name, array in tensors.items())
+
+
+@pytest.mark.parametrize("options", [{}, {"zstd_level": 1}])
+def test_save_tells_of_its_progress(options, arrays, tmp_path):
+    told = []
+    name = "t.zt" if options else "t.safetensors"
+    tensors = dict(arrays, tied=arrays["f32"])
+    ringload.save(tmp_path / name, tensors, progress=told.append, **options)
+    assert told[-1]["bytes"] == told[-1]["bytes_total"] > 0
+    assert all(one["bytes"] <= one["bytes_total"] and one["seconds"] >= 0 for one in told)
+
+
 def test_save_shards_of_a_model(sample, arrays, tmp_path):
     saved = ringload.save(tmp_path / "folder/", ringload.load(sample), shard_bytes="90KB")
     assert len(saved.files) == 2 + 1  # The index is one.

@@ -37,6 +37,26 @@ def test_model_is_a_mapping(sample):
         model["no"]
 
 
+def test_load_to_several_devices(sample, arrays):
+    name = "model.layers.0.weight"
+    wanted = ringload.select().replicate("i*").on("f64", 1).shard(name, dim=0)
+    with ringload.Loader(["cpu", "cpu"]) as loader:
+        model = loader.load(sample, select=wanted).result()
+        with pytest.raises(ringload.Error) as refused:
+            loader.load(sample, select=ringload.select().on("f64", 2)).result()
+        assert refused.value.kind == "invalid_selection"
+    first, second = model.on(0), model.on(1)
+    assert "f64" not in first and same(second["f64"].numpy(), arrays["f64"])
+    assert "scalar" in first and "scalar" not in second
+    assert first["i32"].data_ptr != second["i32"].data_ptr
+    assert same(first["i32"].numpy(), second["i32"].numpy())
+    parts = [on[name].numpy() for on in (first, second)]
+    assert same(numpy.concatenate(parts), arrays[name])
+    everything = model.numpy()
+    assert set(everything) == set(arrays)
+    assert same(everything["i32"], arrays["i32"]) and same(everything[name], parts[0])
+
+
 def test_tensors_outlive_model_and_loader(sample, arrays):
     tensor = ringload.load(sample)["model.layers.0.weight"]
     array = tensor.numpy()

@@ -159,11 +159,11 @@ class Stream:
     async def __anext__(self) -> tuple[str, Tensor]: ...
 
 class Loader:
-    """Loads checkpoints into the memory of one device."""
+    """Loads checkpoints into the memory of one device, or of several."""
 
     def __init__(
         self,
-        device: str | int | object = "cpu",
+        device: str | int | object | Sequence[str | int | object] = "cpu",
         *,
         hdf5: bool = False,
         remote: bool | Mapping[str, Any] = False,
@@ -219,7 +219,12 @@ class Loader:
         **options: Any,
     ) -> Operation[Filled]: ...
     def save(
-        self, path: _Path, tensors: Mapping[str, Any] | Model, **options: Any
+        self,
+        path: _Path,
+        tensors: Mapping[str, Any] | Model,
+        *,
+        progress: _Progress = None,
+        **options: Any,
     ) -> Operation[Saved]: ...
     def copy(
         self, tensor: Tensor, *, device: Any = None, dtype: Any = None

@@ -51,8 +51,16 @@ def torch_of(tensor):
     return torch.utils.dlpack.from_dlpack(tensor._capsule(True)).view(meant)
 
 
+def _all(model, convert):
+    found = {tensor.name: convert(tensor) for tensor in model.values()}
+    if len(found) == len(model):
+        return found
+    # Some are on several devices.
+    return {name: convert(model[name]) for name in found}
+
+
 def torch_all(model):
-    return {tensor.name: torch_of(tensor) for tensor in model.values()}
+    return _all(model, torch_of)
 
 
 def _integers_of_width(torch, bytes_each):
@@ -114,7 +122,7 @@ def numpy_of(tensor):
 
 
 def numpy_all(model):
-    return {tensor.name: numpy_of(tensor) for tensor in model.values()}
+    return _all(model, numpy_of)
 
 
 def _from_numpy(array):
@@ -150,7 +158,7 @@ def jax_of(tensor):
 
 
 def jax_all(model):
-    return {tensor.name: jax_of(tensor) for tensor in model.values()}
+    return _all(model, jax_of)
 
 
 # --- From any of them

@@ -2,7 +2,7 @@
 """The library's own objects, as the package ringload wraps them."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 _T = TypeVar("_T")
 
@@ -83,6 +83,12 @@ class Model:
     def metadata(self) -> dict[str, str]:
         """The files' own metadata."""
 
+    def on(self, position: int) -> dict[str, Tensor]:
+        """
+        What is on the device at that position of the Loader's: Tensors by name. The mapping itself
+        has those on the first device that each is on.
+        """
+
     def regions(self) -> list[tuple[int, int, str]]:
         """
         The memory that the tensors lie in: (address, bytes, device), for each allocation.
@@ -135,9 +141,27 @@ class Selection:
     def slice(self, name: str, dim: int, first: int, count: int) -> Selection:
         """Of that tensor the range [first, first + count) of `dim`."""
 
+    @overload
     def shard(self, glob: str, dim: int, rank: int, ranks: int) -> Selection:
         """
         Of tensors that match the block of `rank` along `dim`: ceil(size / ranks) long.
+        """
+
+    @overload
+    def shard(self, glob: str, dim: int) -> Selection:
+        """Of tensors that match block i along `dim` goes to device i."""
+
+    def on(self, glob: str, device: int) -> Selection:
+        """
+        Those that match go to the device at that position of the Loader's.
+        """
+
+    def replicate(self, glob: str) -> Selection:
+        """Those that match go to each device, whole; they are read once."""
+
+    def spread(self, glob: str) -> Selection:
+        """
+        Those that match go one by one to the device that has the fewest bytes yet.
         """
 
     def fused(self, as_name: str, names: Sequence[str], dim: int) -> Selection:
@@ -168,11 +192,21 @@ class Waker:
     def fileno(self) -> int: ...
     def drain(self) -> list[Any]: ...
 
+class SaveProgress:
+    """How far a save has come."""
+
+    def __init__(self) -> None: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def bytes_total(self) -> int: ...
+
 class Engine:
     """The library's loader: its threads, its ring, its buffers."""
 
     def __init__(
-        self, device: str, limits: dict[str, Any], hdf5: bool, remote: dict[str, Any] | None
+        self, devices: Sequence[str], limits: dict[str, Any], hdf5: bool,
+        remote: dict[str, Any] | None,
     ) -> None: ...
     def open(self, source: object, options: dict[str, Any]) -> Begun: ...
     def load(self, source: object, select: Selection | None, options: dict[str, Any]) -> Begun: ...
@@ -219,7 +253,13 @@ class ZtWriter:
     def copy(self, file: str, without: Sequence[str] | None) -> Begun: ...
     def replace(self, by: Sequence[Any]) -> Begun: ...
     def set_attribute(self, key: str, json: str) -> Begun: ...
+    def bytes_taken(self) -> int: ...
     def finish(self) -> Begun: ...
+
+def first_of_same(tensors: Sequence[Any]) -> list[int]:
+    """
+    By position, the first tensor that is the same memory, of the same type and shape.
+    """
 
 class Keeper:
     """Serves models to other processes, at a Unix socket."""

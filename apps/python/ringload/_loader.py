@@ -8,7 +8,7 @@ import weakref
 from . import _convert, _core
 from ._checkpoint import Checkpoint, TensorInfo
 from ._names import device_name, dtype_name, path_text, size
-from ._operation import Operation, one_step, show_progress
+from ._operation import Operation, one_step, show_progress, teller, told
 
 Filled = collections.namedtuple("Filled", "missing unexpected stats")
 _Saved = collections.namedtuple(
@@ -172,7 +172,7 @@ class Stream:
 
 
 class Loader:
-    """Loads checkpoints into the memory of one device, with buffers of a size that is bounded.
+    """Loads checkpoints into the memory of its devices, with buffers of a size that is bounded.
 
     Use it by `with` or `async with`, or call close(). Its operations begin when they are called;
     each can be awaited, or waited for by result(). May be used from any thread.
@@ -188,7 +188,8 @@ class Loader:
         redirects_max, private_redirects, hosts, proxy, ca_file and offline for all. Limits are
         those of the C++ library's `limits`.
 
-        device: "cpu", "cuda:0", or "shared": memory of the host that a Keeper can publish.
+        device: "cpu", "cuda:0", or "shared": memory of the host that a Keeper can publish. Or
+            several, among which a Selection's on(), replicate(), spread() and shard() choose.
         """
         if not _open_engines:
             atexit.unregister(_close_engines)
@@ -196,7 +197,9 @@ class Loader:
         settings = None
         if remote:
             settings = {} if remote is True else _sized(dict(remote))
-        self._engine = _core.Engine(device_name(device), _sized(limits), hdf5, settings)
+        several = device if isinstance(device, (list, tuple)) else [device]
+        devices = [device_name(one) for one in several]
+        self._engine = _core.Engine(devices, _sized(limits), hdf5, settings)
         _open_engines.add(self._engine)
 
     def open(self, source, *, strictness=None, independent_files=None, nameless=None):
@@ -292,28 +295,38 @@ class Loader:
 
         return Operation(steps())
 
-    def save(self, path, tensors, **options):
+    def save(self, path, tensors, *, progress=None, **options):
         """Saves tensors of any library, as safetensors or, by a name that ends so, as .zt.
 
-        What was there is replaced when the new is whole. Gives a Saved. options: metadata, dtype,
-        shard_bytes, shard_count, alignment, order, replace, sync, read_back, digest; of .zt:
-        metadata, zstd_level, digest, replace, sync.
+        What was there is replaced when the new is whole. In .zt tensors that are the same memory
+        are written once. Gives a Saved. options: metadata, dtype, shard_bytes, shard_count,
+        alignment, order, replace, sync, read_back, digest; of .zt with zstd_level, with a digest,
+        or with metadata that is more than text: metadata, zstd_level, digest, replace, sync.
+        progress: True for a line on standard error, or a function of a dictionary.
         """
         engine = self._engine
         path = path_text(path)
-        views = _convert.exported_all(dict(tensors.items()))
+        tensors = dict(tensors.items())
+        views = _convert.exported_all(tensors)
         if path.endswith(".zt"):
             from . import _zt
 
-            return _zt.save(path, views, options)
+            if _zt.needs_writer(options):
+                sizes = [getattr(one, "nbytes", 0) for one in tensors.values()]
+                return _zt.save(path, views, options, sizes, progress)
+            options = {key: value for key, value in options.items() if key not in _zt.of_writer}
         given = _sized(options)
         if given.get("dtype") is not None:
             given["dtype"] = dtype_name(given["dtype"])
+        given["progress"] = so_far = _core.SaveProgress()
+        tell = teller(progress, lambda: (so_far.bytes, so_far.bytes_total))
 
         def steps():
-            return Saved(**(yield engine.save(path, views, given)))
+            done = yield engine.save(path, views, given)
+            tell()
+            return Saved(**done)
 
-        return Operation(steps())
+        return told(steps(), tell)
 
     def copy(self, tensor, *, device=None, dtype=None):
         """A copy of a Tensor with memory of its own, on another device or of another type."""

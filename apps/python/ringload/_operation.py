@@ -229,11 +229,43 @@ def one_step(begin):
     return Operation(steps())
 
 
+def _tell_nobody():
+    pass
+
+
+def teller(progress, numbers):
+    """A function that tells `progress` of `numbers()`, which are (bytes, bytes_total).
+
+    progress: True for a line on standard error, a function of a dictionary, or None for nobody.
+    """
+    if not progress:
+        return _tell_nobody
+    tell = show_progress if progress is True else progress
+    begin = time.monotonic()
+
+    def say():
+        done, total = numbers()
+        if total:
+            tell({"bytes": done, "bytes_total": total, "seconds": time.monotonic() - begin})
+
+    return say
+
+
+def told(steps, tell):
+    """An operation that calls `tell` now and then while somebody waits for it."""
+    if tell is _tell_nobody:
+        return Operation(steps)
+    operation = Operation(steps, ticking=True)
+    operation._tick = tell
+    return operation
+
+
 def show_progress(stats):
     """A line on standard error, which each call overwrites."""
     total = stats["bytes_total"]
-    share = 100 if total == 0 else 100 * stats["bytes_arrived"] // total
-    rate = stats["bytes_arrived"] / max(stats["seconds"], 1e-9) / 1e9
+    done = stats.get("bytes_arrived", stats["bytes"])
+    share = 100 if total == 0 else 100 * done // total
+    rate = done / max(stats["seconds"], 1e-9) / 1e9
     sys.stderr.write(f"\r{share:3d} % of {total / 1e9:.2f} GB, {rate:.2f} GB/s")
     if stats["bytes"] == total:
         sys.stderr.write("\n")

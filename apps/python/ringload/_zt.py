@@ -1,29 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saving .zt files, by the library's writer."""
+"""Saving .zt files with what only the library's writer has: compression, digests, attributes."""
 
 import json
 
 from . import _core
-from ._operation import Operation
+from ._operation import teller, told
+
+of_writer = ("zstd_level", "digest")
 
 
-def save(path, views, options):
+def needs_writer(options):
+    """Whether these options are the writer's; else a save makes the file, and does so faster."""
+    metadata = options.get("metadata") or {}
+    return any(options.get(key) for key in of_writer) or not all(
+        isinstance(value, str) for value in metadata.values()
+    )
+
+
+def save(path, views, options, sizes, progress):
     """An operation that writes dense tensors to a .zt file. Gives a Saved."""
     from ._loader import Saved
 
     writing = {key: options.pop(key) for key in ("replace", "sync") if key in options}
     metadata = options.pop("metadata", None) or {}
-    storing = {key: options.pop(key) for key in ("zstd_level", "digest") if key in options}
+    storing = {key: options.pop(key) for key in of_writer if key in options}
     if options:
-        raise ValueError(f"saving .zt has no option {next(iter(options))}")
+        raise ValueError(f"saving .zt so has no option {next(iter(options))}")
+    firsts = _core.first_of_same(views)
+    total = sum(size for at, size in enumerate(sizes) if firsts[at] == at)
+    writer = _core.ZtWriter(path, writing)
+    tell = teller(progress, lambda: (writer.bytes_taken(), total))
 
     def steps():
-        writer = _core.ZtWriter(path, writing)
         for key, value in metadata.items():
             yield writer.set_attribute(key, json.dumps(value))
-        for view in views:
-            yield writer.add([view], storing)
-        nbytes, _ = yield writer.finish()
-        return Saved([path], nbytes, 0, 0, 0, 0.0, "", {})
+        for at, (view, first) in enumerate(zip(views, firsts, strict=True)):
+            if first == at:
+                yield writer.add([view], storing)
+            else:
+                yield writer.add_alias(view[0], views[first][0])
+        written, _ = yield writer.finish()
+        tell()
+        return Saved([path], written, 0, 0, 0, 0.0, "", {})
 
-    return Operation(steps())
+    return told(steps(), tell)

@@ -69,6 +69,7 @@ void bind_selection(nb::module_& in) {
   constexpr auto same = self_type::reference;  // Each function gives the object it was called on.
   using of_a_rank =
       selection& (selection::*)(std::string, std::uint32_t, std::uint64_t, std::uint64_t);
+  using over_devices = selection& (selection::*)(std::string, std::uint32_t);
   nb::class_<selection>(in, "Selection",
                         "Which tensors of a checkpoint are loaded, and which range of each. Its "
                         "methods change it and return it.")
@@ -85,6 +86,14 @@ void bind_selection(nb::module_& in) {
       .def("shard", static_cast<of_a_rank>(&selection::shard), nb::arg("glob"), nb::arg("dim"),
            nb::arg("rank"), nb::arg("ranks"), same,
            "Of tensors that match the block of `rank` along `dim`: ceil(size / ranks) long.")
+      .def("on", static_cast<over_devices>(&selection::on), nb::arg("glob"), nb::arg("device"),
+           same, "Those that match go to the device at that position of the Loader's.")
+      .def("replicate", &selection::replicate, nb::arg("glob"), same,
+           "Those that match go to each device, whole; they are read once.")
+      .def("spread", &selection::spread, nb::arg("glob"), same,
+           "Those that match go one by one to the device that has the fewest bytes yet.")
+      .def("shard", static_cast<over_devices>(&selection::shard), nb::arg("glob"), nb::arg("dim"),
+           same, "Of tensors that match block i along `dim` goes to device i.")
       .def("fused", &selection::fused, nb::arg("as_name"), nb::arg("names"), nb::arg("dim"), same,
            "One tensor in place of several, behind each other along `dim`.")
       .def("allow_missing", &selection::allow_missing, same,

@@ -8,6 +8,7 @@
 #include <memory>
 #include <ringload/checkpoint.hpp>
 #include <ringload/model.hpp>
+#include <ringload/save.hpp>
 #include <ringload/tensor.hpp>
 #include <utility>
 
@@ -23,6 +24,10 @@ struct held_tensor {
 struct held_model {
   explicit held_model(model m) : of(std::move(m)) {}
   of_this_process<model> of;
+};
+
+struct held_progress {
+  std::shared_ptr<save_progress> of = std::make_shared<save_progress>();
 };
 
 struct held_checkpoint {

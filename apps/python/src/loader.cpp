@@ -53,14 +53,15 @@ std::vector<extension> extensions(bool with_hdf5, const std::optional<nb::dict>&
 
 class held_loader {
  public:
-  held_loader(const std::string& on, const nb::dict& within, bool with_hdf5,
+  held_loader(const std::vector<std::string>& on, const nb::dict& within, bool with_hdf5,
               const std::optional<nb::dict>& remote_settings)
       : of_(std::make_shared<running<loader>>()) {
-    const device target = device_of(on);
+    std::vector<device> targets;
+    for (const std::string& name : on) targets.push_back(device_of(name));
     const limits bounds = limits_of(within);
     auto with = extensions(with_hdf5, remote_settings);
     const nb::gil_scoped_release released;
-    (*of_)->of = std::make_shared<loader>(target, bounds, std::move(with));
+    (*of_)->of = std::make_shared<loader>(std::move(targets), bounds, std::move(with));
   }
   ~held_loader() {
     if (!of_.inherited()) close();
@@ -255,10 +256,15 @@ nb::object object_of(loading of, const std::shared_ptr<running<loader>>& by) {
 }
 
 void bind_loader(nb::module_& in) {
+  nb::class_<held_progress>(in, "SaveProgress", "How far a save has come.")
+      .def(nb::init<>())
+      .def_prop_ro("bytes", [](const held_progress& self) { return self.of->bytes(); })
+      .def_prop_ro("bytes_total", [](const held_progress& self) { return self.of->bytes_total(); });
   nb::class_<held_loader>(in, "Engine", nb::is_weak_referenceable(),
                           "The library's loader: its threads, its ring, its buffers.")
-      .def(nb::init<const std::string&, const nb::dict&, bool, const std::optional<nb::dict>&>(),
-           nb::arg("device"), nb::arg("limits"), nb::arg("hdf5"), nb::arg("remote").none())
+      .def(nb::init<const std::vector<std::string>&, const nb::dict&, bool,
+                    const std::optional<nb::dict>&>(),
+           nb::arg("devices"), nb::arg("limits"), nb::arg("hdf5"), nb::arg("remote").none())
       .def("open", &held_loader::open, nb::arg("source"), nb::arg("options"))
       .def("load", &held_loader::load, nb::arg("source"), nb::arg("select").none(),
            nb::arg("options"))

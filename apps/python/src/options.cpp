@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "convert.hpp"
+#include "held.hpp"
 #include "sha256.hpp"
 
 namespace ringload::python {
@@ -40,7 +41,7 @@ setter number(T& into) {
   return [&into](nb::handle value) { into = nb::cast<T>(value); };
 }
 
-setter seconds(std::chrono::milliseconds& into) {
+[[maybe_unused]] setter seconds(std::chrono::milliseconds& into) {
   return [&into](nb::handle value) {
     const auto given = nb::cast<double>(value);
     if (!(given >= 0 && given < 1e9)) throw nb::value_error("no such number of seconds");
@@ -173,6 +174,9 @@ loading_options::loading_options(const nb::dict& given) {
 saving saving_of(const nb::dict& given) {
   saving how;
   how.sha256 = &make_sha256;
+  const setter progress = [&how](nb::handle value) {
+    how.progress = nb::cast<const held_progress&>(value).of;
+  };
   apply(given, {{"format", word(how.format, {{"by_name", save_format::by_name},
                                              {"safetensors", save_format::safetensors},
                                              {"zt", save_format::zt}})},
@@ -186,7 +190,8 @@ saving saving_of(const nb::dict& given) {
                 {"replace", number(how.replace)},
                 {"sync", number(how.sync)},
                 {"read_back", number(how.read_back)},
-                {"digest", digest(how.digest)}});
+                {"digest", digest(how.digest)},
+                {"progress", progress}});
   return how;
 }
 

@@ -214,6 +214,15 @@ nb::list items(const held_model& self) {
   return all;
 }
 
+nb::dict on(const held_model& self, std::uint32_t device_position) {
+  nb::dict all;
+  for (const tensor& t : *self.of) {
+    tensor there = self.of->find(t.name(), device_position);
+    if (there) all[str_of(t.name())] = object_of<held_tensor>(std::move(there));
+  }
+  return all;
+}
+
 void bind_model(nb::module_& in) {
   nb::class_<held_model>(in, "Model", nb::is_weak_referenceable(),
                          "Loaded tensors: a mapping of names to Tensors, in the files' order.")
@@ -235,6 +244,9 @@ void bind_model(nb::module_& in) {
             return found ? object_of<held_tensor>(std::move(found)) : otherwise;
           },
           nb::arg("name"), nb::arg("default") = nb::none())
+      .def("on", &on, nb::arg("position"),
+           "What is on the device at that position of the Loader's: Tensors by name. The mapping "
+           "itself has those on the first device that each is on.")
       .def_prop_ro(
           "stats", [](const held_model& self) { return dict_of(self.of->stats()); },
           "How the load went: bytes, reads, seconds, by which engine and why.")

@@ -96,6 +96,8 @@ class held_writer {
     });
   }
 
+  std::uint64_t bytes_taken() { return checked().bytes_taken(); }
+
   begun finish() {
     return begin<written>(*of_, [&](auto handler) { checked().finish_async(std::move(handler)); });
   }
@@ -143,7 +145,13 @@ void bind_writer(nb::module_& in) {
       .def("copy", &held_writer::copy, nb::arg("file"), nb::arg("without").none())
       .def("replace", &held_writer::replace, nb::arg("by"))
       .def("set_attribute", &held_writer::set_attribute, nb::arg("key"), nb::arg("json"))
+      .def("bytes_taken", &held_writer::bytes_taken)
       .def("finish", &held_writer::finish);
+  in.def(
+      "first_of_same",
+      [](const nb::sequence& tensors) { return first_of_same(views_of(tensors, host())); },
+      nb::arg("tensors"),
+      "By position, the first tensor that is the same memory, of the same type and shape.");
 }
 
 }  // namespace ringload::python
