@@ -53,6 +53,25 @@ class MeasureTest(unittest.TestCase):
             self.assertEqual(make.call_count, run.attempts_max)
 
 
+class RunsBeforeTest(unittest.TestCase):
+    """Runs that an earlier call has left."""
+
+    def test_are_added_to(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "runs.json"
+            self.assertEqual(run.runs_before(path, ["mmap"], 1)["warm", "mmap"], [])
+            runs = {("warm", "mmap"): [{"of": 1}], ("cold", "mmap"): []}
+            run.keep_runs(path, runs)
+            self.assertEqual(run.runs_before(path, ["mmap", "gguf"], 1)["warm", "mmap"], [{"of": 1}])
+
+    def test_of_another_checkpoint_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "runs.json"
+            run.keep_runs(path, {("warm", "mmap"): [{"of": 1}]})
+            with quietly(), self.assertRaises(SystemExit):
+                run.runs_before(path, ["mmap"], 2)
+
+
 class CeilingTest(unittest.TestCase):
     def test_is_one_pass_over_the_bytes_of_the_load(self):
         said = ({"gb_per_s": 2.0, "cpu_s_per_gib": 0.5}, {"wall": 9, "of": 1 << 30})
