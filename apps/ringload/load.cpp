@@ -91,11 +91,14 @@ void load_checkpoint(const load_request& request, output& out) {
   }
   const load_stats stats = with_opening(windowed ? s.started.load.progress() : s.loaded.stats(),
                                         s.started.seconds_opening);
+  const std::vector<file_stats> of_files =
+      windowed ? s.started.load.progress_of_files() : s.loaded.stats_of_files();
   const load_report report{
       request.from.sources,
       device_names,
       windowed ? s.started.load.catalog() : s.loaded.catalog(),
       stats,
+      of_files,
       starting.count(),
       !request.verify.empty() || request.how.verify.stored != stored_digests::none,
       with.memory().tensor_bytes_peak};

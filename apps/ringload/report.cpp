@@ -56,6 +56,12 @@ std::string report_text(const load_report& report) {
   text += line("direct", both_sizes(stats.bytes_direct));
   text += line("buffered", both_sizes(stats.bytes_buffered) + because(stats.route_reason));
   text += line("straight", both_sizes(stats.bytes_straight) + " without a copy");
+  if (stats.bytes_remote > 0) {
+    text += line("remote",
+                 fmt::format("{} by {}, {} repeated; first byte after {:.3f} s",
+                             both_sizes(stats.bytes_remote), counted(stats.requests, "request"),
+                             grouped(stats.requests_repeated), stats.seconds_to_first_byte));
+  }
   if (stats.bytes_mapped > 0) text += line("mapped", both_sizes(stats.bytes_mapped));
   text += line("pinned peak", slots_text(stats));
   text += line("tensors' peak", both_sizes(report.tensor_bytes_peak));
@@ -77,6 +83,29 @@ void append_source(json_object& to, const std::vector<std::string>& sources) {
   }
 }
 
+namespace {
+
+// What came of each file, and how fast.
+void append_files(json_object& to, const load_report& report) {
+  std::string& text = to.key_of_next("per_file");
+  text += '[';
+  for (std::size_t i = 0; i < report.of_files.size(); ++i) {
+    const file_stats& each = report.of_files[i];
+    if (i > 0) text += ", ";
+    json_object(text)
+        .field("path", report.loaded.files[i].path)
+        .field("bytes", report.loaded.files[i].bytes)
+        .field("bytes_read", each.bytes_read)
+        .field("seconds_to_first_read", each.seconds_to_first_read)
+        .field("seconds_reading", each.seconds_reading)
+        .field("gb_per_s", each.bytes_per_second() * 1e-9)
+        .close();
+  }
+  text += ']';
+}
+
+}  // namespace
+
 void append_report(std::string& to, const load_report& report) {
   const load_stats& stats = report.stats;
   json_object object(to);
@@ -84,7 +113,7 @@ void append_report(std::string& to, const load_report& report) {
   object.field("device", report.device)
       .field("bytes", stats.bytes)
       .field("bytes_wanted", report.loaded.bytes())
-      .field("bytes_read", stats.bytes_direct + stats.bytes_buffered)
+      .field("bytes_read", stats.bytes_direct + stats.bytes_buffered + stats.bytes_remote)
       .field("tensors", stats.tensors)
       .field("files", std::uint64_t{report.loaded.files.size()})
       .field("seconds", stats.seconds)
@@ -97,7 +126,9 @@ void append_report(std::string& to, const load_report& report) {
   json_object(object.key_of_next("bytes_by_route"))
       .field("direct", stats.bytes_direct)
       .field("buffered", stats.bytes_buffered)
+      .field("remote", stats.bytes_remote)
       .close();
+  append_files(object, report);
   object.field("route_reason", stats.route_reason)
       .field("bytes_straight", stats.bytes_straight)
       .field("bytes_mapped", stats.bytes_mapped)
@@ -112,6 +143,9 @@ void append_report(std::string& to, const load_report& report) {
       .field("reads", stats.reads)
       .field("short_reads", stats.short_reads)
       .field("retries", stats.retries)
+      .field("requests", stats.requests)
+      .field("requests_repeated", stats.requests_repeated)
+      .field("seconds_to_first_byte", stats.seconds_to_first_byte)
       .field("bytes_verified", stats.bytes_verified)
       .field("longest_submit_seconds", stats.longest_submit_seconds)
       .field("seconds_device_wait", stats.seconds_device_wait)

@@ -18,6 +18,7 @@ struct load_report {
   const std::string& device;  // Its name: "host".
   const catalog& loaded;      // What was wanted, as the files have it.
   const load_stats& stats;
+  const std::vector<file_stats>& of_files;  // By file of the catalog.
   double seconds_starting;  // That the loader took to start, before the load's own clock.
   bool verified = false;    // Against a manifest.
   std::uint64_t tensor_bytes_peak = 0;  // The most memory that tensors took at once.

@@ -45,8 +45,8 @@ void write_json(const sum_request& request, const summed& all, output& out) {
   std::string text;
   json_object top(text, ",\n");
   const load_stats stats = with_opening(all.stats, all.seconds_opening);
-  append_report(top.key_of_next("load"),
-                {request.load.from.sources, device_name, all.loaded, stats, all.seconds_starting});
+  append_report(top.key_of_next("load"), {request.load.from.sources, device_name, all.loaded, stats,
+                                          all.of_files, all.seconds_starting});
   if (request.manifest.empty()) write_digests(all, top.key_of_next("tensors"), out);
   top.close();
   out.write(text + "\n");

@@ -105,9 +105,13 @@ summed sum_all_tensors(const load_request& request,
   run_to_end(context, sum_all(s), bar,
              [&s] { return progress{s.hashes.bytes_hashed(), s.bytes_total}; });
 
-  summed all{s.started.load.catalog(),  s.started.load.progress(),
-             std::move(s.started.file), {hashes.sums().begin(), hashes.sums().end()},
-             starting.count(),          s.started.seconds_opening};
+  summed all{s.started.load.catalog(),
+             s.started.load.progress(),
+             std::move(s.started.file),
+             {hashes.sums().begin(), hashes.sums().end()},
+             starting.count(),
+             s.started.seconds_opening,
+             s.started.load.progress_of_files()};
   sort_by_name(all.sums);
   return all;
 }

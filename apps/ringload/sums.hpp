@@ -23,6 +23,7 @@ struct summed {
   std::vector<tensor_digest> sums;  // Sorted by name, as unsigned bytes.
   double seconds_starting = 0;      // That the loader took to start.
   double seconds_opening = 0;       // That opening the checkpoint took.
+  std::vector<file_stats> of_files = {};
 };
 
 /// `algorithm_of` is asked for each tensor, by its name. Interrupts are watched for already. Throws

@@ -36,13 +36,14 @@ plan_progress progress_of(const plan& work, const load_drives& from) {
 
 }  // namespace
 
-job::job(std::shared_ptr<engine> e, load_request what)
+job::job(std::shared_ptr<engine> e, load_request what, std::shared_ptr<file_counters> counted)
     : the_engine(std::move(e)),
       source(shown(what)),
       listed(what.options.verify.listed
                  ? std::make_unique<const manifest>(*what.options.verify.listed)
                  : nullptr),
       request_(with_listed(std::move(what), listed.get())),
+      per_file_(std::move(counted)),
       quiet_(the_engine->loop) {}
 
 void job::cancel() noexcept {
@@ -71,6 +72,9 @@ load_stats job::progress() const {
 void job::begin(opened_load work) {
   from_ = std::move(work.from);
   named_ = std::move(work.named);
+  if (!per_file_) {
+    per_file_ = std::make_shared<file_counters>(counters.begun(), from_->files.size());
+  }
   plan_ = std::move(work.plan);
   checks_ = tensor_checks(std::move(work.checks));
   drives_.begin(from_->files, !plan_.reads.empty(), the_engine->drives);
@@ -93,7 +97,7 @@ void job::begin(opened_load work) {
     of_groups.opened = checkpoint(from_);
     of_groups.chosen = std::move(work.chosen);
     window_ = std::make_shared<load_window>(the_engine, std::move(of_groups), named_,
-                                            std::move(work.groups));
+                                            std::move(work.groups), per_file_);
   }
   stored_streams_ = std::move(work.streams);
   streams_.resize(plan_.streams.size());
@@ -433,7 +437,10 @@ void job::finish() noexcept {
   if (drives_.end()) the_engine->read_schedule.has_more_room();
   counters.set_ended();
   try {
-    if (storage_) storage_->stats = progress();
+    if (storage_) {
+      storage_->stats = progress();
+      storage_->stats_of_files = per_file_->now();
+    }
   } catch (const std::bad_alloc&) {
     // A model without statistics is better than none.
   }

@@ -7,7 +7,7 @@
 //   tensor_checks   which tensors are to be hashed
 //   load_drives     the drives that its files lie on, which share out the workers
 //   load_waiters    the operations that wait for tensors, the start or the end
-//   load_counters   the statistics, for any thread
+//   load_counters   the statistics, for any thread; file_counters those of each file
 //   load_outcome    why it stopped, and whether it is over
 //   filling         of a fill: the caller's memory, and the names to report
 
@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "core/fault.hpp"
+#include "pipeline/file_counters.hpp"
 #include "pipeline/load_counters.hpp"
 #include "pipeline/load_drives.hpp"
 #include "pipeline/load_outcome.hpp"
@@ -53,7 +54,9 @@ struct running_stream {
 
 class job : public std::enable_shared_from_this<job> {
  public:
-  job(std::shared_ptr<engine> e, load_request what);
+  // `counted` with others, of which the load is a part; null: alone.
+  job(std::shared_ptr<engine> e, load_request what,
+      std::shared_ptr<file_counters> counted = nullptr);
 
   // Never changed.
   const std::shared_ptr<engine> the_engine;
@@ -68,6 +71,7 @@ class job : public std::enable_shared_from_this<job> {
   load_stats progress() const;
   // Valid once the load has started, which whoever holds a `loading` knows.
   const named_catalog& named() const noexcept { return *named_; }
+  file_counters& per_file() const noexcept { return *per_file_; }
   bool stopped() const noexcept { return outcome_.stopped(); }
   // Requested when the load stops, for what waits for a store.
   const std::stop_token& stop_token() const noexcept { return stop_token_; }
@@ -220,6 +224,7 @@ class job : public std::enable_shared_from_this<job> {
   std::shared_ptr<const named_catalog> named_;
   plan plan_;  // Without `tensors`, which are in storage_.
   destinations into_;
+  std::shared_ptr<file_counters> per_file_;
 
   // Touched by the engine thread only.
   std::shared_ptr<const opened_checkpoint> from_;  // Null before begin(), and once it is over.

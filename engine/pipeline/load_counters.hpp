@@ -43,6 +43,7 @@ class load_counters {
     if (straight) bytes_straight += static_cast<unsigned>(arrived);
   }
 
+  std::chrono::steady_clock::time_point begun() const noexcept { return begun_; }
   // When the load reached these points; each is called once.
   void set_opened() noexcept { opened_at_ = nanoseconds_since_begun(); }
   void set_first_tensor() noexcept {

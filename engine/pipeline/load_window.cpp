@@ -33,12 +33,17 @@ void add_to(load_stats& sum, const load_stats& one) {
   sum.bytes_direct += one.bytes_direct;
   sum.bytes_buffered += one.bytes_buffered;
   sum.bytes_straight += one.bytes_straight;
+  sum.bytes_remote += one.bytes_remote;
   sum.bytes_verified += one.bytes_verified;
   sum.reads += one.reads;
   sum.short_reads += one.short_reads;
   sum.retries += one.retries;
+  sum.requests += one.requests;
+  sum.requests_repeated += one.requests_repeated;
   sum.seconds_device_wait += one.seconds_device_wait;
   sum.seconds_memory_wait += one.seconds_memory_wait;
+  // Of the first, which begins with the window.
+  if (sum.seconds_to_first_byte == 0) sum.seconds_to_first_byte = one.seconds_to_first_byte;
 }
 
 }  // namespace
@@ -71,14 +76,15 @@ result<std::vector<window_group>> make_window_groups(const std::vector<std::uint
 
 load_window::load_window(std::shared_ptr<engine> e, load_request what,
                          std::shared_ptr<const named_catalog> chosen,
-                         std::vector<window_group> groups)
+                         std::vector<window_group> groups, std::shared_ptr<file_counters> per_file)
     : engine_(std::move(e)),
       listed_(what.options.verify.listed
                   ? std::make_unique<const manifest>(*what.options.verify.listed)
                   : nullptr),
       request_(with_listed(std::move(what), listed_.get())),
       chosen_(std::move(chosen)),
-      groups_(std::move(groups)) {}
+      groups_(std::move(groups)),
+      per_file_(std::move(per_file)) {}
 
 void load_window::begun::forget_returned() {
   std::erase_if(memory, [this](const held_arena& one) {
@@ -114,7 +120,7 @@ void load_window::begin_groups() {
     what.options.window_bytes = 0;
     what.only_first = group.first;
     what.only_last = group.last;
-    auto load = std::make_shared<job>(engine_, std::move(what));
+    auto load = std::make_shared<job>(engine_, std::move(what), per_file_);
     {
       const std::lock_guard lock(mutex_);
       live_.push_back(load);
@@ -327,6 +333,7 @@ void load_window::fill_stats(load_stats& s) const {
   };
   s.seconds = since_opened(ended_at_ != 0 ? ended_at_.load() : nanoseconds());
   s.seconds_to_first_tensor = first_at_ != 0 ? since_opened(first_at_) : 0;
+  if (s.seconds_to_first_byte > 0) s.seconds_to_first_byte += s.seconds_opening;
   s.bytes_total = chosen_->catalog().bytes();
   s.tensors_total = chosen_->catalog().tensors.size();
 }

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "core/fault.hpp"
+#include "pipeline/file_counters.hpp"
 #include "pipeline/opened_checkpoint.hpp"
 
 namespace ringload::inline v0::detail {
@@ -49,7 +50,8 @@ class load_window : public std::enable_shared_from_this<load_window> {
   using waiting_ptr = std::unique_ptr<operation<std::optional<tensor>>>;
 
   load_window(std::shared_ptr<engine> e, load_request what,
-              std::shared_ptr<const named_catalog> chosen, std::vector<window_group> groups);
+              std::shared_ptr<const named_catalog> chosen, std::vector<window_group> groups,
+              std::shared_ptr<file_counters> per_file);
 
   // ---- In the engine thread ----
 
@@ -103,6 +105,7 @@ class load_window : public std::enable_shared_from_this<load_window> {
   const load_request request_;
   const std::shared_ptr<const named_catalog> chosen_;
   const std::vector<window_group> groups_;
+  const std::shared_ptr<file_counters> per_file_;  // Of all groups.
 
   // Touched by the engine thread only.
   struct waiter {

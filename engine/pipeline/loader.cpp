@@ -161,6 +161,8 @@ loading::~loading() { cancel(); }
 
 load_stats loading::progress() const { return job_->progress(); }
 
+std::vector<file_stats> loading::progress_of_files() const { return job_->per_file().now(); }
+
 void loading::cancel() noexcept {
   if (job_) job_->cancel();
 }

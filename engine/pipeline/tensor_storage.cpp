@@ -132,4 +132,9 @@ const load_stats& model::stats() const noexcept {
   return storage_ ? storage_->stats : nothing;
 }
 
+const std::vector<file_stats>& model::stats_of_files() const noexcept {
+  static const std::vector<file_stats> nothing;
+  return storage_ ? storage_->stats_of_files : nothing;
+}
+
 }  // namespace ringload::inline v0

@@ -102,6 +102,7 @@ class model_storage {
 
   // Written once, before the first model is handed out.
   load_stats stats;
+  std::vector<file_stats> stats_of_files;
 
  private:
   const std::shared_ptr<const loaded_tensors> of_;

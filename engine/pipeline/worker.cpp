@@ -100,6 +100,16 @@ boost::asio::awaitable<void> prepare_own_slot(engine& e, task& t) {
   if (!ready) t.outcome = ready.error().in(t.of.place(t.read, t.read.file_offset));
 }
 
+// Of a file, or of an object of a store.
+void count_arrived(const task& t, bool remote, int bytes) {
+  t.of.per_file().arrived(t.read.file, bytes);
+  if (remote) {
+    t.of.counters.add_remote(t.straight, bytes);
+  } else {
+    t.of.counters.add_read(t.direct, t.straight, bytes);
+  }
+}
+
 // Reads until all needed bytes have arrived, resuming short reads.
 boost::asio::awaitable<void> read_into(engine& e, task& t) {
   const byte_supply* const supply = t.of.supply(t.read);
@@ -125,6 +135,8 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
   }
   if (t.straight) t.of.begin_writing();
   if (!with.populates()) step.starts();
+  const bool counted = object != nullptr || supply == nullptr;
+  if (counted) t.of.per_file().begins(t.read.file);
 
   read_cursor cursor(t.read, t.direct ? block_bytes : 1);
   std::optional<read_cursor::step> left = cursor.first();
@@ -152,11 +164,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
     what.times = step.times();
     const int res = co_await read(with, what);
 
-    if (res > 0 && object) {
-      t.of.counters.add_remote(t.straight, res);
-    } else if (res > 0 && supply == nullptr) {
-      t.of.counters.add_read(t.direct, t.straight, res);
-    }
+    if (res > 0 && counted) count_arrived(t, object != nullptr, res);
     auto next = cursor.completed(res);
     if (!next) {
       t.direct_refused = t.direct && first && res == -EINVAL;

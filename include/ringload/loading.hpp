@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace ringload::inline v0 {
 
@@ -116,6 +117,8 @@ class RINGLOAD_EXPORT loading {
 
   /// Cheap: a few atomic loads and two short strings.
   load_stats progress() const;
+  /// The same of each file, by position in `catalog().files`. Allocates the list that it returns.
+  std::vector<file_stats> progress_of_files() const;
 
   /// Starts no new read and returns at once. Pending operations complete when no read is in flight.
   void cancel() noexcept;

@@ -66,6 +66,8 @@ class RINGLOAD_EXPORT model {
   const ringload::catalog& catalog() const noexcept;
   /// The statistics of the load.
   const load_stats& stats() const noexcept;
+  /// The same of each file, by position in `catalog().files`. Valid as long as the model.
+  const std::vector<file_stats>& stats_of_files() const noexcept;
 
   const std::shared_ptr<const detail::model_storage>& storage() const noexcept { return storage_; }
 

@@ -60,6 +60,19 @@ struct load_stats {
   }
 };
 
+/// What has come of one file, or object of a store: a snapshot of a load, or what it ended with.
+/// What was read to know the catalog, as a header, does not count.
+struct file_stats {
+  std::uint64_t bytes_read = 0;      // With the padding of aligned reads.
+  double seconds_to_first_read = 0;  // From the call to the start of its first read; 0 until then.
+  double seconds_reading = 0;        // From that start to the last bytes that have come.
+
+  /// 0 until something has come.
+  double bytes_per_second() const noexcept {
+    return seconds_reading > 0 ? static_cast<double>(bytes_read) / seconds_reading : 0;
+  }
+};
+
 /// Memory of one loader: of its device, unless another is named.
 struct memory_use {
   std::uint64_t tensor_bytes = 0;        // That loads in progress, models and tensors hold.

@@ -39,6 +39,13 @@ case $(sed -n 8p "$work/values") in ring | threads) ;; *) fail "engine" ;; esac
 [ "$(sed -n 15p "$work/values")" = 1000001 ] || fail "bytes_wanted"
 [ "$(sed -n 16p "$work/values")" -ge 1000001 ] || fail "bytes_read"
 [ "$(wc -l <"$work/out")" -eq 1 ] || fail "one object, one line"
+for file in 0 1; do
+  "$json" get per_file.$file.path per_file.$file.bytes per_file.$file.bytes_read \
+    per_file.$file.seconds_reading per_file.$file.gb_per_s <"$work/out" >"$work/values" ||
+    fail "per_file $file"
+  sed -n 1p "$work/values" | grep -q "0000$((file + 1))-of-00002.safetensors" || fail "its path"
+  [ "$(sed -n 3p "$work/values")" -ge 500000 ] || fail "bytes_read of file $file"
+done
 
 expect 0 "$ringload" sum "$work/x" --json
 "$json" get load.bytes tensors <"$work/out" >/dev/null || fail "sum"

@@ -42,7 +42,8 @@ void print(json::value value, std::string_view path) {
   while (!path.empty()) {
     const std::string key(path.substr(0, path.find('.')));
     path.remove_prefix(std::min(path.size(), key.size() + 1));
-    const json::value inner = value.as_object().at(key);
+    const json::value inner =
+        value.is_array() ? value.as_array().at(std::stoul(key)) : value.as_object().at(key);
     value = inner;
   }
   if (value.is_string()) {

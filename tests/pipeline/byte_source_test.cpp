@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <ringload/ringload.hpp>
 #include <string>
+#include <vector>
 
 #include "support/checkpoint_folder.hpp"
 #include "support/counted_device.hpp"
@@ -52,6 +53,12 @@ struct stored_checkpoints {
     return loader(counted_host(), small_limits(slots), with());
   }
 };
+
+std::uint64_t bytes_of_files(const std::vector<file_stats>& all) {
+  std::uint64_t sum = 0;
+  for (const file_stats& each : all) sum += each.bytes_read;
+  return sum;
+}
 
 bool same(const model& one, const model& other) {
   bool all = one.size() == other.size();
@@ -112,6 +119,9 @@ TEST_CASE("byte_source: selections, conversions, fills, windows and single tenso
   std::uint64_t bytes = 0;
   while (auto next = get(stream.next_async(asio::use_future))) bytes += next->bytes();
   CHECK(bytes == from.catalog().bytes());
+  CHECK(stream.progress().bytes_remote >= bytes);
+  CHECK(stream.progress().requests == stream.progress().reads);
+  CHECK(bytes_of_files(stream.progress_of_files()) == stream.progress().bytes_remote);
 
   loading one = get(with.start_async("memory://f/model.safetensors", asio::use_future));
   CHECK(get(one.tensor_async("c", asio::use_future)).bytes() == 250'000);
@@ -131,7 +141,17 @@ TEST_CASE("byte_source: an index leads to shards beside it, which are announced"
   put_index("two.safetensors");
   CHECK(get(load("memory://s/model.safetensors.index.json")).size() == 2);
   CHECK(all.store->expected == std::vector<std::string>{"one.safetensors", "two.safetensors"});
-  CHECK(get(load("memory://s")).size() == 2);
+  const model both = get(load("memory://s"));
+  CHECK(both.size() == 2);
+  REQUIRE(both.stats_of_files().size() == 2);
+  for (const file_stats& each : both.stats_of_files()) {
+    CHECK(each.bytes_read >= 70'000);
+    CHECK(each.bytes_read < 80'000);
+    CHECK(each.seconds_to_first_read > both.stats().seconds_opening);
+    CHECK(each.bytes_per_second() > 0);
+    CHECK(each.seconds_to_first_read + each.seconds_reading <= both.stats().seconds);
+  }
+  CHECK(bytes_of_files(both.stats_of_files()) == both.stats().bytes_remote);
   CHECK(read_catalog("memory://s", open_options(), all.with()).tensors.size() == 2);
 
   put_index("three.safetensors");

@@ -7,14 +7,18 @@
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <string>
+#include <vector>
 
+#include "pipeline/file_counters.hpp"
 #include "pipeline/load_counters.hpp"
 #include "pipeline/load_outcome.hpp"
 #include "pipeline/load_waiters.hpp"
 #include "pipeline/tensor_checks.hpp"
 
 using namespace ringload;
+using detail::file_counters;
 using detail::load_counters;
 using detail::load_outcome;
 using detail::load_waiters;
@@ -133,6 +137,29 @@ TEST_CASE("load_counters: the time stands still once the load has ended") {
   CHECK(ended.seconds_to_first_tensor <= ended.seconds);
   CHECK(later.seconds == ended.seconds);
   CHECK(later.seconds_to_first_tensor == ended.seconds_to_first_tensor);
+}
+
+TEST_CASE("file_counters: each file has its bytes and its times, one that is not read has none") {
+  file_counters counters(file_counters::clock::now() - std::chrono::seconds(5), 3);
+  counters.begins(0);
+  counters.begins(2);
+  counters.arrived(2, 4096);
+  const std::vector<file_stats> first = counters.now();
+  REQUIRE(first.size() == 3);
+  CHECK(first[0].bytes_read == 0);
+  CHECK(first[0].seconds_to_first_read >= 5);
+  CHECK(first[0].seconds_reading == 0);
+  CHECK(first[0].bytes_per_second() == 0);
+  CHECK(first[1].seconds_to_first_read == 0);
+  CHECK(first[2].bytes_read == 4096);
+  counters.begins(2);
+  counters.arrived(2, 1);
+  const std::vector<file_stats> later = counters.now();
+  CHECK(later[2].bytes_read == 4097);
+  CHECK(later[2].seconds_to_first_read == first[2].seconds_to_first_read);
+  CHECK(later[2].seconds_reading >= first[2].seconds_reading);
+  CHECK(later[2].bytes_per_second() == 4097 / later[2].seconds_reading);
+  CHECK(later[0].seconds_to_first_read == first[0].seconds_to_first_read);
 }
 
 TEST_CASE("load_waiters: one that is removed is not completed, the others are, in order") {

@@ -138,8 +138,12 @@ TEST_CASE("stats: bytes, route, engine and reasons") {
   const std::uint64_t bytes = 5 * 100'000;
   const made_file file(equal_tensors(5, 100'000));
   loader with(host(), small_limits());
-  const load_stats s =
-      get(with.load_async(file.name(), by(read_route::buffered), asio::use_future)).stats();
+  const model loaded =
+      get(with.load_async(file.name(), by(read_route::buffered), asio::use_future));
+  REQUIRE(loaded.stats_of_files().size() == 1);
+  CHECK(model().stats_of_files().empty());
+  const load_stats& s = loaded.stats();
+  CHECK(loaded.stats_of_files().front().bytes_read == s.bytes_buffered);
   CHECK(s.bytes == bytes);
   CHECK(s.bytes_total == bytes);
   CHECK(s.tensors == 5);

@@ -108,7 +108,18 @@ def header(path):
 def test_several_files_are_one_checkpoint(tmp_path):
     ones = write_safetensors(tmp_path / "a.safetensors", {"a": numpy.ones(3, numpy.int8)})
     twos = write_safetensors(tmp_path / "b.safetensors", {"b": numpy.full(3, 2, numpy.int8)})
-    assert set(ringload.load([ones, twos])) == {"a", "b"}
+    model = ringload.load([ones, twos])
+    assert set(model) == {"a", "b"}
+    files = model.stats_of_files
+    assert [file["path"] for file in files] == [str(ones), str(twos)]
+    assert all(file["bytes_read"] >= 3 and file["bytes_per_second"] > 0 for file in files)
+    stats = model.stats
+    assert sum(file["bytes_read"] for file in files) == (
+        stats["bytes_direct"] + stats["bytes_buffered"])
+    with ringload.Loader() as loader:
+        load = loader.start([ones, twos]).result()
+        assert len(load.stats_of_files) == 2
+        assert load.finish().result().stats_of_files == load.stats_of_files
 
 
 def test_mapped_tensors_are_views_of_the_file(sample, arrays):

@@ -69,12 +69,37 @@ TEST_CASE("http: an index, whose shards are asked for together before any tensor
     CHECK(found.size() == 2);
     CHECK(bytes_of(found[0]) == noise(300'000, 1));
     CHECK(bytes_of(found[1]) == noise(300'000, 2));
+    REQUIRE(found.stats_of_files().size() == 2);
+    std::uint64_t bytes = 0;
+    for (const file_stats& each : found.stats_of_files()) {
+      CHECK(each.bytes_read >= 300'000);
+      CHECK(each.bytes_per_second() > 0);
+      bytes += each.bytes_read;
+    }
+    CHECK(bytes == found.stats().bytes_remote);
   }
   const auto log = server.log();
   REQUIRE(log.size() > 4);
   CHECK(log[1].field("range") == log[2].field("range"));
   CHECK(failure(with, server.address("/m/none.safetensors")).code() == errc::source_not_found);
   CHECK(failure(with, server.address("/m/")).code() == errc::unsupported_feature);
+}
+
+TEST_CASE("http: a load through a window counts what all its parts have asked for") {
+  scripted_server server(good);
+  loader with = loads();
+  load_options windowed;
+  windowed.window_bytes = 32 << 20;
+  loading load =
+      get(with.start_async(server.address("/x.safetensors"), windowed, asio::use_future));
+  std::uint64_t bytes = 0;
+  while (auto next = get(load.next_async(asio::use_future))) bytes += next->bytes();
+  const load_stats stats = load.progress();
+  CHECK(bytes == load.catalog().bytes());
+  CHECK(stats.bytes_remote >= bytes - (128 << 10));
+  CHECK(stats.requests > 3);
+  CHECK(stats.seconds_to_first_byte > stats.seconds_opening);
+  CHECK(load.progress_of_files().front().bytes_read == stats.bytes_remote);
 }
 
 TEST_CASE("http: an answer that is cut at any byte of its head is asked for again") {

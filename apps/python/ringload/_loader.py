@@ -114,6 +114,11 @@ class Load:
         """How far it is: bytes_arrived of bytes_total, and the rest of what a load counts."""
         return self._loading.progress()
 
+    @property
+    def stats_of_files(self):
+        """What has been read of each file, and how fast: a dictionary for each."""
+        return self._loading.progress_of_files()
+
     def cancel(self):
         self._loading.cancel()
 

@@ -65,12 +65,16 @@ nb::dict dict_of(const load_stats& stats) {
   all["bytes_buffered"] = stats.bytes_buffered;
   all["bytes_straight"] = stats.bytes_straight;
   all["bytes_mapped"] = stats.bytes_mapped;
+  all["bytes_remote"] = stats.bytes_remote;
   all["bytes_verified"] = stats.bytes_verified;
   all["reads"] = stats.reads;
   all["short_reads"] = stats.short_reads;
   all["retries"] = stats.retries;
+  all["requests"] = stats.requests;
+  all["requests_repeated"] = stats.requests_repeated;
   all["seconds"] = stats.seconds;
   all["seconds_to_first_tensor"] = stats.seconds_to_first_tensor;
+  all["seconds_to_first_byte"] = stats.seconds_to_first_byte;
   all["seconds_opening"] = stats.seconds_opening;
   all["memory_kept"] = stats.memory_kept;
   all["engine"] = str_of(stats.engine);
@@ -78,6 +82,21 @@ nb::dict dict_of(const load_stats& stats) {
   all["route_reason"] = str_of(stats.route_reason);
   all["pinned_bytes_peak"] = stats.pinned_bytes_peak;
   all["bytes_in_flight"] = stats.bytes_in_flight;
+  return all;
+}
+
+nb::list list_of(const std::vector<file_stats>& stats, const catalog& of) {
+  nb::list all;
+  for (std::size_t i = 0; i < stats.size(); ++i) {
+    nb::dict one;
+    one["path"] = str_of(of.files[i].path);
+    one["nbytes"] = of.files[i].bytes;
+    one["bytes_read"] = stats[i].bytes_read;
+    one["seconds_to_first_read"] = stats[i].seconds_to_first_read;
+    one["seconds_reading"] = stats[i].seconds_reading;
+    one["bytes_per_second"] = stats[i].bytes_per_second();
+    all.append(one);
+  }
   return all;
 }
 

@@ -44,6 +44,8 @@ nb::tuple tuple_of(std::span<const std::uint64_t> shape);
 nb::str str_of(std::string_view text);
 
 nb::dict dict_of(const load_stats& stats);
+// One for each file, with its path.
+nb::list list_of(const std::vector<file_stats>& stats, const catalog& of);
 nb::dict dict_of(const tensor_info& info);
 nb::dict dict_of(const composite_info& info);
 nb::dict dict_of(const saved& done);

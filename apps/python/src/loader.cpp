@@ -218,6 +218,11 @@ void bind_loading(nb::module_& in) {
              return begin<model>(by, [&](auto handler) { of.finish_async(std::move(handler)); });
            })
       .def("progress", [](held_loading& self) { return dict_of(self.checked().of.progress()); })
+      .def("progress_of_files",
+           [](held_loading& self) {
+             const loading& of = self.checked().of;
+             return list_of(of.progress_of_files(), of.catalog());
+           })
       .def("infos",
            [](held_loading& self) {
              nb::list all;

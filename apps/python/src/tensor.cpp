@@ -251,6 +251,12 @@ void bind_model(nb::module_& in) {
           "stats", [](const held_model& self) { return dict_of(self.of->stats()); },
           "How the load went: bytes, reads, seconds, by which engine and why.")
       .def_prop_ro(
+          "stats_of_files",
+          [](const held_model& self) {
+            return list_of(self.of->stats_of_files(), self.of->catalog());
+          },
+          "What was read of each file, and how fast.")
+      .def_prop_ro(
           "metadata",
           [](const held_model& self) {
             nb::dict all;

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What has come of each file of a load, and when. Counted in the engine thread, by all parts of a
+// load that has several; any thread may ask at any time.
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <ringload/stats.hpp>
+#include <vector>
+
+namespace ringload::inline v0::detail {
+
+class file_counters {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  file_counters(clock::time_point load_begun, std::size_t files)
+      : load_begun_(load_begun), files_(files) {}
+
+  // A read of the file begins.
+  void begins(std::uint32_t file) noexcept {
+    if (files_[file].begun_at == 0) files_[file].begun_at = nanoseconds();
+  }
+  // So many bytes of it have come.
+  void arrived(std::uint32_t file, int bytes) noexcept {
+    files_[file].bytes += static_cast<unsigned>(bytes);
+    files_[file].arrived_at = nanoseconds();
+  }
+
+  std::vector<file_stats> now() const {
+    std::vector<file_stats> all(files_.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::int64_t begun_at = files_[i].begun_at;
+      all[i].bytes_read = files_[i].bytes;
+      const std::int64_t arrived_at = files_[i].arrived_at;
+      all[i].seconds_to_first_read = static_cast<double>(begun_at) * 1e-9;
+      if (arrived_at == 0) continue;
+      all[i].seconds_reading = static_cast<double>(arrived_at - begun_at) * 1e-9;
+    }
+    return all;
+  }
+
+ private:
+  // Of one file. Nanoseconds after load_begun_; 0: not yet.
+  struct counter {
+    std::atomic<std::uint64_t> bytes = 0;
+    std::atomic<std::int64_t> begun_at = 0;
+    std::atomic<std::int64_t> arrived_at = 0;
+  };
+
+  std::int64_t nanoseconds() const noexcept {
+    return std::chrono::nanoseconds(clock::now() - load_begun_).count();
+  }
+
+  const clock::time_point load_begun_;
+  std::vector<counter> files_;  // By file of the checkpoint.
+};
+
+}  // namespace ringload::inline v0::detail
