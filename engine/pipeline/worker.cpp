@@ -185,7 +185,7 @@ boost::asio::awaitable<void> read_into(engine& e, task& t) {
 }
 
 // The copies of the whole range of a read that would have landed straight, or those of the plan.
-// What has both lies in an arena, where every read lands.
+// What has both is replicated, and lands at a block of an arena, where every read can.
 std::span<const copy_op> copies_of(const task& t, copy_op& whole) {
   if (!t.read.straight() || t.straight) return t.of.copies(t.read);
   whole.destination_offset = t.read.destination_offset;

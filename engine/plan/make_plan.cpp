@@ -63,8 +63,7 @@ class planner {
   }
 
   result<void> place_blocks();
-  result<void> place_misaligned();
-  bool is_misaligned(const stored_item& item) const;
+  std::uint32_t shift_of(const stored_item& item) const;
   void add_streams();
   result<void> find_straight(std::uint32_t first, std::uint32_t last, std::uint32_t* culprit);
   result<void> place(std::uint32_t first, std::uint32_t last);
@@ -91,7 +90,6 @@ class planner {
 
 result<void> planner::run(std::uint32_t* culprit) {
   if (auto good = place_blocks(); !good) return good;
-  if (auto good = place_misaligned(); !good) return good;
   arrange(items_, what_, rules_, within_);
   made_.parts.resize(items_.size());
   for (std::uint32_t i = 0; i < items_.size(); ++i) add_part(i);
@@ -137,46 +135,16 @@ result<void> planner::place_blocks() {
   return {};
 }
 
-// Whether its reads could not land in the arena because of its elements' alignment, and only of
-// that.
-bool planner::is_misaligned(const stored_item& item) const {
-  if (!item.own_place || !item.only || item.stream != no_index || item.map != no_index)
-    return false;
-  if (!rules_for(item.destination).straight || what_.tensors[item.tensor].replicated) return false;
-  if (item.as.needed() || item.begin % alignment_of(item) == 0) return false;
+// Where its elements alone keep a tensor from landing as it lies in the file, as those of NumPy's
+// archives, it lands a few bytes further on. It is long enough to be worth reads of its own.
+std::uint32_t planner::shift_of(const stored_item& item) const {
+  const std::uint64_t alignment = alignment_of(item);
+  const bool lands = within_.direct_alignment == 1 && what_.views == view_wish::none;
+  if (!lands || what_.tensors[item.tensor].replicated) return 0;
   const std::uint64_t first_block = round_up(item.begin, std::uint64_t{block_bytes});
-  return first_block + straight_bytes_min <= round_down(item.end, std::uint64_t{block_bytes});
-}
-
-// Such a tensor is given its place first, like memory of the caller's: then its whole blocks are
-// read straight where reads land at any address, as those from the page cache do.
-result<void> planner::place_misaligned() {
-  const bool lands = std::ranges::any_of(rules_, &layout_rules::straight);
-  if (!lands || what_.views != view_wish::none || within_.direct_alignment > 1) return {};
-  // Tensors that begin at the same byte may be the same, and share their memory: see arrange().
-  const auto place_of = [this](std::uint32_t i) {
-    return std::pair(items_[i].file, items_[i].begin);
-  };
-  std::vector<std::uint32_t> found;
-  for (std::uint32_t i = 0; i < items_.size(); ++i) {
-    if (is_misaligned(items_[i])) found.push_back(i);
-  }
-  if (found.empty()) return {};
-  std::vector<std::uint32_t> sorted = found;
-  std::ranges::sort(sorted, {}, place_of);
-  std::vector<bool> shared(items_.size());
-  for (std::size_t k = 1; k < sorted.size(); ++k) {
-    if (place_of(sorted[k]) != place_of(sorted[k - 1])) continue;
-    shared[sorted[k]] = shared[sorted[k - 1]] = true;
-  }
-  for (const std::uint32_t i : found) {
-    stored_item& item = items_[i];
-    if (shared[i]) continue;
-    if (auto good = reserve_for(item); !good) return good;
-    item.destination_offset += made_.tensors[item.tensor].destination_offset;
-    item.own_place = false;
-  }
-  return {};
+  const std::uint64_t end = round_down(item.end, std::uint64_t{block_bytes});
+  if (first_block + straight_bytes_min > end) return 0;
+  return static_cast<std::uint32_t>(round_up(item.begin, alignment) - item.begin);
 }
 
 void planner::add_part(std::uint32_t index) {
@@ -221,7 +189,9 @@ result<void> planner::find_straight(std::uint32_t first, std::uint32_t last,
       if (!can_be) items_[item.replica_of].straight = false;
       continue;
     }
-    item.straight = can_be && obstacle_to_view(item, alignment_of(item)).empty();
+    if (!can_be) continue;
+    item.shift = shift_of(item);
+    item.straight = obstacle_to_view(item, alignment_of(item)).empty();
   }
   return {};
 }
@@ -299,7 +269,7 @@ result<void> planner::place_run(const straight_run& one) {
   if (views) {
     at = arenas_.view(head.destination, head.file, {begin, one.end});
   } else {
-    const std::uint64_t bytes = round_up(one.end, std::uint64_t{block_bytes}) - begin;
+    const std::uint64_t bytes = round_up(one.end, std::uint64_t{block_bytes}) - begin + head.shift;
     auto room = arenas_.reserve(
         head.destination, bytes,
         bytes >= rules_for(head.destination).aligned_run_bytes ? within_.slot_bytes : block_bytes);
@@ -311,7 +281,7 @@ result<void> planner::place_run(const straight_run& one) {
     if (!item.straight || !item.own_place) continue;
     placement& of = made_.tensors[item.tensor];
     item.destination = of.destination = at.destination;
-    of.destination_offset = at.offset + (item.begin - begin);
+    of.destination_offset = at.offset + item.shift + (item.begin - begin);
     placed_[item.tensor] = true;
   }
   for (const std::uint32_t i : replicas_of(one, items_)) {

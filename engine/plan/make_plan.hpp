@@ -20,7 +20,7 @@ struct layout_rules {
   // Straight reads are cut where the arena crosses a multiple of the slot size. A run of tensors at
   // least this long begins on such a multiple, so that its reads fill whole huge pages. Shorter
   // runs are packed: at most a sixteenth of what this costs is wasted.
-  std::uint64_t aligned_run_bytes = std::uint64_t{32} << 20;
+  std::uint64_t aligned_run_bytes = std::uint64_t{64} << 20;
 };
 
 // Those of the arena that a destination is; of the caller's memory, of no matter which.
@@ -33,9 +33,8 @@ inline const layout_rules& rules_of(std::uint32_t destination, const plan_input&
 struct plan_limits {
   std::uint64_t slot_bytes;  // A power of two, at least two blocks.
   std::uint64_t arena_bytes_max = ~std::uint64_t{0};
-  // What an address must be a multiple of for a straight read to memory that has its place already,
-  // as the caller's has: a power of two, at most block_bytes. 1 where a worker copies what cannot
-  // land as it is.
+  // What an address must be a multiple of for a straight read, where that is not a block of the
+  // arena: a power of two, at most block_bytes. 1 where a worker copies what cannot land as it is.
   std::uint64_t direct_alignment = 512;
   // Chains that take turns, so that no stream holds all slots.
   std::uint32_t streams_at_once = 4;

@@ -33,7 +33,10 @@ struct stored_item {
   bool only = false;  // The tensor has no other, and nothing to be filled in.
 
   // How it is arranged, from here on.
-  bool straight = false;         // Its bytes land straight.
+  bool straight = false;  // Its bytes land straight.
+  // How many bytes further from a block's beginning it lies in the arena than in the file, so that
+  // its elements are aligned; of what is straight and has a place of its own.
+  std::uint32_t shift = 0;
   std::uint64_t hole_begin = 0;  // The bytes [hole_begin, hole_end) are another item's, which is
   std::uint64_t hole_end = 0;    // straight.
   std::uint32_t same_as = no_index;  // The item that brings the same bytes to the same place.

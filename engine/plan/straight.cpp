@@ -99,7 +99,7 @@ straight_run run_from(std::uint32_t first, std::uint32_t last, std::span<const s
     if (!straight_run::takes(more)) continue;
     if (more.begin > made.end && more.begin - made.end >= read_through_bytes) break;
     made.is_cut = more.destination != items[first].destination;
-    if (made.is_cut) break;
+    if (made.is_cut || more.shift != items[first].shift) break;
     made.end = std::max(made.end, more.end);
     made.last = next + 1;
   }
@@ -117,7 +117,8 @@ void read_run(const straight_run& one, arena_layout::place to, std::span<const s
     const std::uint64_t arena_at = to.offset + (at - begin);
     const std::uint64_t room = round_down(arena_at, slot_bytes) + slot_bytes - arena_at;
     const std::uint64_t needed = std::min(room, one.end - at);
-    made.reads.push_back(straight_read(head.file, at, {to.destination, arena_at}, needed, made));
+    const arena_layout::place lands = {to.destination, arena_at + head.shift};
+    made.reads.push_back(straight_read(head.file, at, lands, needed, made));
     at += needed;
   }
   const auto read_of = [&](std::uint64_t at) {

@@ -13,8 +13,8 @@
 
 namespace ringload::inline v0 {
 
-// Straight tensors of one arena that are near enough to be read in one go: those of the items
-// [first, last) that are straight and have a place of their own.
+// Straight tensors of one arena and one shift that are near enough to be read in one go: those of
+// the items [first, last) that are straight and have a place of their own.
 struct straight_run {
   std::uint32_t first;
   std::uint32_t last;
@@ -31,8 +31,8 @@ straight_run run_from(std::uint32_t first, std::uint32_t last, std::span<const s
 std::vector<std::uint32_t> replicas_of(const straight_run& one, std::span<const stored_item> items);
 
 // Makes the reads of a run, which has its place: `to` is that of the block in which its first byte
-// lies. They are cut where the arena crosses a multiple of the slot size. What has replicas, which
-// have their places as well, is copied there.
+// would lie without its shift. They are cut where that crosses a multiple of the slot size. What
+// has replicas, which have their places as well, is copied there.
 void read_run(const straight_run& one, arena_layout::place to, std::span<const stored_item> items,
               std::uint64_t slot_bytes, plan& made);
 

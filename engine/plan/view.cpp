@@ -11,7 +11,7 @@ std::string obstacle_to_view(const stored_item& item, std::uint64_t alignment) {
   if (item.as.needed()) return "it is converted";
   if (!item.only) return "its elements are stored in several pieces";
   if (item.map != no_index) return "its elements are not stored side by side and in order";
-  if (item.begin % alignment == 0) return {};
+  if ((item.begin + item.shift) % alignment == 0) return {};
   return "it begins at byte " + grouped(item.begin) + " of the file, and its elements must be at " +
          "multiples of " + grouped(alignment);
 }

@@ -69,15 +69,15 @@ TEST_CASE("make_plan: straight tensors nearer than 64 KiB are one run, others ar
 
 TEST_CASE("make_plan: a long run begins on a multiple of the slot size, a shorter one is packed") {
   const std::uint64_t far = 200 * mib;
-  const std::vector<wanted_tensor> long_run = {wanted(0, 100), wanted(far, 32 * mib)};
+  const std::vector<wanted_tensor> long_run = {wanted(0, 100), wanted(far, 64 * mib)};
   CHECK(planned(long_run, host_rules()).tensors[1].destination_offset == slot);
-  CHECK(planned(long_run, host_rules()).arena_bytes == slot + 32 * mib);
+  CHECK(planned(long_run, host_rules()).arena_bytes == slot + 64 * mib);
 
-  const std::vector<wanted_tensor> shorter = {wanted(0, 100), wanted(far, 32 * mib - 4096)};
+  const std::vector<wanted_tensor> shorter = {wanted(0, 100), wanted(far, 64 * mib - 4096)};
   CHECK(planned(shorter, host_rules()).tensors[1].destination_offset == 4096);
 
   layout_rules rules = host_rules();
-  rules.aligned_run_bytes = 32 * mib - 4096;
+  rules.aligned_run_bytes = 64 * mib - 4096;
   CHECK(planned(shorter, rules).tensors[1].destination_offset == slot);
 }
 
