@@ -29,7 +29,7 @@ using namespace ringload::testing;
 namespace {
 
 std::vector<made_tensor> some_tensors(std::uint64_t more) {
-  return {{"a", 999 + more}, f32("b", 20'000 + more), {"none", 0}, {"c", 150'000 + more}};
+  return {{"a", 999 + more}, f32("b", 10'000 + more), {"none", 0}, {"c", 150'000 + more}};
 }
 
 std::string path_of(const read_request& what) {
