@@ -473,6 +473,5 @@ RINGLOAD_C_EXPORT ringload_status ringload_operation_fill_name(const ringload_op
 
 #include <ringload/c_keeper.h>
 #include <ringload/c_save.h>
-#include <ringload/c_writer.h>
 
 #endif

@@ -107,4 +107,6 @@ RINGLOAD_C_EXPORT ringload_status ringload_operation_saved_manifest(ringload_ope
 }
 #endif
 
+#include <ringload/c_writer.h>
+
 #endif
