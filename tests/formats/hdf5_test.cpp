@@ -155,6 +155,19 @@ TEST_CASE("hdf5: filters in the usual order need no chain, masked ones are left 
   CHECK(other->tensors.at(0).stored->pieces[0].stored.chain != nullptr);
 }
 
+TEST_CASE("hdf5: what is not compressed has the length of its chunk, and that of its checksum") {
+  auto one = chunked();
+  one.filters = {{chain_filter::kind::shuffle, 4}};
+  CHECK(parsed(one).has_value());
+  one.chunks[1].bytes -= 4;
+  CHECK(refused(one) == errc::wrong_tensor_bytes);
+  one = chunked();
+  one.filters = {{chain_filter::kind::shuffle, 4}, {chain_filter::kind::fletcher32, 0}};
+  CHECK(refused(one) == errc::wrong_tensor_bytes);
+  for (auto& each : one.chunks) each.bytes += 4;
+  CHECK(parsed(one).has_value());
+}
+
 TEST_CASE("hdf5: partial chunks may be without filters") {
   auto one = chunked();
   one.filters = {{chain_filter::kind::zlib, 0}};
