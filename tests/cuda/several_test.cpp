@@ -159,6 +159,7 @@ TEST_CASE("cuda: where one device has no room, the other keeps none either") {
   const fresh_runtime around;
   const made_file file(tensors());
   for (const int full : {0, 1}) {
+    cuda::wait_for_returned_memory();
     void* taken = nullptr;
     std::thread([&] {
       (void)cudaSetDevice(full);
