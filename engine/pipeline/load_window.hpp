@@ -121,7 +121,6 @@ class load_window : public std::enable_shared_from_this<load_window> {
   std::uint32_t next_group_ = 0;
   std::uint32_t next_tensor_ = 0;  // Of the front group.
   std::exception_ptr failure_;
-  bool cancelled_ = false;
 
   const clock::time_point constructed_ = clock::now();
   std::atomic<std::int64_t> first_at_ = 0;  // Nanoseconds after that; 0: not yet.

@@ -9,11 +9,11 @@
 #include <string>
 #include <system_error>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 #include "core/block.hpp"
 #include "core/convert.hpp"
+#include "core/same_memory.hpp"
 #include "formats/printable.hpp"
 #include "layout/safetensors_layout.hpp"
 #include "layout/zt_layout.hpp"
@@ -103,27 +103,16 @@ result<checked_tensors> check_tensors(const save_request& what, const save_servi
   return out;
 }
 
-// By tensor: the first of those with the same memory.
-std::vector<std::uint32_t> first_of_same(const std::vector<std::unique_ptr<tensor_bytes>>& all) {
-  std::unordered_multimap<const void*, std::uint32_t> by_address;
-  std::vector<std::uint32_t> out;
-  for (std::uint32_t t = 0; t < all.size(); ++t) {
-    const auto [first, last] = by_address.equal_range(all[t]->view().data);
-    const auto same = std::find_if(
-        first, last, [&](const auto& each) { return all[t]->same_as(*all[each.second]); });
-    out.push_back(same == last ? t : same->second);
-    if (same == last) by_address.emplace(all[t]->view().data, t);
-  }
-  return out;
-}
-
 result<checkpoint_layout> lay_out(const save_request& what, const checked_tensors& tensors,
                                   const save_target& target) {
   if (is_zt(what)) {
     if (what.how.shard_bytes > 0 || what.how.shard_count > 0) {
       return fault{errc::invalid_saving, "saving", "a .zt file has no shards"};
     }
-    const auto same = first_of_same(tensors.sources);
+    const auto& all = tensors.sources;
+    const auto same = first_of_same_memory(
+        static_cast<std::uint32_t>(all.size()), [&](auto t) { return all[t]->view().data; },
+        [&](auto a, auto b) { return all[a]->same_as(*all[b]); });
     zt_settings how;
     how.metadata = what.how.metadata;
     how.alignment = std::max<std::uint64_t>(what.how.alignment, how.alignment);

@@ -7,10 +7,10 @@
 #include <boost/asio/post.hpp>
 #include <memory>
 #include <ringload/writer.hpp>
-#include <unordered_map>
 
 #include "core/attempt.hpp"
 #include "core/dequantize.hpp"
+#include "core/same_memory.hpp"
 #include "pipeline/writing_job.hpp"
 
 namespace ringload::inline v0 {
@@ -114,21 +114,14 @@ void begin_finish(const std::shared_ptr<writing_job>& of,
 }  // namespace detail
 
 std::vector<std::size_t> first_of_same(std::span<const tensor_view> all) {
-  std::unordered_multimap<const void*, std::size_t> by_address;
-  std::vector<std::size_t> out;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const tensor_view& mine = all[i];
+  const auto address_of = [&](std::size_t i) { return all[i].data; };
+  return first_of_same_memory(all.size(), address_of, [&](std::size_t a, std::size_t b) {
+    const tensor_view& mine = all[a];
+    const tensor_view& its = all[b];
     const bool empty = std::ranges::find(mine.shape, 0U) != mine.shape.end();
-    const auto [begin, end] = by_address.equal_range(mine.data);
-    const auto same = std::find_if(begin, end, [&](const auto& each) {
-      const tensor_view& its = all[each.second];
-      return !empty && mine.on == its.on && mine.dtype == its.dtype && mine.shape == its.shape &&
-             mine.strides == its.strides;
-    });
-    out.push_back(same == end ? i : same->second);
-    if (same == end) by_address.emplace(mine.data, i);
-  }
-  return out;
+    return !empty && mine.on == its.on && mine.dtype == its.dtype && mine.shape == its.shape &&
+           mine.strides == its.strides;
+  });
 }
 
 writer::writer(std::string path, writing how)

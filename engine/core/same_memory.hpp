@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Which of several things in memory are the same.
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+namespace ringload::inline v0 {
+
+// By position: the first of those that are the same, which may be itself. `same` is asked of two
+// positions whose `address_of` is one.
+template <class Index, class AddressOf, class Same>
+std::vector<Index> first_of_same_memory(Index count, const AddressOf& address_of,
+                                        const Same& same) {
+  std::unordered_multimap<const void*, Index> by_address;
+  std::vector<Index> out;
+  for (Index i = 0; i < count; ++i) {
+    const auto [first, last] = by_address.equal_range(address_of(i));
+    const auto found =
+        std::find_if(first, last, [&](const auto& each) { return same(i, each.second); });
+    out.push_back(found == last ? i : found->second);
+    if (found == last) by_address.emplace(address_of(i), i);
+  }
+  return out;
+}
+
+}  // namespace ringload::inline v0
