@@ -57,13 +57,59 @@ def test_prefetch_hands_out_each_tensor_once(sample, arrays):
             assert set(loader.names()) == set(plan) and len(loader) == 3
             taken = loader.take("model.layers.0.weight")
             assert same(taken, arrays["model.layers.0.weight"][10:20])
-            with pytest.raises(SafetensorError, match="taken already"):
+            with pytest.raises(SafetensorError, match="already delivered"):
                 loader.take("model.layers.0.weight")
             assert {name for name, _ in loader} == {"f32", "i8"}
         with pytest.raises(SafetensorError, match="closed"):
             loader.take("f32")
-        with pytest.raises(SafetensorError, match="step of 1"):
+        with pytest.raises(SafetensorError, match="step 1"):
             file.prefetch({"model.layers.0.weight": slice(0, 9, 2)})
+
+
+@pytest.mark.parametrize(
+    "plan, reason",
+    [
+        ({}, "selects no tensors"),
+        ({"no": None}, "does not contain tensor no"),
+        ({"f32": 3}, "None or a slice"),
+        ({"scalar": slice(0, 1)}, "0-d"),
+        ({"model.layers.0.weight": slice(0, 301)}, "301 is out of range for 300 rows"),
+        ({"model.layers.0.weight": slice(-301, None)}, "-301 is out of range"),
+        ({"model.layers.0.weight": slice(0, 3, 0)}, "invalid prefetch plan slice"),
+        ({"model.layers.0.weight": (slice(0, 1), slice(0, 71))}, "71 is out of range for 70"),
+    ],
+)
+def test_a_plan_that_misses_its_tensors_is_refused(sample, plan, reason):
+    with safe_open(sample, framework="np") as file:
+        with pytest.raises(SafetensorError, match=reason):
+            file.prefetch(plan)
+
+
+def test_a_plan_may_count_from_the_end_and_take_columns(sample, arrays):
+    expected = arrays["model.layers.0.weight"]
+    with safe_open(sample, framework="np") as file:
+        for part in (slice(-300, 300), slice(-3, None), (slice(4), slice(60, 70)), slice(5, 5)):
+            with file.prefetch({"model.layers.0.weight": part}) as loader:
+                assert same(loader.take("model.layers.0.weight"), expected[part])
+                with pytest.raises(SafetensorError, match="not in the prefetch plan"):
+                    loader.take("f32")
+
+
+def test_a_file_is_opened_for_a_device_that_is_not_here(sample, arrays, monkeypatch):
+    monkeypatch.setattr("ringload.compat._shared.has_direct", lambda device: True)
+    with safe_open(sample, framework="np", device="cuda:99") as file:
+        assert file.keys() == sorted(arrays)
+        assert file.get_slice("f32").get_shape() == list(arrays["f32"].shape)
+        for read in (
+            lambda: file.get_tensor("f32"),
+            lambda: file.get_slice("f32")[:1],
+            lambda: file.get_tensors(),
+            lambda: file.prefetch(),
+        ):
+            with pytest.raises(SafetensorError, match="(?i)cuda"):
+                read()
+        with file.prefetch({"f32": None}, device="cpu") as loader:
+            assert same(loader.take("f32"), arrays["f32"])
 
 
 def test_bytes_and_files_are_the_same(arrays, tmp_path):

@@ -35,6 +35,11 @@ class TensorBase:
     def get_raw(self):
         return self._raw
 
+    @property
+    def real_tensor(self):
+        """The same, by the name that the package's own wrapping of a PyTorch tensor has for it."""
+        return self._raw
+
     def __getattr__(self, name):
         return getattr(self._raw, name)
 

@@ -4,6 +4,7 @@
 import os
 
 from ... import _convert, _core
+from ..._checkpoint import ranges
 from ..._errors import Error
 from .. import _shared
 from ._errors import SafetensorError, as_theirs
@@ -66,18 +67,30 @@ class safe_open:  # the name it stands in for
         self._framework = _frameworks[framework]
         self._device = _shared.device_text(device)
         on = self._device if _shared.has_direct(self._device) else "cpu"
-        self._loader = _shared.loader(on)
         self._maps = backend == "mmap" and on == "cpu"
         self._mapped = None
+        self._refused = None  # Why there is no such device, which only who reads a tensor is told.
         name = os.fspath(filename)
         with as_theirs(name):
-            self._checkpoint = self._loader.open(name, strictness="reference").result()
+            try:
+                loader = _shared.loader(on)
+            except ValueError as refused:
+                self._refused = refused
+                loader = _shared.loader("cpu")
+            self._checkpoint = loader.open(name, strictness="reference").result()
+        self._loader = loader
         self._begins = None
 
     def _open(self):
         if self._checkpoint is None:
             raise SafetensorError("File is closed")
         return self._checkpoint
+
+    def _readable(self):
+        checkpoint = self._open()
+        if self._refused is not None:
+            raise SafetensorError(str(self._refused))
+        return checkpoint
 
     def _info(self, name):
         checkpoint = self._open()
@@ -96,6 +109,7 @@ class safe_open:  # the name it stands in for
 
     def get_tensor(self, name):
         info = self._info(name)
+        self._readable()
         tensor = self._map().get(name) if self._maps else None
         if tensor is None:
             with as_theirs():
@@ -116,7 +130,7 @@ class safe_open:  # the name it stands in for
 
     def get_tensors(self):
         with as_theirs():
-            model = self._open().load(strictness="reference").result()
+            model = self._readable().load(strictness="reference").result()
         return {
             tensor.name: given_as(tensor, self._framework, self._device)
             for tensor in model.values()
@@ -140,36 +154,55 @@ class safe_open:  # the name it stands in for
         checkpoint = self._open()
         wanted = None
         if plan is not None:
+            if not plan:
+                raise SafetensorError("prefetch plan selects no tensors")
             wanted = _core.Selection().names(list(plan))
             for name, part in plan.items():
+                info = self._info(name)
                 if part is not None:
-                    self._plan(wanted, self._info(name), part)
-        loader = self._loader
-        if device is not None and _shared.device_text(device) != self._device:
-            device = _shared.device_text(device)
-            loader = _shared.loader(device if _shared.has_direct(device) else "cpu")
+                    _plan(wanted, info, part)
+        chosen = self._device if device is None else _shared.device_text(device)
+        if chosen == self._device:
+            self._readable()
         with as_theirs():
+            loader = self._loader
+            if chosen != self._device:
+                loader = _shared.loader(chosen if _shared.has_direct(chosen) else "cpu")
             load = loader.start(checkpoint, select=wanted).result()
         names = list(checkpoint.keys()) if plan is None else [n for n in checkpoint if n in plan]
-        return PrefetchLoader(load, names, self._framework, device or self._device)
-
-    @staticmethod
-    def _plan(wanted, info, part):
-        from ..._checkpoint import ranges
-
-        if not info.shape:
-            raise SafetensorError(f"tensor {info.name} has no dimension to slice")
-        try:
-            for dim, first, count in ranges(part, info.shape):
-                wanted.slice(info.name, dim, first, count)
-        except (ValueError, TypeError, IndexError) as wrong:
-            raise SafetensorError(f"tensor {info.name}: {wrong}") from None
+        return PrefetchLoader(load, names, self._framework, chosen)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *failure):
         self._checkpoint = self._mapped = None
+
+
+def _plan(wanted, info, part):
+    """Narrows `wanted` to a part of a tensor: a slice of its rows, or one for each dimension."""
+    parts = part if isinstance(part, tuple) else (part,)
+    for one in parts:
+        if not isinstance(one, slice) and one is not Ellipsis:
+            raise SafetensorError(
+                f"tensor {info.name}: a plan's values are None or a slice, not {one!r}"
+            )
+    if not info.shape:
+        raise SafetensorError(f"tensor {info.name} is 0-d, and has no rows to slice")
+    try:
+        found = ranges(part, info.shape)
+    except (ValueError, TypeError, IndexError) as wrong:
+        reason = "slices have step 1" if "step of 1" in str(wrong) else wrong
+        raise SafetensorError(f"invalid prefetch plan slice for {info.name}: {reason}") from None
+    if Ellipsis not in parts:  # Python would cut them off: a plan that misses its tensor is wrong.
+        for one, size in zip(parts, info.shape):
+            for end in (one.start, one.stop):
+                if end is not None and not -size <= end <= size:
+                    raise SafetensorError(
+                        f"tensor {info.name}: {end} is out of range for {size} rows"
+                    )
+    for dim, first, count in found:
+        wanted.slice(info.name, dim, first, count)
 
 
 def _safe_open_handle(file, framework, device="cpu", *, backend="mmap"):
@@ -214,7 +247,7 @@ class PySafeSlice:
             read.append(read_part)
             rest.append(rest_part)
         handle = self._handle
-        checkpoint = handle._open()
+        checkpoint = handle._readable()
         with as_theirs():
             tensor = checkpoint[self._info.name].load(tuple(read)).result()
         made = given_as(tensor, handle._framework, handle._device)
@@ -278,16 +311,15 @@ class PrefetchLoader:
 
     def _running(self):
         if self._load is None:
-            raise SafetensorError("the loader is closed")
+            raise SafetensorError("the prefetch loader is closed")
         return self._load
 
     def take(self, name):
         load = self._running()
         if name not in self._left:
             known = name in self._names
-            raise SafetensorError(
-                f"tensor {name} was {'taken already' if known else 'not planned'}"
-            )
+            reason = "was already delivered" if known else "is not in the prefetch plan"
+            raise SafetensorError(f"tensor {name} {reason}")
         with as_theirs():
             tensor = load.tensor(name).result()
         self._left.discard(name)
