@@ -92,7 +92,11 @@ phases = {
     "attached": "while True:\n"
     "        try: ringload.attach(source, 'x')\n"
     "        except OSError: pass",
+    "joined": "ringload.join_group(sys.argv[2] + '.socket', 0, 2)",
 }
+
+
+at_once = ("making", "attached", "joined")  # Of no server.
 
 
 @pytest.mark.parametrize("phase", phases)
@@ -116,7 +120,7 @@ def test_interrupt_ends_the_waiting(sample, stalled, phase):
     )
     with started(program, server.address, sample, flags=["-X", "dev"]) as child:
         assert child.stdout.readline() == "begun\n"
-        if phase not in ("making", "attached"):
+        if phase not in at_once:
             assert server.asked.wait(60), "it asked for nothing"
         for attempt in range(5):
             child.send_signal(signal.SIGINT)
@@ -125,7 +129,7 @@ def test_interrupt_ends_the_waiting(sample, stalled, phase):
                 break
             except subprocess.TimeoutExpired:
                 # Python drops what a signal's handler raises in a weak reference's callback.
-                assert attempt < 4 and phase in ("making", "attached"), "it waits on"
+                assert attempt < 4 and phase in at_once, "it waits on"
         assert printed == "interrupted\n" and child.returncode == 0, errors
 
 

@@ -11,13 +11,14 @@ Importing it makes nothing: no thread, no ring, no memory.
 """
 
 from ._checkpoint import Checkpoint, StoredTensor, TensorInfo
-from ._core import Model, Selection, Tensor
+from ._core import Group, Model, Selection, Tensor
 from ._core import version as __version__
 from ._errors import (
     CancelledError,
     Error,
     InvalidFileError,
     OutOfMemoryError,
+    RankFailedError,
     RemoteError,
     SourceNotFoundError,
     SystemCallError,
@@ -27,12 +28,15 @@ from ._errors import (
 from ._keeper import Keeper, attach
 from ._loader import Filled, Load, Loader, Saved, Stream
 from ._operation import Operation
+from ._ranks import GroupLoad, join_group, thread_groups
 
 __all__ = [
     "CancelledError",
     "Checkpoint",
     "Error",
     "Filled",
+    "Group",
+    "GroupLoad",
     "InvalidFileError",
     "Keeper",
     "Load",
@@ -40,6 +44,7 @@ __all__ = [
     "Model",
     "Operation",
     "OutOfMemoryError",
+    "RankFailedError",
     "RemoteError",
     "Saved",
     "Selection",
@@ -53,11 +58,13 @@ __all__ = [
     "UsageError",
     "attach",
     "fill",
+    "join_group",
     "load",
     "open",
     "save",
     "select",
     "stream",
+    "thread_groups",
 ]
 
 

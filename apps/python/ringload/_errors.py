@@ -52,6 +52,10 @@ class RemoteError(Error, ConnectionError):
     """A server cannot be reached, refuses, or answers what makes no sense."""
 
 
+class RankFailedError(Error, ConnectionError):
+    """Another rank of the group has failed, has ended, or was waited for in vain."""
+
+
 class SystemCallError(Error, OSError):
     """The system refused a call; `errno` says why."""
 
@@ -62,6 +66,7 @@ _classes = {
     "no_such_tensor": TensorNotFoundError,
     "memory_exceeded": OutOfMemoryError,
     "access_denied": RemoteError,
+    "rank_failed": RankFailedError,
     "remote_failed": RemoteError,
     "malformed_answer": RemoteError,
 }
@@ -69,7 +74,7 @@ _usage = frozenset(
     "invalid_source_name ambiguous_source codec_unavailable engine_unavailable direct_unavailable "
     "invalid_limits device_unavailable unsupported_dtype invalid_destination unexpected_tensor "
     "wrong_dtype wrong_shape invalid_selection not_mappable invalid_tensor invalid_saving "
-    "digest_unavailable".split()
+    "digest_unavailable mismatched_call".split()
 )
 _of_system = {}
 

@@ -9,6 +9,7 @@ from . import _convert, _core
 from ._checkpoint import Checkpoint, TensorInfo
 from ._names import device_name, dtype_name, path_text, size
 from ._operation import Operation, one_step, show_progress, teller, told
+from ._ranks import GroupLoad
 
 Filled = collections.namedtuple("Filled", "missing unexpected stats")
 _Saved = collections.namedtuple(
@@ -273,6 +274,25 @@ class Loader:
                 engine, source, select, given.get("strictness"), given.get("nameless")
             )
             return Load((yield engine.start(place, selection_of(select, place), given)), engine)
+
+        return Operation(steps())
+
+    def group_load(self, group, source, *, reading="divided", dtype=None, **options):
+        """Loads `source` together with the other ranks of a Group. Gives a GroupLoad.
+
+        Every rank calls this, with a source that holds the same tensors; it ends when all have read
+        their parts. A Group makes one such load after the other, and the loader is for the host.
+
+        reading: "divided", each rank reads an equal part of the bytes, and the others get it in
+            memory; or "own", each reads what it asks for, when it does.
+        options: strictness, nameless, route, allocation; verify: "if_present" or "require".
+        """
+        engine = self._engine
+        source = path_text(source)
+        given = load_options({"dtype": dtype, **options})
+
+        def steps():
+            return GroupLoad((yield engine.group_load(group, source, reading, given)), engine)
 
         return Operation(steps())
 

@@ -24,6 +24,7 @@
 
 namespace ringload {
 inline namespace v0 {
+enum class group_reading : std::uint8_t;
 struct storing;
 struct remote_options;
 struct writing;
@@ -49,6 +50,9 @@ nb::list list_of(const std::vector<file_stats>& stats, const catalog& of);
 nb::dict dict_of(const tensor_info& info);
 nb::dict dict_of(const composite_info& info);
 nb::dict dict_of(const saved& done);
+
+/// "divided" or "own". Throws nb::value_error.
+group_reading group_reading_of(const std::string& name);
 
 /// Options that a dictionary names, None standing for the default. Throws nb::value_error for a key
 /// or a value that is not known.

@@ -47,5 +47,6 @@ void bind_operation(nanobind::module_& in);
 void bind_loader(nanobind::module_& in);
 void bind_writer(nanobind::module_& in);
 void bind_keeper(nanobind::module_& in);
+void bind_group(nanobind::module_& in);
 
 }  // namespace ringload::python

@@ -71,7 +71,9 @@ class held_loader {
   void close() {
     if (of_.inherited()) return;
     std::shared_ptr<loader> last = std::move((*of_)->of);
+    const auto calls = std::exchange((*of_)->calls, {});
     const nb::gil_scoped_release released;
+    end_all(calls);
     last.reset();
   }
   bool closed() const { return !(*of_)->of; }
@@ -118,6 +120,12 @@ class held_loader {
     });
     started->of->by = *of_;
     return started;
+  }
+
+  begun group_load(nb::handle ranks, const std::string& source, const std::string& reading,
+                   const nb::dict& how) {
+    static_cast<void>(open_loader());
+    return begin_group_load(*of_, ranks, source, reading, how);
   }
 
   begun fill(const held_checkpoint& file, const nb::sequence& into, const nb::dict& policies,
@@ -275,6 +283,8 @@ void bind_loader(nb::module_& in) {
            nb::arg("options"))
       .def("start", &held_loader::start, nb::arg("source"), nb::arg("select").none(),
            nb::arg("options"))
+      .def("group_load", &held_loader::group_load, nb::arg("group"), nb::arg("source"),
+           nb::arg("reading"), nb::arg("options"))
       .def("fill", &held_loader::fill, nb::arg("file"), nb::arg("into"), nb::arg("policies"),
            nb::arg("select").none(), nb::arg("options"))
       .def("save", &held_loader::save, nb::arg("path"), nb::arg("tensors"), nb::arg("options"))

@@ -8,14 +8,18 @@
 #include <boost/asio/execution_context.hpp>
 #include <memory>
 #include <ringload/device.hpp>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "fork.hpp"
 #include "operation.hpp"
 
 namespace ringload {
 inline namespace v0 {
+class group;
+class group_load;
 class loader;
 class loading;
 }  // namespace v0
@@ -29,13 +33,22 @@ template <class T>
 struct running {
   boost::asio::execution_context context;
   std::shared_ptr<T> of;
+  /// Operations that `of` must outlive. Touched with the GIL.
+  std::vector<std::weak_ptr<operation_state>> calls;
+};
+
+/// A group, and which load's calls it is in. Touched with the GIL.
+struct used_group {
+  std::shared_ptr<group> of;
+  std::weak_ptr<operation_state> last_call;
+  const void* last_caller = nullptr;
 };
 
 /// What Python's Operation holds.
 struct held_operation {
   held_operation(std::shared_ptr<void> ran_by, std::shared_ptr<operation_state> s,
                  nanobind::object used)
-      : of(parts{std::move(ran_by), std::move(s), std::move(used), {}, nullptr}) {}
+      : of(parts{std::move(ran_by), std::move(s), std::move(used), {}, nullptr, nullptr}) {}
   /// Cancels what has not ended, and waits for what still uses memory of Python's objects.
   ~held_operation();
 
@@ -45,6 +58,7 @@ struct held_operation {
     nanobind::object kept;                // Python's objects whose memory it uses.
     nanobind::object taken;               // The result, once somebody has asked for it.
     std::shared_ptr<running<loader>> by;  // For a loading, which outlives this.
+    std::shared_ptr<used_group> ranks;    // For a load of ranks.
   };
   of_this_process<parts> of;
 };
@@ -60,6 +74,19 @@ std::unique_ptr<held_operation> begin(const std::shared_ptr<Runner>& runner, Ini
 
 /// A loading as Python's object, with the loader that runs it.
 nanobind::object object_of(loading of, const std::shared_ptr<running<loader>>& by);
+
+/// A group, and what a rank has of a load, as Python's objects.
+nanobind::object object_of(std::shared_ptr<group> of);
+nanobind::object object_of(group_load of, const std::shared_ptr<running<loader>>& by,
+                           const std::shared_ptr<used_group>& ranks);
+
+/// Begins a load of ranks; `ranks` is a Group. Throws exceptions of Python's.
+std::unique_ptr<held_operation> begin_group_load(const std::shared_ptr<running<loader>>& by,
+                                                 nanobind::handle ranks, const std::string& source,
+                                                 const std::string& reading,
+                                                 const nanobind::dict& how);
+/// Cancels what must end before the loader goes, and waits for it. Without the GIL.
+void end_all(const std::vector<std::weak_ptr<operation_state>>& calls);
 
 /// "cpu", "shared", "cuda", "cuda:1". Throws nb::value_error.
 device device_of(std::string_view name);

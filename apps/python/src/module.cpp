@@ -24,4 +24,5 @@ NB_MODULE(_core, m) {
   ringload::python::bind_loader(m);
   ringload::python::bind_writer(m);
   ringload::python::bind_keeper(m);
+  ringload::python::bind_group(m);
 }

@@ -20,6 +20,8 @@
 #include <optional>
 #include <ringload/checkpoint.hpp>
 #include <ringload/fill.hpp>
+#include <ringload/group.hpp>
+#include <ringload/group_load.hpp>
 #include <ringload/loading.hpp>
 #include <ringload/model.hpp>
 #include <ringload/save.hpp>
@@ -52,7 +54,7 @@ class waker {
 
 /// An empty tensor is the end of those that a loading gives.
 using any_result = std::variant<std::monostate, checkpoint, model, loading, tensor, filled, saved,
-                                std::uint64_t, written>;
+                                std::uint64_t, written, std::shared_ptr<group>, group_load>;
 
 class operation_state {
  public:

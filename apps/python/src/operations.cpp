@@ -71,6 +71,10 @@ nb::object result_of(any_result result, const held_operation& of) {
           return object_of<held_tensor>(std::move(value));
         } else if constexpr (std::is_same_v<T, loading>) {
           return object_of(std::move(value), of.of->by);
+        } else if constexpr (std::is_same_v<T, group_load>) {
+          return object_of(std::move(value), of.of->by, of.of->ranks);
+        } else if constexpr (std::is_same_v<T, std::shared_ptr<group>>) {
+          return object_of(std::move(value));
         } else if constexpr (std::is_same_v<T, filled>) {
           nb::dict done;
           nb::list missing;

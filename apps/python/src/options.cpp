@@ -9,6 +9,7 @@
 #include <cmath>
 #include <functional>
 #include <initializer_list>
+#include <ringload/group_load.hpp>
 #include <ringload/writer.hpp>
 #if RINGLOAD_PYTHON_REMOTE
 #include <ringload/remote.hpp>
@@ -100,6 +101,12 @@ setter texts(std::vector<std::pair<std::string, std::string>>& into) {
 }
 
 }  // namespace
+
+group_reading group_reading_of(const std::string& name) {
+  auto chosen = group_reading::divided;
+  word(chosen, {{"divided", group_reading::divided}, {"own", group_reading::own}})(str_of(name));
+  return chosen;
+}
 
 limits limits_of(const nb::dict& given) {
   limits within;

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that load one checkpoint together: threads of a process, or processes of a machine."""
+
+from . import _core
+from ._checkpoint import TensorInfo
+from ._names import path_text
+from ._operation import one_step
+
+
+def join_group(socket, rank, ranks, timeout=300.0):
+    """A Group of processes of this machine and user, which meet at a Unix socket; waits for all.
+
+    Rank 0 makes the socket, at a path that is free, and removes it when all have come. A rank that
+    does not come, or is waited for later on, within `timeout` seconds is a RankFailedError. 1 to
+    127 ranks. Ctrl-C ends the waiting; the socket then stays until its time is over.
+    """
+    return one_step(lambda: _core.join_group(path_text(socket), rank, ranks, timeout)).result()
+
+
+def thread_groups(ranks, timeout=300.0):
+    """A list of Groups, one for each of so many threads of this process."""
+    return _core.thread_groups(ranks, timeout)
+
+
+class GroupLoad:
+    """What this rank has of a load. Its methods give operations of Tensors, on the host.
+
+    All ranks make the same calls in the same order, also those that a call gives nothing. A call
+    that is not the same on all of them, or is wrong on all, raises on all of them and changes
+    nothing. What else fails on one rank, is cancelled or dropped there, ends the group: the others
+    raise RankFailedError, with its reason.
+    """
+
+    def __init__(self, loading, engine):
+        self._loading = loading
+        self._engine = engine
+
+    def tensor(self, name):
+        """The whole tensor, on every rank."""
+        return one_step(lambda: self._loading.tensor(name))
+
+    def shard(self, name, dim):
+        """The block of this rank along `dim`: ceil(size / ranks) long, the last may be shorter."""
+        return one_step(lambda: self._loading.shard(name, dim))
+
+    def fused(self, as_name, names, dim):
+        """The blocks of this rank of several tensors, behind each other along `dim`."""
+        names = list(names)
+        return one_step(lambda: self._loading.fused(as_name, names, dim))
+
+    def push(self, name, to):
+        """The whole tensor on the rank `to`; None on all others."""
+        return one_step(lambda: self._loading.push(name, to))
+
+    def infos(self):
+        """What the checkpoint holds."""
+        return [TensorInfo(fields) for fields in self._loading.infos()]
+
+    @property
+    def stats(self):
+        """Of what this rank has read."""
+        return self._loading.stats()

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Groups, and the loads that their ranks make together.
+//
+// Calls of a group run in a thread of the load's, which uses group and loader. So a loader that is
+// closed first ends them, and one group is in the calls of one load at a time.
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+#include <pthread.h>
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <ringload/group.hpp>
+#include <ringload/group_load.hpp>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "convert.hpp"
+#include "held.hpp"
+#include "loader.hpp"
+
+namespace ringload::python {
+
+namespace {
+
+using begun = std::unique_ptr<held_operation>;
+
+struct held_group {
+  explicit held_group(std::shared_ptr<used_group> g) : of(std::move(g)) {}
+
+  const std::shared_ptr<used_group>& checked() const {
+    refuse_inherited(of.inherited(), "the Group");
+    return *of;
+  }
+
+  of_this_process<std::shared_ptr<used_group>> of;
+};
+
+// What a rank has of a load. Whoever lets go of it last, an operation or Python's GroupLoad, waits
+// for the calls that are begun; those of operations that are gone are cancelled.
+struct group_loading {
+  group_loading(group_load l, std::shared_ptr<running<loader>> with, std::shared_ptr<used_group> r)
+      : of(std::move(l)), by(std::move(with)), ranks(std::move(r)), context(by->context) {}
+  group_loading(const group_loading&) = delete;
+  group_loading& operator=(const group_loading&) = delete;
+  ~group_loading() {
+    const nb::gil_scoped_release released;
+    of = group_load();
+  }
+
+  group_load of;
+  const std::shared_ptr<running<loader>> by;
+  const std::shared_ptr<used_group> ranks;
+  boost::asio::execution_context& context;
+};
+
+struct held_group_load {
+  explicit held_group_load(std::shared_ptr<group_loading> l) : of(std::move(l)) {}
+  of_this_process<std::shared_ptr<group_loading>> of;
+};
+
+std::chrono::milliseconds timeout_of(double seconds) {
+  if (!(seconds > 0 && seconds < 1e6)) throw nb::value_error("timeout must be above 0");
+  return std::chrono::milliseconds(std::llround(std::ceil(seconds * 1000)));
+}
+
+// A group is used by one thread at a time: of one load, whose calls wait for each other. `caller`
+// is null for a load that begins.
+void claim(const used_group& ranks, const void* caller) {
+  const auto last = ranks.last_call.lock();
+  if (last && !last->ended() && (caller == nullptr || ranks.last_caller != caller)) {
+    throw nb::value_error("the Group is in a call of another load");
+  }
+}
+
+void note(running<loader>& by, used_group& ranks, const std::shared_ptr<operation_state>& call,
+          const void* caller) {
+  std::erase_if(by.calls, [](const std::weak_ptr<operation_state>& each) {
+    const auto alive = each.lock();
+    return !alive || alive->ended();
+  });
+  by.calls.push_back(call);
+  ranks.last_call = call;
+  ranks.last_caller = caller;
+}
+
+group_loading& checked(const held_group_load& self) {
+  refuse_inherited(self.of.inherited(), "the load");
+  return **self.of;
+}
+
+template <class Initiate>
+begun call(const held_group_load& self, Initiate initiate) {
+  group_loading& load = checked(self);
+  if (!load.by->of) {
+    throw nb::builtin_exception(nb::exception_type::runtime_error, "the Loader is closed");
+  }
+  claim(*load.ranks, &load);
+  begun made =
+      begin<tensor>(*self.of, [&](auto handler) { initiate(load.of, std::move(handler)); });
+  note(*load.by, *load.ranks, made->of->state, &load);
+  return made;
+}
+
+begun tensor_of(const held_group_load& self, const std::string& name) {
+  return call(self,
+              [&](group_load& of, auto handler) { of.tensor_async(name, std::move(handler)); });
+}
+
+begun shard_of(const held_group_load& self, const std::string& name, std::uint32_t dim) {
+  return call(self,
+              [&](group_load& of, auto handler) { of.shard_async(name, dim, std::move(handler)); });
+}
+
+begun fused_of(const held_group_load& self, const std::string& as, std::vector<std::string> names,
+               std::uint32_t dim) {
+  return call(self, [&](group_load& of, auto handler) {
+    of.fused_async(as, std::move(names), dim, std::move(handler));
+  });
+}
+
+begun push_of(const held_group_load& self, const std::string& name, std::uint32_t to) {
+  return call(self,
+              [&](group_load& of, auto handler) { of.push_async(name, to, std::move(handler)); });
+}
+
+nb::list infos_of(const held_group_load& self) {
+  nb::list all;
+  for (const tensor_info& each : checked(self).of.catalog().tensors) all.append(dict_of(each));
+  return all;
+}
+
+// In a thread of its own, so that who waits for it can be interrupted; that thread then goes on
+// until its time is over.
+begun join(const std::string& socket, std::uint32_t rank, std::uint32_t ranks, double seconds) {
+  const auto timeout = timeout_of(seconds);
+  auto state = std::make_shared<operation_state>();
+  ::sigset_t all;
+  ::sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // Python's threads handle signals.
+  std::exception_ptr refused;
+  try {
+    std::thread([state, socket, rank, ranks, timeout] {
+      std::exception_ptr failure;
+      std::shared_ptr<group> joined;
+      try {
+        joined = join_group(socket, rank, ranks, timeout);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      state->settle(std::move(failure), std::move(joined));
+    }).detach();
+  } catch (...) {
+    refused = std::current_exception();
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (refused) std::rethrow_exception(refused);
+  return std::make_unique<held_operation>(nullptr, std::move(state), nb::none());
+}
+
+nb::list groups_of_threads(std::uint32_t ranks, double seconds) {
+  nb::list all;
+  for (auto& each : thread_groups(ranks, timeout_of(seconds))) {
+    all.append(object_of(std::shared_ptr<group>(std::move(each))));
+  }
+  return all;
+}
+
+}  // namespace
+
+nb::object object_of(std::shared_ptr<group> of) {
+  auto used = std::make_shared<used_group>();
+  used->of = std::move(of);
+  return object_of<held_group>(std::move(used));
+}
+
+nb::object object_of(group_load of, const std::shared_ptr<running<loader>>& by,
+                     const std::shared_ptr<used_group>& ranks) {
+  return object_of<held_group_load>(std::make_shared<group_loading>(std::move(of), by, ranks));
+}
+
+begun begin_group_load(const std::shared_ptr<running<loader>>& by, nb::handle ranks,
+                       const std::string& source, const std::string& reading, const nb::dict& how) {
+  if (!nb::isinstance<held_group>(ranks)) throw nb::type_error("ranks load by a Group");
+  const std::shared_ptr<used_group> of = nb::cast<const held_group&>(ranks).checked();
+  const loading_options options(how);
+  group_options chosen;
+  chosen.load = options.of;
+  chosen.reading = group_reading_of(reading);
+  claim(*of, nullptr);
+  begun made = begin<group_load>(
+      by, [&](auto handler) { load_async(*by->of, of->of, source, chosen, std::move(handler)); });
+  made->of->by = by;
+  made->of->ranks = of;
+  note(*by, *of, made->of->state, nullptr);
+  return made;
+}
+
+void end_all(const std::vector<std::weak_ptr<operation_state>>& calls) {
+  for (const auto& each : calls) {
+    if (const auto alive = each.lock()) alive->cancel();
+  }
+  for (const auto& each : calls) {
+    const auto alive = each.lock();
+    while (alive && !alive->wait_for(std::chrono::hours(1))) {
+    }
+  }
+}
+
+void bind_group(nb::module_& in) {
+  nb::class_<held_group>(in, "Group",
+                         "What a rank has of its group: of threads of this process, or of "
+                         "processes of this machine. Dropping it leaves the group.")
+      .def_prop_ro("rank", [](const held_group& self) { return self.checked()->of->rank(); })
+      .def_prop_ro(
+          "size", [](const held_group& self) { return self.checked()->of->size(); },
+          "The number of ranks.")
+      .def("__repr__", [](const held_group& self) {
+        const group& of = *self.checked()->of;
+        return "<ringload.Group: rank " + std::to_string(of.rank()) + " of " +
+               std::to_string(of.size()) + ">";
+      });
+  nb::class_<held_group_load>(in, "GroupLoading", "What a rank has of a load.")
+      .def("tensor", &tensor_of, nb::arg("name"))
+      .def("shard", &shard_of, nb::arg("name"), nb::arg("dim"))
+      .def("fused", &fused_of, nb::arg("as_name"), nb::arg("names"), nb::arg("dim"))
+      .def("push", &push_of, nb::arg("name"), nb::arg("to"))
+      .def("stats", [](const held_group_load& self) { return dict_of(checked(self).of.stats()); })
+      .def("infos", &infos_of);
+  in.def("join_group", &join, nb::arg("socket"), nb::arg("rank"), nb::arg("ranks"),
+         nb::arg("seconds"));
+  in.def("thread_groups", &groups_of_threads, nb::arg("ranks"), nb::arg("seconds"));
+}
+
+}  // namespace ringload::python
