@@ -59,6 +59,7 @@ void queue_depth_tuner::completed(std::uint64_t bytes, clock::time_point when, b
   if (idle) {
     running_ = false;
     counted_ = 0;
+    if (phase_ == phase::trial) give_up_trial();
     return;
   }
   if (skip_ > 0) {
@@ -118,6 +119,15 @@ void queue_depth_tuner::start_trial() noexcept {
     apply(candidate(one));
     return;
   }
+}
+
+// Where it admits every worker's read, the drive may run dry again and again, when they all have
+// something else to do: then the trial would never be over.
+void queue_depth_tuner::give_up_trial() noexcept {
+  phase_ = phase::before;
+  pause_ = pause_between;
+  next_ = 1 - next_;
+  apply(chosen_);
 }
 
 void queue_depth_tuner::decide(direction& one) noexcept {

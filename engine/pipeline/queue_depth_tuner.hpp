@@ -26,7 +26,7 @@ class queue_depth_tuner {
   std::uint64_t bytes() const noexcept { return current_; }
 
   // `bytes` have been read. `idle`: nothing is in flight or waiting, so the time until the next
-  // read says nothing about the drive.
+  // read says nothing about the drive. A trial ends with it, and nothing is learnt.
   void completed(std::uint64_t bytes, clock::time_point when, bool idle) noexcept;
 
  private:
@@ -49,6 +49,7 @@ class queue_depth_tuner {
   std::uint64_t candidate(const direction& one) const noexcept;
   void measured(double rate) noexcept;
   void start_trial() noexcept;
+  void give_up_trial() noexcept;
   void decide(direction& one) noexcept;
   void apply(std::uint64_t bytes) noexcept;
 

@@ -160,6 +160,23 @@ TEST_CASE("queue_depth_tuner: loads too small to measure change nothing") {
   }
 }
 
+TEST_CASE("queue_depth_tuner: a trial during which the drive runs dry is given up") {
+  // Of 16 workers as many read as are admitted: at 64 MiB all, and the drive waits for them then.
+  queue_depth_tuner tuner = {8 * mib, 32 * mib, 64 * mib};
+  run on(saturated_by(16 * mib), 0.05, 1);
+  int with_all = 0;
+  constexpr int reads = 4096;
+  for (int i = 0; i < reads; ++i) {
+    const bool all = tuner.bytes() == 64 * mib;
+    on.read(tuner, read_bytes);
+    if (!all || ++with_all % 16 != 0) continue;
+    on.idle(tuner, std::chrono::milliseconds(1));
+    CHECK(tuner.bytes() == 32 * mib);
+  }
+  CHECK(with_all > 0);
+  CHECK(with_all < reads / 8);
+}
+
 TEST_CASE("queue_depth_tuner: follows a drive that changes") {
   queue_depth_tuner tuner = of_slots();
   run on(saturated_by(256 * mib), 0.05, 1);
