@@ -82,7 +82,7 @@ std::vector<stream> streams_of(const char* path) {
 }
 
 void decode(const stream& one, std::span<std::byte> out) {
-  auto with = make_decoder(one.how.how, 1);
+  auto with = make_decoder(one.how.how, 1, decoded_into::one_memory);
   if (!with) throw std::runtime_error(message_of(with.error()));
   std::span<const std::byte> in = one.stored;
   for (bool more = true; more;) {

@@ -56,14 +56,15 @@ class varint_decoder final : public decoder {
 
 }  // namespace
 
-result<std::unique_ptr<decoder>> make_decoder(codec how, unsigned element_bytes) {
+result<std::unique_ptr<decoder>> make_decoder(codec how, unsigned element_bytes,
+                                              decoded_into into) {
   switch (how) {
     case codec::raw: return std::unique_ptr<decoder>(std::make_unique<raw_decoder>());
     case codec::varint:
       return std::unique_ptr<decoder>(std::make_unique<varint_decoder>(element_bytes));
     case codec::deflate: return make_deflate_decoder(false);
     case codec::zlib: return make_deflate_decoder(true);
-    case codec::zstd: return make_zstd_decoder();
+    case codec::zstd: return make_zstd_decoder(into);
   }
   return fault{errc::codec_unavailable, ""};
 }

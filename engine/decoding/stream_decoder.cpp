@@ -16,15 +16,18 @@ constexpr std::size_t sum_bytes = 4;
 
 }  // namespace
 
-result<stream_decoder> stream_decoder::make(const stored_stream& what, unsigned element_bytes) {
+result<stream_decoder> stream_decoder::make(const stored_stream& what, unsigned element_bytes,
+                                            decoded_into into) {
   if (what.shuffle_bytes > 1 && what.decoded_bytes > chunk_bytes_max) {
     return malformed_stream("a shuffled chunk of " + grouped(what.decoded_bytes) +
                             " bytes, the limit is " + grouped(chunk_bytes_max));
   }
   if (what.fletcher32 && what.bytes < sum_bytes)
     return malformed_stream("it is too short for its checksum");
+  if (what.shuffle_bytes > 1) into = decoded_into::one_memory;
+  if (what.decoded_bytes == 0) into = decoded_into::pieces;
   auto with = what.chain ? make_chain_decoder(*what.chain, what.bytes, what.decoded_bytes)
-                         : make_decoder(what.how, element_bytes);
+                         : make_decoder(what.how, element_bytes, into);
   if (!with) return with.error();
   stream_decoder made(what, std::move(*with));
   if (what.shuffle_bytes > 1) made.shuffled_.resize(what.decoded_bytes);

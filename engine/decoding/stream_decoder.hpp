@@ -30,8 +30,9 @@ class decoded_output {
 
 class stream_decoder {
  public:
-  // `element_bytes` as make_decoder takes it.
-  static result<stream_decoder> make(const stored_stream& what, unsigned element_bytes);
+  // `element_bytes` as make_decoder takes it. `into` says what decoded_output::room() returns.
+  static result<stream_decoder> make(const stored_stream& what, unsigned element_bytes,
+                                     decoded_into into = decoded_into::pieces);
 
   // The next stored bytes. Faults say what is wrong with the stream; the caller adds whose it is.
   result<void> take(std::span<const std::byte> in, decoded_output& out);

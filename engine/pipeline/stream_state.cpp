@@ -15,6 +15,11 @@ std::span<const stream_output> outputs_of(const plan& of, const stream_op& what)
   return std::span(of.outputs).subspan(what.outputs_begin, what.outputs_end - what.outputs_begin);
 }
 
+// All decoded bytes are the only output's, and land where they stay.
+bool is_whole(std::span<const stream_output> outputs, const stored_stream& stored) {
+  return outputs.front().stream_offset == 0 && outputs.front().bytes == stored.decoded_bytes;
+}
+
 std::byte* direct_target(std::span<const stream_output> outputs, std::byte* memory) {
   if (memory == nullptr || outputs.size() != 1) return nullptr;
   const stream_output& only = outputs.front();
@@ -34,16 +39,20 @@ stream_state::stream_state(const plan& of, const stream_op& what, const wanted_l
       digest_(stored.digest),
       how_(how),
       direct_(direct_target(outputs_, memory)),
+      into_(direct_ != nullptr && is_whole(outputs_, stored_) ? decoded_into::one_memory
+                                                              : decoded_into::pieces),
       copy_(std::move(copy)),
-      buffer_(static_cast<std::size_t>(
-          std::clamp<std::uint64_t>(stored_.decoded_bytes, 64, buffer_bytes))) {
+      buffer_(into_ == decoded_into::one_memory
+                  ? 0
+                  : static_cast<std::size_t>(
+                        std::clamp<std::uint64_t>(stored_.decoded_bytes, 64, buffer_bytes))) {
   for (const stream_output& each : outputs_) reached_.push_back(each.stream_offset);
 }
 
 result<void> stream_state::take(std::span<const std::byte> in) {
   if (has_enough()) return {};
   if (!decoder_) {
-    auto made = stream_decoder::make(stored_, element_bytes_);
+    auto made = stream_decoder::make(stored_, element_bytes_, into_);
     if (!made) return made.error();
     decoder_.emplace(std::move(*made));
     if (digest_ != nullptr) hashed_ = begin_digest(digest_->algorithm, how_);

@@ -60,6 +60,7 @@ class stream_state final : public decoded_output {
   const stored_digest* const digest_;  // Of the stored bytes; null: not compared.
   const verification& how_;
   std::byte* const direct_;  // Where the bytes of the only output go, or null.
+  const decoded_into into_;  // one_memory: that output has all bytes, and there is no buffer.
   const copier copy_;
   std::optional<stream_decoder> decoder_;
   hasher hashed_;

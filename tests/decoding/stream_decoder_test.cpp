@@ -55,6 +55,22 @@ bytes zstd_compressed(const bytes& from) {
   return out;
 }
 
+// A frame that does not say how long its content is, as streamed ones do not, and looks back up to
+// 1 KiB: decoding it anywhere takes a window that is used many times over.
+bytes zstd_streamed(const bytes& from) {
+  const std::unique_ptr<::ZSTD_CCtx, decltype(&::ZSTD_freeCCtx)> with(::ZSTD_createCCtx(),
+                                                                      ::ZSTD_freeCCtx);
+  ::ZSTD_CCtx_setParameter(with.get(), ::ZSTD_c_contentSizeFlag, 0);
+  ::ZSTD_CCtx_setParameter(with.get(), ::ZSTD_c_checksumFlag, 1);
+  ::ZSTD_CCtx_setParameter(with.get(), ::ZSTD_c_windowLog, 10);
+  bytes out(::ZSTD_compressBound(from.size()));
+  ::ZSTD_inBuffer in = {from.data(), from.size(), 0};
+  ::ZSTD_outBuffer to = {out.data(), out.size(), 0};
+  REQUIRE(::ZSTD_compressStream2(with.get(), &to, &in, ::ZSTD_e_end) == 0);
+  out.resize(to.pos);
+  return out;
+}
+
 bytes shuffled(const bytes& from, std::size_t width) {
   const std::size_t count = from.size() / width;
   bytes out = from;
@@ -82,6 +98,16 @@ class pieces final : public decoded_output {
   std::size_t turn_ = 0;
 };
 
+// One memory for all that is decoded.
+class one_memory final : public decoded_output {
+ public:
+  explicit one_memory(std::uint64_t count) : all(static_cast<std::size_t>(count)) {}
+  std::span<std::byte> room() override { return std::span(all).subspan(given); }
+  void filled(std::size_t count) override { given += count; }
+  bytes all;
+  std::size_t given = 0;
+};
+
 stored_stream stored(codec how, const bytes& in, std::uint64_t decoded_bytes) {
   stored_stream what;
   what.how = how;
@@ -97,15 +123,14 @@ struct outcome {
 };
 
 outcome decoded(const stored_stream& what, const bytes& in, std::size_t in_step,
-                std::size_t out_most, unsigned element_bytes = 1) {
-  pieces out(out_most);
+                decoded_output& out, decoded_into into, unsigned element_bytes) {
   outcome done;
   const auto failed = [&](const fault& why) {
     done.fault = message_of(why);
     done.code = why.code;
     return done;
   };
-  auto with = stream_decoder::make(what, element_bytes);
+  auto with = stream_decoder::make(what, element_bytes, into);
   if (!with) return failed(with.error());
   for (std::size_t at = 0; at < in.size(); at += in_step) {
     const std::size_t n = std::min(in_step, in.size() - at);
@@ -113,7 +138,21 @@ outcome decoded(const stored_stream& what, const bytes& in, std::size_t in_step,
       return failed(good.error());
   }
   if (auto good = with->finish(out); !good) return failed(good.error());
-  done.got = std::move(out.got);
+  return done;
+}
+
+outcome decoded(const stored_stream& what, const bytes& in, std::size_t in_step,
+                std::size_t out_most, unsigned element_bytes = 1) {
+  pieces out(out_most);
+  outcome done = decoded(what, in, in_step, out, decoded_into::pieces, element_bytes);
+  if (!done.code) done.got = std::move(out.got);
+  return done;
+}
+
+outcome decoded_in_place(const stored_stream& what, const bytes& in, std::size_t in_step) {
+  one_memory out(what.decoded_bytes);
+  outcome done = decoded(what, in, in_step, out, decoded_into::one_memory, 1);
+  if (!done.code) done.got = std::move(out.all);
   return done;
 }
 
@@ -154,20 +193,45 @@ TEST_CASE("stream_decoder: every codec gives back what was stored, cut anywhere"
         const outcome done = decoded(what, in, in_step, out_most);
         CHECK(done.fault == "");
         CHECK(done.got == original);
+        const outcome in_place = decoded_in_place(what, in, in_step);
+        CHECK(in_place.fault == "");
+        CHECK(in_place.got == original);
       }
     }
   }
 }
 
-TEST_CASE("stream_decoder: zstd frames follow each other") {
-  const bytes first = compressible(5000, 1);
+TEST_CASE("stream_decoder: zstd frames of any kind follow each other, and look back into memory") {
+  const bytes first = compressible(200001, 1);
   const bytes second = compressible(300, 2);
-  bytes in = zstd_compressed(first);
-  const bytes more = zstd_compressed(second);
-  in.insert(in.end(), more.begin(), more.end());
-  bytes both = first;
-  both.insert(both.end(), second.begin(), second.end());
-  CHECK(decoded(stored(codec::zstd, in, both.size()), in, 100, 4096).got == both);
+  const bytes third = compressible(300000, 3);
+  // A frame that is to be skipped, of five bytes; and one of none.
+  const bytes skipped = {std::byte{0x53}, std::byte{0x2A}, std::byte{0x4D}, std::byte{0x18},
+                         std::byte{5},    std::byte{},     std::byte{},     std::byte{},
+                         std::byte{1},    std::byte{2},    std::byte{3},    std::byte{4},
+                         std::byte{5}};
+  bytes in;
+  for (const bytes& each : {zstd_streamed(first), skipped, zstd_compressed(second),
+                            zstd_streamed({}), zstd_streamed(third), skipped}) {
+    in.insert(in.end(), each.begin(), each.end());
+  }
+  bytes all = first;
+  all.insert(all.end(), second.begin(), second.end());
+  all.insert(all.end(), third.begin(), third.end());
+  const stored_stream what = stored(codec::zstd, in, all.size());
+  for (const std::size_t step : {std::size_t{1}, std::size_t{100}, std::size_t{1} << 20}) {
+    CAPTURE(step);
+    for (const outcome& done : {decoded(what, in, step, 70000), decoded_in_place(what, in, step)}) {
+      CHECK(done.fault == "");
+      CHECK(done.got == all);
+    }
+    // One byte less or more than that, at the end of the last frame or in its middle.
+    for (const std::uint64_t said : {all.size() - 1, all.size() + 1, all.size() - 150000}) {
+      const outcome done = decoded_in_place(stored(codec::zstd, in, said), in, step);
+      CHECK(done.code == errc::malformed_stream);
+      CHECK((done.fault.find("more") != std::string::npos) == (said < all.size()));
+    }
+  }
 }
 
 TEST_CASE("stream_decoder: integers of base 128 are cut to the width of an element") {
@@ -207,10 +271,13 @@ TEST_CASE("stream_decoder: more or less than the header says is refused, and byt
     for (const std::uint64_t said : {9999U, 10001U, 0U}) {
       const outcome done = decoded(stored(how, in, said), in, 1000, 700);
       CHECK(done.code == errc::malformed_stream);
+      CHECK(decoded_in_place(stored(how, in, said), in, 1000).code == errc::malformed_stream);
     }
     bytes torn(in.begin(), in.end() - 5);
     CHECK(decoded(stored(how, torn, 10000), torn, 1000, 700).code == errc::malformed_stream);
+    CHECK(decoded_in_place(stored(how, torn, 10000), torn, 1000).code == errc::malformed_stream);
     in.insert(in.end(), 3, std::byte{0});
+    CHECK(decoded_in_place(stored(how, in, 10000), in, 1000).code == errc::malformed_stream);
     CHECK(decoded(stored(how, in, 10000), in, 1000, 700).code == errc::malformed_stream);
     CHECK(decoded(stored(how, in, 10000), in, 1 << 20, 1 << 20).code == errc::malformed_stream);
   }
@@ -229,6 +296,8 @@ TEST_CASE("stream_decoder: damaged bytes are refused, or at least give no more t
       const outcome done = decoded(stored(how, in, original.size()), in, 777, 4096);
       CHECK((done.code == errc::malformed_stream || done.got.size() == original.size()));
       if (done.code) ++refused;
+      const outcome in_place = decoded_in_place(stored(how, in, original.size()), in, 777);
+      CHECK((in_place.code == errc::malformed_stream || in_place.got == done.got));
       // zlib's own checksum leaves nothing unseen.
       if (how == codec::zlib) CHECK((done.code || done.got == original));
     }
