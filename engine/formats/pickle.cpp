@@ -57,9 +57,9 @@ class machine {
     // Room for all that there can be, so that nothing is ever copied to grow: an opcode makes one
     // value at most. What is not used has no pages.
     const std::size_t most = std::min(made_.bytes.size(), pickle_values_max);
-    stack_.reserve(most);
+    stack_.reserve(std::min(most, pickle_stack_max));
     made_.items.reserve(most);
-    marks_.reserve(most);
+    marks_.reserve(std::min(most, pickle_stack_max));
     made_.containers.reserve(most / container_values);
   }
 
@@ -82,6 +82,7 @@ class machine {
   bool take(std::size_t count, std::span<const std::byte>& out);
   bool line(std::string_view& out);
   bool charge(std::size_t values);
+  bool check_height(std::size_t height);
   bool push(pickle_value v);
   bool pop(pickle_value& out);
   bool to_mark(std::size_t& begin);
@@ -147,8 +148,14 @@ bool machine::charge(std::size_t values) {
               "the pickle makes more than " + grouped(pickle_values_max) + " values");
 }
 
+bool machine::check_height(std::size_t height) {
+  if (height < pickle_stack_max) return true;
+  return fail(errc::header_too_large,
+              "the pickle's stack has more than " + grouped(pickle_stack_max) + " values");
+}
+
 bool machine::push(pickle_value v) {
-  if (!charge(1)) return false;
+  if (!charge(1) || !check_height(stack_.size())) return false;
   stack_.push_back(v);
   return true;
 }
@@ -383,7 +390,7 @@ bool machine::step(unsigned char code) {
     case 'X':
     case 'U': return push_text(code);
     case '(':
-      if (!charge(1)) return false;
+      if (!charge(1) || !check_height(marks_.size())) return false;
       marks_.push_back(stack_.size());
       return true;
     case 't':

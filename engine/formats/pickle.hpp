@@ -21,6 +21,9 @@ namespace ringload::inline v0 {
 // Together they keep a pickle that means harm below 100 MB of memory.
 inline constexpr std::uint64_t pickle_bytes_max = 32'000'000;
 inline constexpr std::size_t pickle_values_max = 5'000'000;  // 100,000 tensors take 3,300,000.
+// On the stack at the same time, and as many marks. Writers put a thousand items there, then add
+// them to their list or dictionary; only a tuple is put there whole.
+inline constexpr std::size_t pickle_stack_max = 1'000'000;
 
 enum class pickle_kind : std::uint8_t {
   none,

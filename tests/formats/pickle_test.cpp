@@ -169,16 +169,20 @@ TEST_CASE("pickle: bytes that end too early are told from those that are wrong")
   CHECK(code_of("c" + std::string(2000, 'm')) == errc::malformed_header);
 }
 
-TEST_CASE("pickle: floods are refused by the number of their values") {
-  const auto flood = [](const std::string& unit, std::size_t times) {
-    std::string out = "\x80\x02";
+TEST_CASE("pickle: floods are refused by the number of their values, and of those on the stack") {
+  const auto flood = [](const std::string& begin, const std::string& unit, std::size_t times,
+                        const std::string& end = "") {
+    std::string out = "\x80\x02" + begin;
     for (std::size_t i = 0; i < times; ++i) out += unit;
-    return code_of(out + ".");
+    return code_of(out + end + ".");
   };
-  CHECK(flood("N", pickle_values_max + 1) == errc::header_too_large);
-  CHECK(flood("(", pickle_values_max + 1) == errc::header_too_large);
-  CHECK(flood("]", pickle_values_max / 5 + 1) == errc::header_too_large);
-  CHECK(flood(")", pickle_values_max + 1) == errc::header_too_large);
+  CHECK(flood("(", "N", pickle_stack_max, "t") == good);
+  CHECK(flood("(", "N", pickle_stack_max + 1, "t") == errc::header_too_large);
+  CHECK(flood("", "(", pickle_stack_max, std::string(pickle_stack_max, 't')) == good);
+  CHECK(flood("", "(", pickle_stack_max + 1) == errc::header_too_large);
+  CHECK(flood("", "]", pickle_values_max / 5 + 1) == errc::header_too_large);
+  CHECK(flood("N", "\x85", pickle_values_max - 1) == good);
+  CHECK(flood("N", "\x85", pickle_values_max + 1) == errc::header_too_large);
   std::string classes = "\x80\x02";
   for (int i = 0; i < 10'001; ++i) classes += "cm\n" + std::to_string(i) + "\n";
   CHECK(code_of(classes + ".") == errc::header_too_large);
