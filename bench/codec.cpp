@@ -3,8 +3,8 @@
 // bench_codec FILE [--threads N] [--repeat N] [--fresh yes|no]: how fast the codec alone decodes
 // the streams of a file, out of memory and into memory: such as is there already, or, fresh, new
 // memory on huge pages, whose page faults are part of the pass, as they are of a load. N threads
-// take one stream after the other. Prints the seconds of the best pass: what a load could take at
-// best.
+// take one stream after the other. As in a load, what was decoded stays where it is, so that zstd
+// needs no window of its own. Prints the seconds of the best pass: what a load could take at best.
 
 #include <sys/mman.h>
 
