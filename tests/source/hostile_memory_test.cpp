@@ -22,10 +22,12 @@ namespace {
 
 constexpr std::uint64_t refused_within_bytes = 100'000'000;
 
+// Units up to at least so many bytes, the last one whole.
 std::string repeated(const std::string& unit, std::size_t bytes) {
-  std::string out;
-  out.reserve(bytes + unit.size());
-  while (out.size() < bytes) out += unit;
+  const std::size_t whole = (bytes + unit.size() - 1) / unit.size() * unit.size();
+  std::string out = unit;
+  out.reserve(whole);
+  while (out.size() < whole) out.append(out, 0, whole - out.size());
   return out;
 }
 

@@ -80,21 +80,27 @@ inline void expect_elements(guarded_memory& in, const destination& one, std::str
   for (const std::uint64_t size : one.shape) {
     if (size == 0) return;
   }
-  const std::size_t in_front = one.shape.size() - source_shape.size();
+  // By pointers: the vectors' own operators take a sanitizer's build most of the test's time.
+  const std::size_t dimensions = one.shape.size();
+  const std::size_t in_front = dimensions - source_shape.size();
+  const std::uint64_t* const shape = one.shape.data();
+  const std::uint64_t* const source_sizes = source_shape.data();
+  const std::int64_t* const stride = strides.data();
   const std::ptrdiff_t first = static_cast<const char*>(one.data) - in.data();
-  std::vector<std::uint64_t> at(one.shape.size());
+  std::vector<std::uint64_t> index(dimensions);
+  std::uint64_t* const at = index.data();
   for (;;) {
     std::uint64_t from = 0;
     std::int64_t to = 0;
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      to += static_cast<std::int64_t>(at[d]) * strides[d];
+    for (std::size_t d = 0; d < dimensions; ++d) {
+      to += static_cast<std::int64_t>(at[d]) * stride[d];
       if (d < in_front) continue;
-      const std::uint64_t size = source_shape[d - in_front];
+      const std::uint64_t size = source_sizes[d - in_front];
       from = from * size + (size == 1 ? 0 : at[d]);
     }
     in.expect(first + to * static_cast<std::int64_t>(width), source.substr(from * width, width));
-    std::size_t d = at.size();
-    while (d > 0 && ++at[d - 1] == one.shape[d - 1]) at[--d] = 0;
+    std::size_t d = dimensions;
+    while (d > 0 && ++at[d - 1] == shape[d - 1]) at[--d] = 0;
     if (d == 0) return;
   }
 }
