@@ -5,8 +5,10 @@
 # layout as vcpkg's own checks do, and builds and runs a consumer, Debug and Release.
 #
 #   cmake -D LINKAGE=static|dynamic [-D FEATURES=apps;cuda;hdf5] -D WORK=folder
-#     [-D PORT_FOLDER=cmake/port] [-D FLAGS=for the compiler] [-D CONSUMER=OFF]
+#     [-D PORT_FOLDER=cmake/port] [-D SETTINGS=-DCMAKE_...;...] [-D CONSUMER=OFF]
 #     -P cmake/run_portfile.cmake
+#
+# SETTINGS are for both of the port's builds, as a triplet has them.
 #
 # What it cannot show: that the dependencies' ports give what ours expects, and the archive's hash.
 
@@ -70,8 +72,6 @@ function(vcpkg_cmake_configure)
   else()
     set(shared OFF)
   endif()
-  # As a triplet has them; and what is built here is not debugged.
-  set(flags "-DCMAKE_CXX_FLAGS=${FLAGS}" -DCMAKE_CXX_FLAGS_DEBUG=-O0)
   foreach(build rel dbg)
     if(build STREQUAL rel)
       set(options -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR})
@@ -79,8 +79,7 @@ function(vcpkg_cmake_configure)
       set(options -DCMAKE_BUILD_TYPE=Debug -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR}/debug)
     endif()
     run(${CMAKE_COMMAND} -S ${arg_SOURCE_PATH} -B ${CURRENT_BUILDTREES_DIR}/${build} -G Ninja
-      -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=8
-      -DBUILD_SHARED_LIBS=${shared} -DCMAKE_INSTALL_LIBDIR=lib ${flags} ${options}
+      -DBUILD_SHARED_LIBS=${shared} -DCMAKE_INSTALL_LIBDIR=lib ${SETTINGS} ${options}
       ${arg_OPTIONS})
   endforeach()
 endfunction()
