@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <ringload/ringload.hpp>
 #include <span>
 #include <stdexcept>
@@ -46,6 +47,7 @@ struct settings {
   std::string slow;
   int repeat = 5;
   bool untouched = false;
+  bool steps = false;
 };
 
 struct way {
@@ -96,16 +98,45 @@ selection halves(const std::string& path) {
   return out;
 }
 
+// What the reads of a load waited for, and what was done, summed over all of each kind.
+struct step_times {
+  std::uint64_t count = 0;
+  double waited = 0;
+  double busy = 0;
+};
+using step_table = std::map<load_step, step_times>;
+
+void add_step(const trace_event& what, void* table) noexcept {
+  step_times& sum = (*static_cast<step_table*>(table))[what.step];
+  ++sum.count;
+  sum.waited += std::chrono::duration<double>(what.begin - what.asked).count();
+  sum.busy += std::chrono::duration<double>(what.end - what.begin).count();
+}
+
+void print_steps(const way& of, const step_table& steps) {
+  for (const auto& [step, sum] : steps) {
+    fmt::print("{}, {:.3f} s: {} {} times, waited {:.3f} s, busy {:.3f} s\n", of.what,
+               of.seconds.back(), name(step), sum.count, sum.waited, sum.busy);
+  }
+}
+
 void run(way& one, const bench::target& file, bench::cache_state state, const settings& how) {
   file.establish(state);
   if (!how.untouched) bench::touch_free_memory(one.times * file.bytes());
   loader with(std::vector<device>(one.devices, host()));
   const bench::cpu_account used;
-  const model loaded = with.load_async(how.path, one.where, load_options(), use_future).get();
+  step_table steps;
+  load_options options;
+  if (how.steps) {
+    options.trace = &add_step;
+    options.trace_with = &steps;
+  }
+  const model loaded = with.load_async(how.path, one.where, options, use_future).get();
   one.cpu_seconds.push_back(used.spent().own);
   const load_stats& stats = loaded.stats();
   one.seconds.push_back(stats.seconds);
   one.read = stats.bytes_direct + stats.bytes_buffered;
+  print_steps(one, steps);
 }
 
 // By memory alone.
@@ -151,36 +182,54 @@ void compare_arenas(const settings& how) {
   }
 }
 
+double cold_load(loader& with, const bench::target& file, const std::string& path) {
+  file.establish(bench::cache_state::cold);
+  return with.load_async(path, use_future).get().stats().seconds;
+}
+
 void compare_drives(const settings& how) {
   const bench::target fast(how.path, bench::route::buffered);
   const bench::target slow(how.slow, bench::route::buffered);
+  // As much before each, so that they find the same.
+  const auto touch = [&] {
+    if (!how.untouched) bench::touch_free_memory(fast.bytes() + slow.bytes());
+  };
   std::vector<double> alone;
+  std::vector<double> knowing;
   std::vector<double> beside;
   std::vector<double> slow_alone;
-  const auto cold_load = [](loader& with, const std::string& path) {
-    return with.load_async(path, use_future).get().stats().seconds;
-  };
   for (int turn = 0; turn < how.repeat; ++turn) {
     {
-      fast.establish(bench::cache_state::cold);
+      touch();
       loader with;
-      alone.push_back(cold_load(with, how.path));
+      alone.push_back(cold_load(with, fast, how.path));
+    }
+    {
+      touch();
+      loader with;
+      (void)with.open_async(how.slow, use_future).get();
+      knowing.push_back(cold_load(with, fast, how.path));
     }
     slow.establish(bench::cache_state::cold);
-    fast.establish(bench::cache_state::cold);
+    touch();
     loader with;
     (void)with.open_async(how.path, use_future).get();  // It knows of both drives.
     loading other = with.start_async(how.slow, use_future).get();
-    beside.push_back(cold_load(with, how.path));
+    beside.push_back(cold_load(with, fast, how.path));
     if (other.progress().bytes == other.progress().bytes_total) {
       throw std::runtime_error("the slow load was over before the fast one: give it more bytes");
     }
     slow_alone.push_back(other.finish_async(use_future).get().stats().seconds);
   }
-  fmt::print("\n| cold, from the fast drive | s |\n|---|---|\n| alone | {:.4f} |\n", median(alone));
-  fmt::print("| while the slow one is loaded from, in {:.1f} s | {:.4f} |\n", median(slow_alone),
-             median(beside));
-  fmt::print("\nIt takes {:.3f} of the time\n", median(beside) / median(alone));
+  fmt::print("\n| cold, from the fast drive | s | least .. most | of alone |\n|---|---|---|---|\n");
+  const auto row = [&](const std::string& what, const std::vector<double>& seconds) {
+    const auto [least, most] = std::ranges::minmax(seconds);
+    fmt::print("| {} | {:.4f} | {:.4f} .. {:.4f} | {:.3f} |\n", what, median(seconds), least, most,
+               median(seconds) / median(alone));
+  };
+  row("alone", alone);
+  row("alone, by a loader that knows of the slow drive", knowing);
+  row(fmt::format("while the slow one is loaded from, in {:.1f} s", median(slow_alone)), beside);
 }
 
 }  // namespace
@@ -191,6 +240,7 @@ int main(int argc, char** argv) {
   app.add_option("FILE", how.path, "A .safetensors file on the drive to be measured")->required();
   app.add_option("--slow", how.slow, "Only beside a load of this one, which is on another drive");
   app.add_flag("--untouched", how.untouched, "Do not touch free memory before a load");
+  app.add_flag("--steps", how.steps, "What each kind of step took, and waited for, of each load");
   app.add_option("--repeat", how.repeat, "Runs of each, in turns")->check(CLI::Range(1, 1000));
   CLI11_PARSE(app, argc, argv);
   try {
