@@ -121,6 +121,16 @@ ringload_status ringload_model_stats(const ringload_model* model, ringload_stats
   });
 }
 
+ringload_status ringload_model_file_stats(const ringload_model* model, size_t position,
+                                          ringload_file_stats* into) {
+  return guarded([&] {
+    const auto& all = model_of(model).stats_of_files();
+    if (position >= all.size()) return RINGLOAD_END;
+    give(into, stats_of(all[position], model->of.catalog().files[position]));
+    return RINGLOAD_OK;
+  });
+}
+
 void ringload_tensor_release(ringload_tensor* tensor) { delete tensor; }
 
 ringload_status ringload_tensor_look(const ringload_tensor* tensor, ringload_tensor_view* into) {

@@ -235,6 +235,17 @@ ringload_status ringload_loading_progress(const ringload_loading* loading, ringl
   });
 }
 
+ringload_status ringload_loading_file_progress(const ringload_loading* loading, size_t position,
+                                               ringload_file_stats* into) {
+  return guarded([&] {
+    const ringload::loading& of = *required(loading, no_loading).of;
+    const auto all = of.progress_of_files();
+    if (position >= all.size()) return RINGLOAD_END;
+    give(into, stats_of(all[position], of.catalog().files[position]));
+    return RINGLOAD_OK;
+  });
+}
+
 ringload_status ringload_loading_tensor_begin(ringload_loading* loading, const char* name,
                                               ringload_operation** begun) {
   return guarded([&] {

@@ -23,6 +23,7 @@
 #include <optional>
 #include <ringload/checkpoint.hpp>
 #include <ringload/fill.hpp>
+#include <ringload/group_load.hpp>
 #include <ringload/loading.hpp>
 #include <ringload/model.hpp>
 #include <ringload/save.hpp>
@@ -58,7 +59,7 @@ class completion_thread {
 
 /// An empty tensor is the end of those that a loading gives.
 using any_result = std::variant<std::monostate, checkpoint, model, loading, tensor, filled, saved,
-                                written, std::uint64_t>;
+                                written, group_load, std::uint64_t>;
 
 template <class T>
 any_result any_result_of(T value) {
@@ -70,7 +71,10 @@ inline any_result any_result_of(std::optional<tensor> next) {
 
 class operation_state : public std::enable_shared_from_this<operation_state> {
  public:
-  explicit operation_state(std::shared_ptr<completion_thread> in) : thread_(std::move(in)) {}
+  /// Keeps `kept` until it has ended and nobody has it any more.
+  explicit operation_state(std::shared_ptr<completion_thread> in,
+                           std::shared_ptr<void> kept = nullptr)
+      : thread_(std::move(in)), kept_(std::move(kept)) {}
   operation_state(const operation_state&) = delete;
   operation_state& operator=(const operation_state&) = delete;
   ~operation_state();
@@ -120,6 +124,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   }
 
   const std::shared_ptr<completion_thread>& thread() const noexcept { return thread_; }
+  const std::shared_ptr<void>& kept() const noexcept { return kept_; }
 
   /// What it failed with; null while it has not.
   std::exception_ptr failure() const noexcept;
@@ -132,6 +137,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   ringload_status status_locked() const noexcept;
 
   const std::shared_ptr<completion_thread> thread_;
+  const std::shared_ptr<void> kept_;
   boost::asio::cancellation_signal signal_;  // Used in the completion thread only.
 
   mutable std::mutex mutex_;  // Guards the rest.
@@ -144,13 +150,14 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void* then_context_ = nullptr;
 };
 
-/// Begins an operation and hands it out.
+/// Begins an operation, which keeps `kept`, and hands it out.
 template <class T, class Initiate>
 ringload_status begin_operation(const std::shared_ptr<completion_thread>& in,
-                                ringload_operation** begun, Initiate initiate) {
+                                ringload_operation** begun, Initiate initiate,
+                                std::shared_ptr<void> kept = nullptr) {
   required(begun, "the place for the operation is null") = nullptr;
   auto handle = std::make_unique<ringload_operation>();
-  handle->state = std::make_shared<operation_state>(in);
+  handle->state = std::make_shared<operation_state>(in, std::move(kept));
   handle->state->template begin<T>(std::move(initiate));
   *begun = handle.release();
   return RINGLOAD_OK;

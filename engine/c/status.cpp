@@ -48,6 +48,7 @@ ringload_status status_of(errc code) noexcept {
     case errc::direct_unavailable:
     case errc::device_unavailable: return RINGLOAD_UNAVAILABLE;
 
+    case errc::mismatched_call:
     case errc::unexpected_tensor:
     case errc::wrong_dtype:
     case errc::wrong_shape: return RINGLOAD_MISMATCH;
@@ -57,7 +58,6 @@ ringload_status status_of(errc code) noexcept {
     case errc::malformed_answer:
     case errc::read_back_differs:
     case errc::malformed_message:
-    case errc::mismatched_call:
     case errc::rank_failed: return RINGLOAD_SYSTEM_ERROR;
 
     default: return RINGLOAD_INVALID_FILE;

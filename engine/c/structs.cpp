@@ -271,6 +271,16 @@ ringload_stats stats_of(const load_stats& from) noexcept {
   return s;
 }
 
+ringload_file_stats stats_of(const file_stats& from, const file_info& of) noexcept {
+  ringload_file_stats s = {};
+  s.path = of.path.c_str();
+  s.bytes = of.bytes;
+  s.bytes_read = from.bytes_read;
+  s.seconds_to_first_read = from.seconds_to_first_read;
+  s.seconds_reading = from.seconds_reading;
+  return s;
+}
+
 }  // namespace ringload::c
 
 const char* ringload_dtype_name(ringload_dtype type) {

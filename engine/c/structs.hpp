@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ringload/catalog.hpp>
 #include <ringload/checkpoint.hpp>
 #include <ringload/dtype.hpp>
 #include <ringload/fill.hpp>
@@ -75,5 +76,6 @@ std::vector<tensor_view> views_of(const ringload_saved_tensor* from, std::size_t
                                   const device& on);
 saving saving_of(const ringload_save_options* from);
 ringload_stats stats_of(const load_stats& from) noexcept;
+ringload_file_stats stats_of(const file_stats& from, const file_info& of) noexcept;
 
 }  // namespace ringload::c

@@ -73,7 +73,7 @@ typedef enum ringload_status RINGLOAD_OF_INT {
   RINGLOAD_NO_MEMORY = 8,         // None left, of the host or the device, or within the limits.
   RINGLOAD_CHANGED_FILE = 9,      // Truncated, written or replaced since it was opened.
   RINGLOAD_UNAVAILABLE = 10,      // The device, io_uring or direct reads, ordered and not there.
-  RINGLOAD_MISMATCH = 11,         // A fill's tensors and destinations do not agree.
+  RINGLOAD_MISMATCH = 11,         // A fill's tensors and destinations, or ranks, do not agree.
   RINGLOAD_SYSTEM_ERROR = 12,     // The system or a server refused something: a permission.
   RINGLOAD_INTERNAL_ERROR = 13    // Anything else, a fault of ringload's included.
 } ringload_status;
@@ -182,6 +182,16 @@ typedef struct ringload_stats {
   double seconds, seconds_to_first_tensor, seconds_opening;
   ringload_engine engine;  // What reads: RING or THREADS.
 } ringload_stats;
+
+/// What has come of one file; what was read to know the catalog does not count.
+typedef struct ringload_file_stats {
+  size_t struct_bytes;
+  const char* path;
+  uint64_t bytes;       // Of the file.
+  uint64_t bytes_read;  // With the padding of aligned reads.
+  double seconds_to_first_read;
+  double seconds_reading;  // From that start to the last bytes that have come.
+} ringload_file_stats;
 
 /// These fill in as many fields as `into->struct_bytes` says there are.
 RINGLOAD_C_EXPORT ringload_status ringload_loader_stats(const ringload_loader* loader,
@@ -359,6 +369,11 @@ RINGLOAD_C_EXPORT void ringload_loading_release(ringload_loading* loading);
 RINGLOAD_C_EXPORT ringload_status ringload_loading_progress(const ringload_loading* loading,
                                                             ringload_stats* into);
 
+/// The same of each file, by position; RINGLOAD_END after the last.
+RINGLOAD_C_EXPORT ringload_status ringload_loading_file_progress(const ringload_loading* loading,
+                                                                 size_t position,
+                                                                 ringload_file_stats* into);
+
 /// One tensor, whose reads then go first.
 RINGLOAD_C_EXPORT ringload_status ringload_loading_tensor_begin(ringload_loading* loading,
                                                                 const char* name,
@@ -389,6 +404,10 @@ RINGLOAD_C_EXPORT ringload_status ringload_model_find(const ringload_model* mode
                                                       ringload_tensor** tensor);
 RINGLOAD_C_EXPORT ringload_status ringload_model_stats(const ringload_model* model,
                                                        ringload_stats* into);
+/// The same of each file, by position; RINGLOAD_END after the last.
+RINGLOAD_C_EXPORT ringload_status ringload_model_file_stats(const ringload_model* model,
+                                                            size_t position,
+                                                            ringload_file_stats* into);
 
 /// A loaded tensor: dense and row-major. Its pointers are valid as long as its handle.
 typedef struct ringload_tensor_view {
@@ -472,6 +491,7 @@ RINGLOAD_C_EXPORT ringload_status ringload_operation_fill_name(const ringload_op
 #endif
 
 #include <ringload/c_keeper.h>
+#include <ringload/c_ranks.h>
 #include <ringload/c_save.h>
 
 #endif

@@ -192,5 +192,6 @@ void further_chapters(ringload_loader* loader, const ringload_checkpoint* file, 
   verified(loader, file, folder);
   kept(file, folder);
   extended(path);
+  ranks_chapter(loader, folder, path);
   writer_chapter(loader, file, folder);
 }

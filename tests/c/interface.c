@@ -166,6 +166,16 @@ static void as_they_land(ringload_loader* loader, const ringload_checkpoint* fil
   CHECK(ringload_loading_finish(loading, &all) == RINGLOAD_OK && ringload_model_size(all) == 2);
   ringload_stats stats = RINGLOAD_STRUCT(ringload_stats);
   CHECK(ringload_loading_progress(loading, &stats) == RINGLOAD_OK);
+  ringload_file_stats of_file = RINGLOAD_STRUCT(ringload_file_stats);
+  for (int of_model = 0; of_model < 2; ++of_model) {
+    of_file.bytes_read = 0;
+    CHECK((of_model ? ringload_model_file_stats(all, 0, &of_file)
+                    : ringload_loading_file_progress(loading, 0, &of_file)) == RINGLOAD_OK);
+    CHECK(of_file.bytes_read >= (uint64_t)elements * 4 + 5 && of_file.bytes > elements * 4);
+    CHECK(strstr(of_file.path, "interface.safetensors") && of_file.seconds_reading > 0);
+  }
+  CHECK(ringload_loading_file_progress(loading, 1, &of_file) == RINGLOAD_END);
+  CHECK(ringload_model_file_stats(all, 1, &of_file) == RINGLOAD_END);
   CHECK(stats.tensors == 2 && stats.bytes == (uint64_t)elements * 4 + 5 && stats.seconds > 0);
   ringload_loading_release(loading);
   ringload_model_release(all);

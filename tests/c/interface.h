@@ -25,5 +25,8 @@ int is_whole(const ringload_tensor* tensor);
 void further_chapters(ringload_loader* loader, const ringload_checkpoint* file, const char* folder,
                       const char* path);
 
+// Ranks, as threads and as processes. `path` is the checkpoint's.
+void ranks_chapter(ringload_loader* loader, const char* folder, const char* path);
+
 // Files of .zt, by the writer.
 void writer_chapter(ringload_loader* loader, const ringload_checkpoint* file, const char* folder);

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Groups of the C interface, and the loads that their ranks make together.
+
+#include <ringload/c.h>
+
+#include <memory>
+#include <ringload/group.hpp>
+#include <ringload/group_load.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "c/handles.hpp"
+#include "c/operation.hpp"
+#include "c/status.hpp"
+#include "c/structs.hpp"
+
+using namespace ringload::c;
+
+namespace ringload::c {
+
+// The load waits for its calls, which the loader must outlive. So each operation keeps this, and
+// the last of them lets go of it when its own call is over.
+struct rank_load {
+  std::shared_ptr<ringload::loader> by;
+  ringload::group_load of;
+};
+
+}  // namespace ringload::c
+
+struct ringload_group {
+  std::shared_ptr<ringload::group> of;
+};
+
+struct ringload_group_loading {
+  std::shared_ptr<completion_thread> thread;
+  std::shared_ptr<rank_load> of;
+};
+
+namespace {
+
+using calls = ringload::group_load;
+
+std::chrono::milliseconds group_timeout_of(uint32_t milliseconds) {
+  if (milliseconds == 0) return ringload::rank_timeout;
+  return std::chrono::milliseconds(milliseconds);
+}
+
+ringload::group_reading reading_of(ringload_group_reading from) {
+  switch (from) {
+    case RINGLOAD_READING_DIVIDED: return ringload::group_reading::divided;
+    case RINGLOAD_READING_OWN: return ringload::group_reading::own;
+  }
+  throw invalid_argument("there is no such reading");
+}
+
+// `make` is given the load and the handler.
+template <class Make>
+ringload_status begin_call(ringload_group_loading* loading, ringload_operation** begun, Make make) {
+  return guarded([&] {
+    const ringload_group_loading& with = required(loading, "the loading is null");
+    return begin_operation<ringload::tensor>(
+        with.thread, begun,
+        [of = with.of.get(), make = std::move(make)](auto handler) mutable {
+          make(of->of, std::move(handler));
+        },
+        with.of);
+  });
+}
+
+std::string name_of(const char* name) { return &required(name, "the name is null"); }
+
+}  // namespace
+
+ringload_status ringload_thread_groups(uint32_t ranks, uint32_t milliseconds,
+                                       ringload_group** made) {
+  return guarded([&] {
+    required(made, "the place for the groups is null");
+    auto groups = ringload::thread_groups(ranks, group_timeout_of(milliseconds));
+    std::vector<std::unique_ptr<ringload_group>> handles;
+    for (auto& each : groups) {
+      handles.push_back(std::make_unique<ringload_group>(ringload_group{std::move(each)}));
+    }
+    for (auto& each : handles) *made++ = each.release();
+    return RINGLOAD_OK;
+  });
+}
+
+ringload_status ringload_join_group(const char* socket, uint32_t rank, uint32_t ranks,
+                                    uint32_t milliseconds, ringload_group** joined) {
+  return guarded([&] {
+    required(joined, "the place for the group is null") = nullptr;
+    const char& path = required(socket, "the socket's path is null");
+    *joined = new ringload_group{
+        ringload::join_group(&path, rank, ranks, group_timeout_of(milliseconds))};
+    return RINGLOAD_OK;
+  });
+}
+
+void ringload_group_release(ringload_group* group) { delete group; }
+
+uint32_t ringload_group_rank(const ringload_group* group) { return group ? group->of->rank() : 0; }
+
+uint32_t ringload_group_size(const ringload_group* group) { return group ? group->of->size() : 0; }
+
+ringload_status ringload_group_load_begin(ringload_loader* loader, ringload_group* group,
+                                          const char* source, ringload_group_reading reading,
+                                          const ringload_load_options* how,
+                                          ringload_operation** begun) {
+  return guarded([&] {
+    const ringload_loader& with = required(loader, "the loader is null");
+    // What the options point to is not looked at: ranks refuse a manifest.
+    ringload::group_options options;
+    options.load = options_of(how).of;
+    options.reading = reading_of(reading);
+    return begin_operation<ringload::group_load>(
+        with.thread, begun,
+        [of = with.of, ranks = required(group, "the group is null").of,
+         name = std::string(&required(source, "the source is null")), options](auto handler) {
+          ringload::load_async(*of, ranks, name, options, std::move(handler));
+        },
+        with.of);
+  });
+}
+
+ringload_status ringload_group_load(ringload_loader* loader, ringload_group* group,
+                                    const char* source, ringload_group_reading reading,
+                                    const ringload_load_options* how,
+                                    ringload_group_loading** loaded) {
+  return begin_and_wait(
+      [&](ringload_operation** begun) {
+        return ringload_group_load_begin(loader, group, source, reading, how, begun);
+      },
+      ringload_operation_group_loading, loaded);
+}
+
+ringload_status ringload_operation_group_loading(ringload_operation* operation,
+                                                 ringload_group_loading** result) {
+  return guarded([&] {
+    required(result, "the place for the loading is null") = nullptr;
+    operation_state& state = *required(operation, "the operation is null").state;
+    return state.with_result<ringload::group_load>([&](ringload::group_load& loaded) {
+      auto by = std::static_pointer_cast<ringload::loader>(state.kept());
+      auto shared = std::make_shared<rank_load>(rank_load{std::move(by), loaded});
+      *result = new ringload_group_loading{state.thread(), std::move(shared)};
+      state.forget_result();
+      return RINGLOAD_OK;
+    });
+  });
+}
+
+void ringload_group_loading_release(ringload_group_loading* loading) { delete loading; }
+
+ringload_status ringload_group_loading_stats(const ringload_group_loading* loading,
+                                             ringload_stats* into) {
+  return guarded([&] {
+    give(into, stats_of(required(loading, "the loading is null").of->of.stats()));
+    return RINGLOAD_OK;
+  });
+}
+
+ringload_status ringload_group_loading_tensor_begin(ringload_group_loading* loading,
+                                                    const char* name, ringload_operation** begun) {
+  return guarded([&] {
+    return begin_call(loading, begun, [wanted = name_of(name)](calls& of, auto handler) {
+      of.tensor_async(wanted, std::move(handler));
+    });
+  });
+}
+
+ringload_status ringload_group_loading_tensor(ringload_group_loading* loading, const char* name,
+                                              ringload_tensor** loaded) {
+  return begin_and_wait(
+      [&](ringload_operation** begun) {
+        return ringload_group_loading_tensor_begin(loading, name, begun);
+      },
+      ringload_operation_tensor, loaded);
+}
+
+ringload_status ringload_group_loading_shard_begin(ringload_group_loading* loading,
+                                                   const char* name, uint32_t dim,
+                                                   ringload_operation** begun) {
+  return guarded([&] {
+    return begin_call(loading, begun, [wanted = name_of(name), dim](calls& of, auto handler) {
+      of.shard_async(wanted, dim, std::move(handler));
+    });
+  });
+}
+
+ringload_status ringload_group_loading_shard(ringload_group_loading* loading, const char* name,
+                                             uint32_t dim, ringload_tensor** loaded) {
+  return begin_and_wait(
+      [&](ringload_operation** begun) {
+        return ringload_group_loading_shard_begin(loading, name, dim, begun);
+      },
+      ringload_operation_tensor, loaded);
+}
+
+ringload_status ringload_group_loading_fused_begin(ringload_group_loading* loading, const char* as,
+                                                   const char* const* names, size_t count,
+                                                   uint32_t dim, ringload_operation** begun) {
+  return guarded([&] {
+    if (count > 0) required(names, "the names are null");
+    std::vector<std::string> wanted;
+    for (size_t i = 0; i < count; ++i) wanted.push_back(name_of(names[i]));
+    return begin_call(
+        loading, begun,
+        [as = name_of(as), wanted = std::move(wanted), dim](calls& of, auto handler) mutable {
+          of.fused_async(as, std::move(wanted), dim, std::move(handler));
+        });
+  });
+}
+
+ringload_status ringload_group_loading_fused(ringload_group_loading* loading, const char* as,
+                                             const char* const* names, size_t count, uint32_t dim,
+                                             ringload_tensor** loaded) {
+  return begin_and_wait(
+      [&](ringload_operation** begun) {
+        return ringload_group_loading_fused_begin(loading, as, names, count, dim, begun);
+      },
+      ringload_operation_tensor, loaded);
+}
+
+ringload_status ringload_group_loading_push_begin(ringload_group_loading* loading, const char* name,
+                                                  uint32_t to, ringload_operation** begun) {
+  return guarded([&] {
+    return begin_call(loading, begun, [wanted = name_of(name), to](calls& of, auto handler) {
+      of.push_async(wanted, to, std::move(handler));
+    });
+  });
+}
+
+ringload_status ringload_group_loading_push(ringload_group_loading* loading, const char* name,
+                                            uint32_t to, ringload_tensor** loaded) {
+  return begin_and_wait(
+      [&](ringload_operation** begun) {
+        return ringload_group_loading_push_begin(loading, name, to, begun);
+      },
+      ringload_operation_tensor, loaded);
+}
