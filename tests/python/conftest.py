@@ -89,6 +89,7 @@ class StalledServer(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 128  # Who is not let in at once tries again a second later.
 
     def __init__(self, path, stalls_at):
         super().__init__(("127.0.0.1", 0), _StalledAnswer)

@@ -139,6 +139,8 @@ def test_interrupt_ends_the_waiting(sample, stalled, phase):
         "operation = loader.load(source)",
         "future = loader.load(source).future()",
         "load = loader.start(source).result()",
+        # A connection for every range in flight: none that comes waits for one that stalls.
+        "loader = ringload.Loader(remote={'connections': 64})\n"
         "stream = loader.stream(source); next(stream)",
         "import threading\n"
         "threading.Thread(target=lambda: loader.load(source).result(), daemon=True).start()",
