@@ -4,11 +4,13 @@
 import functools
 import http.server
 import pathlib
+import subprocess
+import sys
 import threading
 
 import numpy
 import pytest
-from conftest import same
+from conftest import same, write_safetensors
 
 import ringload
 from ringload import _core
@@ -57,3 +59,55 @@ def test_settings_of_time_are_seconds(stalled):
     for wrong in ({"silence_seconds_max": -1}, {"request_seconds_max": "long"}):
         with pytest.raises((TypeError, ValueError, RuntimeError)):
             ringload.Loader(remote=wrong)
+
+
+@pytest.fixture
+def hub(tmp_path):
+    """The settings for a stand-in for the hub, whose owner/model has 3 MiB, and for an empty cache."""
+    model = tmp_path / "models" / "owner" / "model"
+    model.mkdir(parents=True)
+    large = {"first": numpy.arange(256, dtype=numpy.uint8), "last": numpy.ones(3 << 20, numpy.uint8)}
+    write_safetensors(model / "model.safetensors", large)
+    program = pathlib.Path(__file__).parent.parent / "remote" / "hub_standin.py"
+    command = [sys.executable, str(program), str(tmp_path / "models")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as server:
+        endpoint = server.stdout.readline().split()[1]
+        yield {"endpoint": endpoint, "cache": "fill", "cache_folder": str(tmp_path / "cache")}
+        server.stdin.close()
+        server.kill()
+
+
+@pytest.mark.skipif(not _core.has_remote, reason="built without remote sources")
+def test_what_became_of_files_for_the_cache_is_told(hub):
+    told = []
+    settings = {**hub, "on_cached": told.append}
+    part = ringload.load("hf://owner/model", select="first", remote=settings)
+    assert [one.pop("missing_bytes") > 1 << 20 for one in told] == [True]
+    assert told == [{"name": "owner/model/model.safetensors", "whole": False, "why": ""}]
+
+    told.clear()
+    with ringload.Loader(remote=settings) as loader:
+        model = loader.load("hf://owner/model").result()
+    assert told == [
+        {"name": "owner/model/model.safetensors", "whole": True, "missing_bytes": 0, "why": ""}
+    ]
+    assert model["first"].numpy().tobytes() == part["first"].numpy().tobytes()
+
+    told.clear()
+    assert len(ringload.load("hf://owner/model", remote=settings)) == 2
+    assert told == []  # It is there already.
+
+
+@pytest.mark.skipif(not _core.has_remote, reason="built without remote sources")
+def test_a_function_that_fails_is_told_of_as_a_threads_failure_is(hub, monkeypatch):
+    failures = []
+    monkeypatch.setattr(threading, "excepthook", lambda told: failures.append(told.exc_value))
+
+    def fail(report):
+        raise LookupError(report["name"])
+
+    assert len(ringload.load("hf://owner/model", remote={**hub, "on_cached": fail})) == 2
+    assert [str(one) for one in failures] == ["owner/model/model.safetensors"]
+    with pytest.raises(TypeError, match="on_cached"):
+        ringload.Loader(remote={**hub, "on_cached": "print"})

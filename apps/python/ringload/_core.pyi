@@ -205,6 +205,14 @@ class SaveProgress:
     @property
     def bytes_total(self) -> int: ...
 
+class CacheReports:
+    """What became of files for the local cache."""
+
+    def __init__(self) -> None: ...
+    def fileno(self) -> int: ...
+    def drain(self) -> tuple[list[dict[str, Any]], bool]:
+        """Those since the last call, and whether there are no more."""
+
 class Engine:
     """The library's loader: its threads, its ring, its buffers."""
 

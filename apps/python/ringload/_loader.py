@@ -188,6 +188,9 @@ class Loader:
         """remote: True, or a dictionary of settings, for http(s)://, hf:// and s3:// as sources.
 
         Settings: token, cache ("off", "read", "fill"), endpoint and cache_folder for the hub;
+        on_cached, a function of a dictionary (name, whole, missing_bytes, why) for each file that
+        was to be written into the local cache, once no load uses it any more: called in a thread of
+        Python's, or by close();
         region, s3_endpoint, access_key_id, secret_access_key, session_token, path_style for S3;
         connections, chunk_bytes, whole_bytes_max, threads, connect_seconds_max,
         silence_seconds_max, request_seconds_max, tries_max, retry_seconds, retry_seconds_max,
@@ -200,9 +203,14 @@ class Loader:
         if not _open_engines:
             atexit.unregister(_close_engines)
             atexit.register(_close_engines)
-        settings = None
+        settings = self._reports = None
         if remote:
             settings = {} if remote is True else _sized(dict(remote))
+            if settings.get("on_cached") is not None:
+                from ._cache_reports import CacheReports
+
+                self._reports = CacheReports(settings["on_cached"])
+                settings["on_cached"] = self._reports.to
         several = device if isinstance(device, (list, tuple)) else [device]
         devices = [device_name(one) for one in several]
         self._engine = _core.Engine(devices, _sized(limits), hdf5, settings)
@@ -375,6 +383,8 @@ class Loader:
     def close(self):
         """Cancels what is in flight, and waits until nobody writes to its memory any more."""
         self._engine.close()
+        if self._reports is not None:
+            self._reports.deliver()
 
     def __enter__(self):
         return self

@@ -25,6 +25,7 @@
 #include <ringload/remote.hpp>
 #endif
 
+#include "cache_reports.hpp"
 #include "convert.hpp"
 #include "held.hpp"
 #include "loader.hpp"
@@ -189,6 +190,20 @@ class held_loader {
   of_this_process<std::shared_ptr<running<loader>>> of_;
 };
 
+nb::tuple drained(const held_cache_reports& self) {
+  const auto [files, over] = self.of->drain();
+  nb::list all;
+  for (const cached_file& each : files) {
+    nb::dict one;
+    one["name"] = str_of(each.name);
+    one["whole"] = each.whole;
+    one["missing_bytes"] = each.missing_bytes;
+    one["why"] = str_of(each.why);
+    all.append(one);
+  }
+  return nb::make_tuple(all, over);
+}
+
 // A load in flight. Dropping it cancels it.
 struct held_loading {
   struct parts {
@@ -273,6 +288,10 @@ void bind_loader(nb::module_& in) {
       .def(nb::init<>())
       .def_prop_ro("bytes", [](const held_progress& self) { return self.of->bytes(); })
       .def_prop_ro("bytes_total", [](const held_progress& self) { return self.of->bytes_total(); });
+  nb::class_<held_cache_reports>(in, "CacheReports", "What became of files for the local cache.")
+      .def(nb::init<>())
+      .def("fileno", [](const held_cache_reports& self) { return self.of->descriptor(); })
+      .def("drain", &drained, "Those since the last call, and whether there are no more.");
   nb::class_<held_loader>(in, "Engine", nb::is_weak_referenceable(),
                           "The library's loader: its threads, its ring, its buffers.")
       .def(nb::init<const std::vector<std::string>&, const nb::dict&, bool,

@@ -16,6 +16,7 @@
 #endif
 #include <utility>
 
+#include "cache_reports.hpp"
 #include "convert.hpp"
 #include "held.hpp"
 #include "sha256.hpp"
@@ -234,6 +235,12 @@ remote_options remote_options_of(const nb::dict& given) {
   const setter hosts = [&how](nb::handle value) {
     for (nb::handle host : value) how.hosts.push_back(nb::cast<std::string>(host));
   };
+  const setter on_cached = [&how](nb::handle value) {
+    const auto to = std::make_shared<cache_reporter>(nb::cast<held_cache_reports&>(value).of);
+    how.hub.on_cached = [to](const hub_cached_file& file) {
+      to->to->add({file.name, file.whole, file.missing_bytes, file.why});
+    };
+  };
   const setter path_style = [&how](nb::handle value) { how.s3.path_style = nb::cast<bool>(value); };
   apply(given, {{"connections", number(how.connections)},
                 {"chunk_bytes", number(how.chunk_bytes)},
@@ -257,6 +264,7 @@ remote_options remote_options_of(const nb::dict& given) {
                 {"cache", word(how.hub.cache, {{"off", hub_cache::off},
                                                {"read", hub_cache::read},
                                                {"fill", hub_cache::fill}})},
+                {"on_cached", on_cached},
                 {"region", number(how.s3.region)},
                 {"s3_endpoint", number(how.s3.endpoint)},
                 {"access_key_id", number(how.s3.access_key_id)},
