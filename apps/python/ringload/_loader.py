@@ -8,7 +8,7 @@ import weakref
 from . import _convert, _core
 from ._checkpoint import Checkpoint, TensorInfo
 from ._names import device_name, dtype_name, path_text, size
-from ._operation import Operation, one_step, show_progress, teller, told
+from ._operation import Operation, let_waiting_return, one_step, show_progress, teller, told
 from ._ranks import GroupLoad
 
 Filled = collections.namedtuple("Filled", "missing unexpected stats")
@@ -38,6 +38,7 @@ _sizes = frozenset(
 def _close_engines():
     for engine in list(_open_engines):
         engine.close()
+    let_waiting_return(1)
 
 
 def _sized(options):

@@ -5,6 +5,7 @@ An operation is a generator of steps. Each step that it yields is work of the en
 sends its result back, and so the next step begins. Only threads of Python run this code.
 """
 
+import os
 import sys
 import threading
 import time
@@ -14,6 +15,18 @@ from . import _core
 from ._errors import CancelledError
 
 _tick_seconds = 0.1
+_waiting = []  # One for each thread that waits, without the GIL, for an operation.
+os.register_at_fork(after_in_child=_waiting.clear)
+
+
+def let_waiting_return(seconds):
+    """Waits for threads whose operations have ended, at most so long.
+
+    At the interpreter's end: a thread of C++ that asks for the GIL behind it ends the process.
+    """
+    until = time.monotonic() + seconds
+    while _waiting and time.monotonic() < until:
+        time.sleep(0.001)
 
 
 class Operation:
@@ -98,7 +111,12 @@ class Operation:
             seconds = None if until is None else max(0.0, until - time.monotonic())
             if tick is not None:
                 seconds = _tick_seconds if seconds is None else min(seconds, _tick_seconds)
-            if begun.wait(seconds):
+            _waiting.append(None)
+            try:
+                ended = begun.wait(seconds)
+            finally:
+                _waiting.pop()
+            if ended:
                 continue
             if tick is not None:
                 tick()
