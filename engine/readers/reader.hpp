@@ -3,22 +3,18 @@
 
 // The interface to what reads files: io_uring, or threads that call pread.
 
-#include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/system/error_code.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <ringload/byte_source.hpp>
 #include <span>
 #include <stop_token>
-#include <utility>
 
 #include "core/busy_time.hpp"
 #include "core/fault.hpp"
-#include "core/retry_allocation.hpp"
+#include "readers/awaited_transfer.hpp"
 
 namespace ringload::inline v0 {
 
@@ -66,39 +62,10 @@ class reader {
   virtual bool populates() const noexcept = 0;
 };
 
-namespace detail {
-
-// The operation and its completion handler, which resumes a coroutine.
-template <class Handler>
-struct waiting_read final : reader::operation {
-  explicit waiting_read(Handler&& h) : handler(std::move(h)) {}
-  Handler handler;
-};
-
-struct start_read {
-  template <class Handler>
-  void operator()(Handler&& handler, reader* with, const read_request& what) const {
-    using op_type = waiting_read<std::decay_t<Handler>>;
-    auto op =
-        retry_allocation([&] { return std::make_unique<op_type>(std::forward<Handler>(handler)); });
-    op->what = what;
-    op->done = [](reader::operation& self, int res) {
-      std::unique_ptr<op_type> mine(static_cast<op_type*>(&self));
-      auto resume = std::move(mine->handler);
-      mine.reset();
-      std::move(resume)(res);
-    };
-    with->start(*op.release());
-  }
-};
-
-}  // namespace detail
-
 // Completes with a number of bytes, or -errno, once the kernel no longer writes to the memory. Not
 // cancellable: a read that the drive has begun cannot be.
 inline boost::asio::awaitable<int> read(reader& with, const read_request& what) {
-  return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(int)>(
-      detail::start_read(), boost::asio::use_awaitable, &with, what);
+  return detail::transfer(with, what);
 }
 
 }  // namespace ringload::inline v0
