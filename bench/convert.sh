@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# convert.sh RINGLOAD FOLDER [GIB [TURNS]]: what `ringload convert` reaches beside reading alone and
-# writing alone, and its compression beside `zstd -T2`; in turns, in FOLDER, which needs three times
-# as much room. What is read is dropped from the page cache first. Needs fio and zstd. fio writes
-# from huge pages if 16 are free (sysctl vm.nr_hugepages=64), twice as fast as from small ones.
+# convert.sh RINGLOAD FOLDER [GIB [TURNS]]: what `ringload convert` reaches beside reading alone,
+# writing alone, and fio doing both at once; and its compression beside `zstd -T2`; in turns, in
+# FOLDER, which needs three times as much room. What is read is dropped from the page cache first.
+# Needs fio and zstd. fio writes from huge pages if 32 are free (sysctl vm.nr_hugepages=64), twice
+# as fast as from small ones.
 set -eu
 ringload=$1
 folder=$2
@@ -18,7 +19,7 @@ source=$work/source.safetensors
 bytes=$(stat -c %s "$source")
 
 memory=malloc
-if [ "$(awk '/^HugePages_Free/ { print $2 }' /proc/meminfo)" -ge 16 ]; then memory=shmhuge; fi
+if [ "$(awk '/^HugePages_Free/ { print $2 }' /proc/meminfo)" -ge 32 ]; then memory=shmhuge; fi
 
 drop() { dd if="$1" iflag=nocache count=0 status=none; }
 
@@ -38,6 +39,21 @@ print(f"{sys.argv[1]:34} {speed:6.2f} GB/s  {seconds:7.2f} s  {peak:6.0f} MiB")
 PYTHON
 }
 
+# both: what fio reads and writes at once, each, until both are done; by its own clock, without the
+# time that it takes to start.
+both() {
+  fio --output-format=json --name=global --bs=4M --iodepth=5 --ioengine=io_uring --direct=1 \
+    --size="$bytes" --mem="$memory" --name=r --rw=read --filename="$source" \
+    --name=w --rw=write --filename="$work/fio" --end_fsync=1 --fallocate=native >"$work/fio.json"
+  python3 - "$bytes" "$work/fio.json" <<'PYTHON'
+import json, sys
+jobs = json.load(open(sys.argv[2]))["jobs"]
+seconds = max(job["job_runtime"] for job in jobs) / 1000
+speed = int(sys.argv[1]) / seconds / 1e9
+print(f"{'each of both at once (fio)':34} {speed:6.2f} GB/s  {seconds:7.2f} s")
+PYTHON
+}
+
 echo "$bytes bytes of a Llama's shapes in BF16, $(nproc) processors"
 for turn in $turns; do
   drop "$source"
@@ -46,6 +62,9 @@ for turn in $turns; do
     fio --name=w --filename="$work/fio" --rw=write \
     --bs=4M --iodepth=5 --ioengine=io_uring --direct=1 --size="$bytes" --end_fsync=1 \
     --fallocate=native --mem="$memory" --output=/dev/null
+  rm -f "$work/fio"
+  drop "$source"
+  both
   rm -f "$work/fio"
   drop "$source"
   rate "convert to safetensors" "$bytes" "$ringload" convert "$source" "$work/out.safetensors"

@@ -17,6 +17,9 @@ namespace {
 // Twice as much was measured, and gained nothing.
 constexpr std::uint64_t convert_window_bytes = std::uint64_t{192} << 20;
 
+// Half as much gained less, twice as much no more.
+constexpr std::uint64_t reused_bytes = std::uint64_t{96} << 20;
+
 void check_has_meaning(const tensor_info& of, dtype loaded) {
   if (of.original_shape.empty() || of.type.empty() || loaded != of.dtype) return;
   throw error(errc::unsupported_dtype, "tensor '" + printable(of.name) + "'",
@@ -135,6 +138,11 @@ std::uint64_t window_for(const catalog& some, const load_options& how) {
   }
   // A group has some padding beside its tensor.
   return std::max(convert_window_bytes, largest + (std::uint64_t{4} << 20));
+}
+
+limits reusing_memory(limits within) {
+  within.kept_bytes = reused_bytes;
+  return within;
 }
 
 }  // namespace ringload::tool

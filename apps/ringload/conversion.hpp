@@ -51,4 +51,8 @@ std::vector<std::pair<std::string, std::string>> metadata_of(const catalog& all)
 /// What a window must have, so that the largest of the tensors fits.
 std::uint64_t window_for(const catalog& chosen, const load_options& how);
 
+/// The limits of a loader that loads through such a window: of the memory that tensors leave some
+/// is kept for the next, which the kernel then need not zero.
+limits reusing_memory(limits within);
+
 }  // namespace ringload::tool

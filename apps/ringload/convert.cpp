@@ -313,7 +313,7 @@ void convert_checkpoint(const convert_request& request, output& out) {
   }
   std::optional<unpublished> manifest;
   if (!request.manifest.empty()) manifest.emplace(request.manifest, entry_kind::file, true);
-  loader with(host(), request.load.within, extensions_for(request.load.from));
+  loader with(host(), reusing_memory(request.load.within), extensions_for(request.load.from));
   asio::io_context context;
   progress_bar bar("converting", request.load.progress);
   state s{request, with, {}, {}, {}, false, 0, 0, {}};
