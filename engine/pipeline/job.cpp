@@ -418,7 +418,8 @@ void job::complete_fill() noexcept {
   const auto waiting = std::move(waiters_.fill);
   try {
     if (!stopped()) {
-      filled done = {std::move(fill_->missing), std::move(fill_->unexpected), progress()};
+      filled done = {std::move(fill_->missing), std::move(fill_->unexpected), progress(),
+                     per_file_->now()};
       waiting->complete(nullptr, std::move(done));
     } else if (fill_) {
       const auto loaded = [this](std::uint32_t t) { return progress_ && progress_->is_loaded(t); };

@@ -97,6 +97,7 @@ struct filled {
   std::vector<std::string> missing;     // Destinations without a tensor, in the order given.
   std::vector<std::string> unexpected;  // Tensors without a destination, in the catalog's order.
   load_stats stats;
+  std::vector<file_stats> stats_of_files;  // By position in the catalog's `files`.
 };
 
 /// Thrown by a fill that failed after the first byte was written.

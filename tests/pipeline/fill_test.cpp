@@ -206,6 +206,8 @@ TEST_CASE("fill: reads land straight in memory that is aligned, and buffered one
                                             by(read_route::buffered), use_future));
     CHECK(memory.all_whole());
     CHECK(done.stats.bytes_straight >= 1'700'001 - 4 * 4096);
+    REQUIRE(done.stats_of_files.size() == 1);
+    CHECK(done.stats_of_files.front().bytes_read == done.stats.bytes_buffered);
   }
   // At the offset within 512 bytes that the tensors have in the file, direct reads land too.
   std::deque<guarded_memory> memory;
