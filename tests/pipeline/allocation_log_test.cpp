@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <boost/asio/use_future.hpp>
 #include <cstdlib>
 #include <map>
@@ -126,6 +127,33 @@ TEST_CASE(
     CHECK(now.taken_bytes("mmap") >= 3'000'000);
   }
   CHECK(read_log(text.str()).taken.empty());
+}
+
+TEST_CASE("allocation log: memory that came back through a window is not taken anew") {
+  // Each tensor is a group of the window, and has memory of its own.
+  constexpr int count = 24;
+  constexpr std::uint64_t bytes = 3'000'000;
+  const made_file file(equal_tensors(count, bytes));
+  const auto times_taken = [&](std::uint64_t kept_bytes) {
+    std::ostringstream text;
+    {
+      limits within = small_limits(2);
+      within.kept_bytes = kept_bytes;
+      loader with(host(), within, {}, allocation_log(text));
+      load_options how;
+      how.window_bytes = 34 << 20;
+      loading load = get(with.start_async(file.name(), how, use_future));
+      while (get(load.next_async(use_future))) {
+      }
+    }
+    const read_log log(text.str());
+    CHECK(log.taken.empty());
+    return std::count_if(log.rows.begin(), log.rows.end(), [](const logged_row& row) {
+      return row.call == "mmap" && row.bytes >= bytes;
+    });
+  };
+  CHECK(times_taken(0) == count);
+  CHECK(times_taken(16 << 20) < count);
 }
 
 TEST_CASE("allocation log: failed, cancelled and windowed loads balance as well") {
