@@ -55,6 +55,7 @@ struct arena_size {
 // One slot's copies. It must stay at its address, and the slot unchanged, until `done` is called.
 struct copy_operation {
   const std::byte* slot = nullptr;
+  bool peer = false;  // `slot` is memory of another device, which this one has met.
   std::span<const copy_op> copies;
   std::span<const strided_map> maps = {};         // Of the copies' plan.
   std::span<std::byte* const> destinations = {};  // By destination of that plan.
@@ -155,6 +156,16 @@ class backend {
   // Opens the device. From here on `done` may be called by whatever runs in `loop`. The region may
   // be advised, but has no pages yet and must not be touched.
   virtual result<void> attach(boost::asio::io_context& loop, slot_region slots) = 0;
+  // Finds out whether this device can copy out of memory of `other`. In the engine thread, once
+  // both are attached.
+  virtual void meet(const backend& other) noexcept { (void)other; }
+  // Whether it would rather copy this out of an arena of `other`, where it has just been brought,
+  // than out of the slot: `one` of `copies`, whose bytes stay as they are.
+  virtual bool prefers(const backend& other, const copy_op& one,
+                       std::size_t copies) const noexcept {
+    (void)other, (void)one, (void)copies;
+    return false;
+  }
   // Makes the copies before it returns, in any thread, where the CPU makes them. False, and nothing
   // was done, where only start() can. `done` is not called.
   virtual bool copy_now(const copy_operation& op) noexcept {

@@ -72,6 +72,11 @@ result<void> device_set::attach(boost::asio::io_context& loop, slot_region slots
     }
     ++attached_;
   }
+  for (const auto& each : backends_) {
+    for (const auto& other : backends_) {
+      if (each != other) each->meet(*other);
+    }
+  }
   return {};
 }
 

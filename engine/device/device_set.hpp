@@ -36,7 +36,7 @@ class device_set {
   // ---- In the engine thread only, in this order ----
 
   void make(const limits& within, const allocation_log& log);
-  // Opens all of them, or none.
+  // Opens all of them, or none, and makes them known to each other.
   result<void> attach(boost::asio::io_context& loop, slot_region slots);
   // Once no copy is in flight.
   void detach() noexcept;

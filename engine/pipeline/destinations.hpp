@@ -2,8 +2,11 @@
 #pragma once
 
 // Where the bytes of a load go, by destination of its plan, and what makes the copies there.
+//
+// What goes to several devices is copied out of the slot to one of them, and from there to those
+// that can reach its memory, where it is worth a copy of its own; to the others out of the slot
+// too.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,12 +20,9 @@ namespace ringload::inline v0::detail {
 class destinations {
  public:
   // Null: nothing goes there.
-  void add(std::byte* memory, backend* by) {
-    memory_.push_back(memory);
-    by_.push_back(by);
-    if (only_ == nullptr) only_ = by;
-    several_ = several_ || (by != nullptr && by != only_);
-  }
+  void add_arena(std::byte* memory, backend* by) { add(memory, by, true); }
+  // Memory of the caller's, which other devices need not be able to reach.
+  void add_callers(std::byte* memory, backend* by) { add(memory, by, false); }
 
   std::span<std::byte* const> memory() const noexcept { return memory_; }
   std::byte* operator[](std::uint32_t n) const noexcept { return memory_[n]; }
@@ -33,24 +33,20 @@ class destinations {
   struct share {
     backend* by;
     std::span<const copy_op> copies;
+    const std::byte* from = nullptr;  // In memory of another device; null: in the slot.
   };
-  // What each has to copy. The copies stand in `order`, those of one backend side by side.
-  std::vector<share> shares(std::span<const copy_op> copies, std::vector<copy_op>& order) const {
-    std::vector<share> all;
-    order.assign(copies.begin(), copies.end());
-    for (std::span<copy_op> left = order; !left.empty();) {
-      backend* const by = by_[left.front().destination];
-      const auto others =
-          std::ranges::partition(left, [&](const copy_op& c) { return by_[c.destination] == by; });
-      all.push_back({by, left.first(left.size() - others.size())});
-      left = left.last(others.size());
-    }
-    return all;
-  }
+  // What each has to copy, the copies between devices behind all others: they may begin when those
+  // have ended. The copies stand in `order`, those of one share side by side.
+  std::vector<share> shares(std::span<const copy_op> copies, std::vector<copy_op>& order) const;
 
  private:
+  void add(std::byte* memory, backend* by, bool is_arena);
+  const std::byte* brought(std::span<const share> before, const copy_op& one,
+                           std::size_t copies) const;
+
   std::vector<std::byte*> memory_;
   std::vector<backend*> by_;
+  std::vector<bool> is_arena_;
   backend* only_ = nullptr;  // The first.
   bool several_ = false;
 };

@@ -43,6 +43,8 @@ boost::system::error_code copy_and_wait(engine& e, const destinations& into, cop
   boost::system::error_code failed;
   for (const destinations::share& one : into.shares(what.copies, order)) {
     what.copies = one.copies;
+    what.peer = one.from != nullptr;
+    if (what.peer) what.slot = one.from;
     if (!failed) failed = copy_and_wait(e, *one.by, what);
   }
   return failed;

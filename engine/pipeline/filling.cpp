@@ -94,7 +94,7 @@ result<checked_fill> check_fill(const fill_request& what, const load_options& op
   out.state.missing = std::move(matched->missing);
   out.state.unexpected = std::move(matched->unexpected);
   out.chosen.files = chosen.files;
-  out.into.add(nullptr, nullptr);  // There is no arena.
+  out.into.add_arena(nullptr, nullptr);  // There is no arena.
   for (matched_tensor& each : matched->tensors) {
     const destination& one = what.into[each.destination];
     const tensor_info& t = chosen.tensors[each.tensor];
@@ -105,7 +105,7 @@ result<checked_fill> check_fill(const fill_request& what, const load_options& op
     out.state.places.push_back({one.name, each.destination});
     out.targets.push_back(target_of(one, std::move(each)));
     const std::uint64_t address = out.targets.back().memory.address;
-    out.into.add(reinterpret_cast<std::byte*>(address), devices.of(one.on));
+    out.into.add_callers(reinterpret_cast<std::byte*>(address), devices.of(one.on));
   }
   return out;
 }

@@ -200,7 +200,8 @@ result<void> take_memory(opened_load& load, const wanted_list& wanted, mapped_ac
       if (!view) return view.error();
       one.memory = std::move(*view);
     }
-    load.into.add(one.memory ? one.memory->data() : nullptr, one.memory ? backend_of(a) : nullptr);
+    load.into.add_arena(one.memory ? one.memory->data() : nullptr,
+                        one.memory ? backend_of(a) : nullptr);
   }
   return {};
 }

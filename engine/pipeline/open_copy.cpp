@@ -103,7 +103,7 @@ result<opened_load> open_copy(const copy_request& what, const open_services& by)
   const arena_size size = {load.plan.arenas.front().bytes, load.plan.arenas.front().alignment};
   auto taken = memory.allocate(size.bytes);
   if (!taken) return taken.error().in(load.from->name);
-  load.into.add((*taken)->data(), &memory);
+  load.into.add_arena((*taken)->data(), &memory);
   load.memory.push_back(
       {std::move(*taken), size.bytes, false, what.to, by.devices.position_of(what.to)});
   return load;

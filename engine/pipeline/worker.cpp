@@ -195,22 +195,26 @@ std::span<const copy_op> copies_of(const task& t, copy_op& whole) {
   return {&whole, 1};
 }
 
-// What each device has to copy of it.
-std::vector<device_copies> split(const destinations& into, const copy_operation& what,
-                                 std::vector<copy_op>& order) {
-  std::vector<device_copies> each;
-  for (const destinations::share& one : into.shares(what.copies, order)) {
-    each.push_back({one.by, what});
-    each.back().what.copies = one.copies;
-    if (each.size() > 1) each.back().what.times = nullptr;  // One thread notes when.
+// The copies of a slot to several devices.
+struct split_copies {
+  std::vector<copy_op> order;
+  std::vector<device_copies> out;      // Of the slot.
+  std::vector<device_copies> between;  // The devices, once the others have ended.
+
+  split_copies(const destinations& into, const copy_operation& what) {
+    for (const destinations::share& one : into.shares(what.copies, order)) {
+      device_copies mine = {one.by, what};
+      mine.what.copies = one.copies;
+      mine.what.peer = one.from != nullptr;
+      if (mine.what.peer) mine.what.slot = one.from;
+      if (!out.empty()) mine.what.times = nullptr;  // One thread notes when.
+      (mine.what.peer ? between : out).push_back(mine);
+    }
   }
-  return each;
-}
+};
 
 boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   copy_op whole = {};
-  std::vector<copy_op> order;
-  std::vector<device_copies> each;  // Where they go to several devices.
   copy_operation what;
   what.slot = t.into.data();
   what.copies = copies_of(t, whole);
@@ -226,9 +230,13 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
     const copied done = co_await copy(*only, what);
     how = done;
   } else {
-    each = split(t.of.into(), what, order);
-    const copied done = co_await copy(each);
+    const split_copies each(t.of.into(), what);
+    const copied done = co_await copy(each.out);
     how = done;
+    if (!how.failed && !each.between.empty()) {
+      const copied then = co_await copy(each.between);
+      how = then;
+    }
   }
   step.end(t.of.first_tensor(t.read), what.bytes());
   t.of.counters.device_wait_nanoseconds += nanoseconds_since(begin);

@@ -21,6 +21,7 @@
 #include "device/cuda/handles.hpp"
 #include "device/cuda/kernels.hpp"
 #include "device/cuda/read_back.hpp"
+#include "device/cuda/runtime.hpp"
 #include "support/skip.hpp"
 
 using namespace ringload;
@@ -105,6 +106,13 @@ void in_own_thread(const std::function<void()>& work) {
     CHECK_FALSE(cuda::use_device(0));
     work();
   }).join();
+}
+
+bool has_two_devices() {
+  if (!has_device()) return false;
+  if (cuda_device_count() > 1) return true;
+  skip("one CUDA device");
+  return false;
 }
 
 // Every call that a load makes, from the first to the last.
@@ -301,4 +309,33 @@ TEST_CASE("contract: memory has a handle for other processes, which its own cann
   void* opened = nullptr;
   CHECK_FALSE(good(cudaIpcOpenMemHandle(&opened, handle, cudaIpcMemLazyEnablePeerAccess)));
   CHECK_FALSE(good(cudaIpcCloseMemHandle(in.target.data())));
+}
+
+TEST_CASE("contract: a device copies out of memory of another one that it was let reach") {
+  if (!has_two_devices()) return;
+  if (!cuda::reaches(1, 0)) {
+    skip("the devices are not connected");
+    return;
+  }
+  CHECK(cuda::reaches(1, 0));  // Not only the first time.
+  const host_bytes from(std::byte{7});
+  scene first;
+  REQUIRE(first.copy(first.target.data(), from.data()));
+  REQUIRE(first.wait());
+  {
+    REQUIRE_FALSE(cuda::use_device(1));
+    cuda::stream on;
+    cuda::device_buffer target;
+    cuda::read_back_pool readers;
+    REQUIRE_FALSE(on.open());
+    REQUIRE_FALSE(target.take(some_bytes));
+    CHECK(good(cudaMemcpyAsync(target.data(), first.target.data(), some_bytes, cudaMemcpyDefault,
+                               on.get())));
+    CHECK(good(cudaStreamSynchronize(on.get())));
+    std::vector<std::byte> found(some_bytes);
+    REQUIRE_FALSE(readers.copy(target.data(), found));
+    CHECK(std::ranges::all_of(found, [](std::byte b) { return b == std::byte{7}; }));
+  }
+  REQUIRE_FALSE(cuda::use_device(0));
+  CHECK(first.holds(std::byte{7}));
 }

@@ -111,6 +111,39 @@ TEST_CASE("cuda: one load to two devices reads each byte once, and is right on b
   CHECK(fake_cudart::contexts() == std::set<int>{0, 1});
 }
 
+TEST_CASE("cuda: what two devices need goes up once, where they reach each other's memory") {
+  constexpr std::size_t bytes = 1'000'001;
+  const made_file file(only("large", bytes));
+  for (const bool connected : {true, false}) {
+    CAPTURE(connected);
+    const fresh_runtime around;
+    if (!connected) fake_cudart::not_connected();
+    for (const auto& devices : {both(), std::vector{host(), cuda_device(1), cuda_device(0)}}) {
+      const auto before = fake_cudart::moved();
+      loader with(devices, small_limits());
+      const model loaded =
+          get(with.load_async(file.name(), select().replicate("*"), {}, use_future));
+      const auto after = fake_cudart::moved();
+      CHECK(after.up - before.up == (connected ? bytes : 2 * bytes));
+      CHECK(after.across - before.across == (connected ? bytes : 0));
+      const std::string first = bytes_on_device(loaded.at("large", devices.size() == 2 ? 0 : 1));
+      CHECK(first == file_bytes(file.path(), loaded.catalog().tensors.front().offset, bytes));
+      CHECK((bytes_on_device(loaded.at("large", devices.size() == 2 ? 1 : 2)) == first));
+    }
+  }
+}
+
+TEST_CASE("cuda: small tensors and converted ones go up to each device") {
+  const fresh_runtime around;
+  const made_file small(equal_tensors(60, 1000));
+  const made_file large(std::vector<made_tensor>{f32("a", 70'001)});
+  loader with(both(), small_limits());
+  const selection all = select().replicate("*");
+  (void)get(with.load_async(small.name(), all, {}, use_future));
+  (void)get(with.load_async(large.name(), all, converting_to(dtype::bf16), use_future));
+  CHECK(fake_cudart::moved().across == 0);
+}
+
 TEST_CASE("cuda: a slot is pinned once for two devices, and let go of by both") {
   const fresh_runtime around;
   const made_file file(tensors());

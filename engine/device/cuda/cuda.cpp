@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <cassert>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <ringload/error.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/checked.hpp"
 #include "core/free_list.hpp"
@@ -24,6 +26,7 @@
 #include "device/cuda/near_memory.hpp"
 #include "device/cuda/pinned.hpp"
 #include "device/cuda/runtime.hpp"
+#include "device/cuda/transfer.hpp"
 #include "device/exported_memory.hpp"
 
 namespace ringload::inline v0 {
@@ -202,10 +205,26 @@ class cuda_backend final : public backend, public memory_exchange {
     readers_->log_to(log);
   }
 
+  void meet(const backend& other) noexcept override {
+    const auto* const peer = dynamic_cast<const cuda_backend*>(&other);
+    if (peer == nullptr || !cuda::reaches(index_, peer->index_)) return;
+    try {
+      peers_.push_back(&other);
+    } catch (const std::bad_alloc&) {
+      // Then it takes all out of slots.
+    }
+  }
+
+  bool prefers(const backend& other, const copy_op& one,
+               std::size_t copies) const noexcept override {
+    return cuda::is_worth_a_copy(one, copies) && std::ranges::find(peers_, &other) != peers_.end();
+  }
+
   void start(copy_operation& op) noexcept override { copies_->start(op); }
 
   void detach() noexcept override {
     if (shares_thread_) (void)cuda::use_device(index_);
+    peers_.clear();
     copies_.reset();
     slots_.reset();
   }
@@ -272,7 +291,8 @@ class cuda_backend final : public backend, public memory_exchange {
   std::optional<cuda::pinned> slots_;
   allocation_log log_;
   // In the engine thread only.
-  bool shares_thread_ = false;  // With other devices: the current one is set at each turn.
+  std::vector<const backend*> peers_;  // Whose memory it reaches, while it is attached.
+  bool shares_thread_ = false;         // With other devices: the current one is set at each turn.
   std::optional<cuda::copier> copies_;
 };
 

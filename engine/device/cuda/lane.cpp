@@ -49,9 +49,9 @@ error_code lane::launch(const copy_operation& op, const transfer& how,
 
 error_code lane::copy_direct(const copy_operation& op, const copy_op& one) {
   return for_each_part<error_code>(one, copy_bytes_max, [&](const copy_part& part) {
-    return code_of(cudaMemcpyAsync(op.destination(one) + part.landed_offset,
-                                   op.slot + part.slot_offset, part.bytes, cudaMemcpyHostToDevice,
-                                   on_.get()));
+    return code_of(cudaMemcpyAsync(
+        op.destination(one) + part.landed_offset, op.slot + part.slot_offset, part.bytes,
+        op.peer ? cudaMemcpyDefault : cudaMemcpyHostToDevice, on_.get()));
   });
 }
 

@@ -61,6 +61,14 @@ boost::system::error_code use_device(int index) noexcept {
   return code_of(cudaThreadExchangeStreamCaptureMode(&mode));
 }
 
+bool reaches(int index, int other) noexcept {
+  int can = 0;
+  if (use_device(index) || code_of(cudaDeviceCanAccessPeer(&can, index, other))) return false;
+  if (can == 0) return false;
+  const cudaError_t said = cudaDeviceEnablePeerAccess(other, 0);
+  return !code_of(said) || said == cudaErrorPeerAccessAlreadyEnabled;
+}
+
 result<int> count_devices() {
   int count = 0;
   cudaError_t said = cudaGetDeviceCount(&count);

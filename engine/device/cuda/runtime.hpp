@@ -28,6 +28,11 @@ boost::system::error_code code_of(cudaError_t said) noexcept;
 // context there, half a GiB of a card that may be none of ours.
 boost::system::error_code use_device(int index) noexcept;
 
+// Lets a device read memory of another one, where the machine connects them, and says whether it
+// can. It stays so until the process ends: others in it may rely on it. For a thread of the
+// library's own, which works for that device from now on.
+bool reaches(int index, int other) noexcept;
+
 // For a thread of the user, whose device is set: its calls neither fail nor invalidate captures
 // until this ends.
 class beside_captures {

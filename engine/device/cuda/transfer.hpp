@@ -45,6 +45,12 @@ struct transfer {
 // Decides for the copies of a slot, in the order of their slot_offset. Throws std::bad_alloc.
 void plan_transfer(std::span<const copy_op> copies, transfer& how);
 
+// Whether these bytes, which stay as they are, are not among the small ones of a slot that share a
+// call.
+inline bool is_worth_a_copy(const copy_op& one, std::size_t copies_of_slot) noexcept {
+  return one.bytes >= call_worth_bytes || copies_of_slot < scattered_copies_min;
+}
+
 // A part of a copy, as the kernel takes it: at most `bytes_max` of the slot, whole elements.
 struct copy_part {
   std::uint32_t slot_offset;

@@ -17,6 +17,9 @@ void reset() {
   r.failures.clear();
   r.captures.clear();
   r.contexts.clear();
+  r.reaches.clear();
+  r.connected = true;
+  r.moved = {};
   r.loaded_kernels.clear();
   r.default_streams.clear();
   r.count_says = cudaSuccess;
@@ -79,6 +82,16 @@ std::map<std::string, unsigned> calls() {
 std::set<int> contexts() {
   const std::lock_guard lock(the().device.mutex);
   return the().contexts;
+}
+
+void not_connected() {
+  const std::lock_guard lock(the().device.mutex);
+  the().connected = false;
+}
+
+bytes_moved moved() {
+  const std::lock_guard lock(the().device.mutex);
+  return the().moved;
 }
 
 std::vector<const void*> pinned_memory() {

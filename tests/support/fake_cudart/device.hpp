@@ -35,6 +35,7 @@ struct work {
   const void* from = nullptr;
   std::size_t bytes = 0;
   bool to_host = false;
+  int from_device = -1;  // Another device, whose memory is the source.
   std::shared_ptr<const kernel_launch> kernel;
   std::shared_ptr<event_state> reach;
   std::shared_ptr<event_state> await;
@@ -98,6 +99,7 @@ class device_side {
   std::shared_ptr<stream_state> choose();
   void carry_out(const std::shared_ptr<stream_state>& in);
   void copy(const work& what, int device);
+  void copy_across(const work& what, int device);
   void launch(const kernel_launch& what, int device);
 
   std::deque<host_call> host_calls_;

@@ -78,6 +78,22 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
   return now.says();
 }
 
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  const call now("cudaDeviceCanAccessPeer");
+  if (now.failed()) return now.says();
+  *can = the().connected && device != peer ? 1 : 0;
+  return now.says();
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int) {
+  const call now("cudaDeviceEnablePeerAccess");
+  if (now.failed()) return now.says();
+  if (!the().connected || peer == current_device) return now.says(cudaErrorInvalidDevice);
+  the().contexts.insert(peer);
+  const bool first = the().reaches.insert({current_device, peer}).second;
+  return now.says(first ? cudaSuccess : cudaErrorPeerAccessAlreadyEnabled);
+}
+
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   const call now("cudaThreadExchangeStreamCaptureMode");
   std::swap(*mode, capture_mode);

@@ -72,6 +72,16 @@ std::set<int> contexts();
 // Where each piece of pinned memory begins.
 std::vector<const void*> pinned_memory();
 
+// The devices cannot read each other's memory.
+void not_connected();
+
+// By copies since the last reset: from the host to devices, and from one device to another.
+struct bytes_moved {
+  std::size_t up = 0;
+  std::size_t across = 0;
+};
+bytes_moved moved();
+
 // Copies and kernels that the streams hold.
 std::size_t waiting_copies();
 

@@ -16,6 +16,7 @@
 
 #include "support/certain_memory.hpp"
 #include "support/fake_cudart/device.hpp"
+#include "support/fake_cudart/fake_cudart.hpp"
 
 struct CUstream_st {
   std::shared_ptr<ringload::testing::fake_cudart::stream_state> state;
@@ -48,6 +49,9 @@ struct runtime {
   std::map<int, std::shared_ptr<stream_state>> default_streams;
   std::vector<capture> captures;
   std::set<int> contexts;
+  std::set<std::pair<int, int>> reaches;  // The first may read memory of the second.
+  bool connected = true;                  // Whether the devices can be let do so.
+  bytes_moved moved;
   std::set<std::pair<int, const void*>> loaded_kernels;
   cudaError_t count_says = cudaSuccess;
   int driver_version = 13000;

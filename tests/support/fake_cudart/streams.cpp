@@ -35,6 +35,25 @@ cudaError_t copy_pageable(call& now, const work& what, CUstream_st* stream) {
   return now.says();
 }
 
+// The other device whose memory that is; -1: none.
+int other_device_of(const void* memory, std::size_t bytes) {
+  for (int device = 0; device < devices; ++device) {
+    if (device != current_device && the().device.memory.is_own(memory, bytes, device))
+      return device;
+  }
+  return -1;
+}
+
+cudaError_t copy_across(call& now, work&& what, CUstream_st* stream) {
+  if (the().reaches.count({current_device, what.from_device}) == 0) {
+    now.complain("memory of a device that this one was not let read");
+    return now.says(cudaErrorInvalidValue);
+  }
+  the().moved.across += what.bytes;
+  now.push(stream, std::move(what));
+  return now.says();
+}
+
 // What a real device would answer with an illegal address, some time later.
 template <class Piece>
 bool is_in_memory(const call& now, const Piece& piece) {
@@ -228,6 +247,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, enum cudaM
     now.complain("not between the host and memory of this device");
     return now.says(cudaErrorInvalidValue);
   }
+  if (kind == cudaMemcpyDefault) w.from_device = other_device_of(from, bytes);
+  if (w.from_device >= 0) return copy_across(now, std::move(w), stream);
+  if (!w.to_host) the().moved.up += bytes;
   if (!the().device.memory.is_pinned(w.to_host ? to : from, bytes, current_device)) {
     return copy_pageable(now, w, stream);
   }
