@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "support/effort.hpp"
 #include "support/pickle_text.hpp"
 
 using namespace ringload;
@@ -178,11 +179,14 @@ TEST_CASE("pickle: floods are refused by the number of their values, and of thos
   };
   CHECK(flood("(", "N", pickle_stack_max, "t") == good);
   CHECK(flood("(", "N", pickle_stack_max + 1, "t") == errc::header_too_large);
-  CHECK(flood("", "(", pickle_stack_max, std::string(pickle_stack_max, 't')) == good);
   CHECK(flood("", "(", pickle_stack_max + 1) == errc::header_too_large);
   CHECK(flood("", "]", pickle_values_max / 5 + 1) == errc::header_too_large);
-  CHECK(flood("N", "\x85", pickle_values_max - 1) == good);
-  CHECK(flood("N", "\x85", pickle_values_max + 1) == errc::header_too_large);
+  // Each value of these is an allocation, and AddressSanitizer takes half a minute for them.
+  if (effort_percent == 100) {
+    CHECK(flood("", "(", pickle_stack_max, std::string(pickle_stack_max, 't')) == good);
+    CHECK(flood("N", "\x85", pickle_values_max - 1) == good);
+    CHECK(flood("N", "\x85", pickle_values_max + 1) == errc::header_too_large);
+  }
   std::string classes = "\x80\x02";
   for (int i = 0; i < 10'001; ++i) classes += "cm\n" + std::to_string(i) + "\n";
   CHECK(code_of(classes + ".") == errc::header_too_large);
