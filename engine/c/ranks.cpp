@@ -55,18 +55,16 @@ ringload::group_reading reading_of(ringload_group_reading from) {
   throw invalid_argument("there is no such reading");
 }
 
-// `make` is given the load and the handler.
+// `make` is given the load and the handler. Throws as begin_operation() does.
 template <class Make>
 ringload_status begin_call(ringload_group_loading* loading, ringload_operation** begun, Make make) {
-  return guarded([&] {
-    const ringload_group_loading& with = required(loading, "the loading is null");
-    return begin_operation<ringload::tensor>(
-        with.thread, begun,
-        [of = with.of.get(), make = std::move(make)](auto handler) mutable {
-          make(of->of, std::move(handler));
-        },
-        with.of);
-  });
+  const ringload_group_loading& with = required(loading, "the loading is null");
+  return begin_operation<ringload::tensor>(
+      with.thread, begun,
+      [of = with.of.get(), make = std::move(make)](auto handler) mutable {
+        make(of->of, std::move(handler));
+      },
+      with.of);
 }
 
 std::string name_of(const char* name) { return &required(name, "the name is null"); }

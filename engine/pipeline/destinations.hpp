@@ -34,6 +34,14 @@ class destinations {
     backend* by;
     std::span<const copy_op> copies;
     const std::byte* from = nullptr;  // In memory of another device; null: in the slot.
+
+    // The part of `whole`, the copies of all, that is this one's.
+    copy_operation of(copy_operation whole) const noexcept {
+      whole.copies = copies;
+      whole.peer = from != nullptr;
+      if (whole.peer) whole.slot = from;
+      return whole;
+    }
   };
   // What each has to copy, the copies between devices behind all others: they may begin when those
   // have ended. The copies stand in `order`, those of one share side by side.

@@ -37,15 +37,13 @@ boost::system::error_code copy_and_wait(engine& e, backend& by, const copy_opera
 }
 
 // Makes copies out of memory of the host and waits for them, in a thread that may block.
-boost::system::error_code copy_and_wait(engine& e, const destinations& into, copy_operation what) {
+boost::system::error_code copy_and_wait(engine& e, const destinations& into,
+                                        const copy_operation& what) {
   if (backend* const only = into.only()) return copy_and_wait(e, *only, what);
   std::vector<copy_op> order;
   boost::system::error_code failed;
   for (const destinations::share& one : into.shares(what.copies, order)) {
-    what.copies = one.copies;
-    what.peer = one.from != nullptr;
-    if (what.peer) what.slot = one.from;
-    if (!failed) failed = copy_and_wait(e, *one.by, what);
+    if (!failed) failed = copy_and_wait(e, *one.by, one.of(what));
   }
   return failed;
 }

@@ -203,10 +203,7 @@ struct split_copies {
 
   split_copies(const destinations& into, const copy_operation& what) {
     for (const destinations::share& one : into.shares(what.copies, order)) {
-      device_copies mine = {one.by, what};
-      mine.what.copies = one.copies;
-      mine.what.peer = one.from != nullptr;
-      if (mine.what.peer) mine.what.slot = one.from;
+      device_copies mine = {one.by, one.of(what)};
       if (!out.empty()) mine.what.times = nullptr;  // One thread notes when.
       (mine.what.peer ? between : out).push_back(mine);
     }
