@@ -39,6 +39,11 @@ result<unique_fd> new_wake() {
   return made;
 }
 
+void wake_up(const unique_fd& wake) noexcept {
+  const std::uint64_t one = 1;
+  (void)::write(wake.get(), &one, sizeof one);
+}
+
 result<std::vector<std::vector<rank_sockets>>> all_sockets(std::uint32_t ranks) {
   std::vector<std::vector<rank_sockets>> all(ranks);
   for (auto& each : all) each.resize(ranks);
@@ -93,8 +98,7 @@ void socket_group::fail(std::string_view reason) noexcept {
 
 void socket_group::interrupt() noexcept {
   interrupted_ = true;
-  const std::uint64_t one = 1;
-  (void)::write(wake_.get(), &one, sizeof one);
+  wake_up(wake_);
 }
 
 void socket_group::check() const {

@@ -66,7 +66,9 @@ class socket_group final : public group {
   std::atomic<bool> interrupted_ = false;
 };
 
+// An eventfd, and what makes it readable: from any thread.
 result<unique_fd> new_wake();
+void wake_up(const unique_fd& wake) noexcept;
 
 // The sockets between `ranks` ranks, by rank and other rank.
 result<std::vector<std::vector<rank_sockets>>> all_sockets(std::uint32_t ranks);

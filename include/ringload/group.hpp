@@ -18,6 +18,7 @@
 #include <ringload/device.hpp>
 #include <ringload/export.hpp>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -81,9 +82,11 @@ RINGLOAD_EXPORT std::vector<std::unique_ptr<group>> thread_groups(
 
 /// A group of processes of this machine and this user, which meet at a Unix socket: rank 0 makes
 /// it, at a path that is free, and removes it when all have come. They are waited for as long as
-/// for a rank. 1 to 127 ranks. Throws `ringload::error`.
+/// for a rank, or until `stop` is requested: `operation_aborted`. 1 to 127 ranks. Throws
+/// `ringload::error`; nothing is left at the path then.
 RINGLOAD_EXPORT std::unique_ptr<group> join_group(std::string_view socket, std::uint32_t rank,
                                                   std::uint32_t ranks,
-                                                  std::chrono::milliseconds timeout = rank_timeout);
+                                                  std::chrono::milliseconds timeout = rank_timeout,
+                                                  std::stop_token stop = {});
 
 }  // namespace ringload::inline v0

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a process sees: imports, forks, signals, its end. Each test has a process of its own."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -92,35 +93,57 @@ phases = {
     "attached": "while True:\n"
     "        try: ringload.attach(source, 'x')\n"
     "        except OSError: pass",
-    "joined": "ringload.join_group(sys.argv[2] + '.socket', 0, 2)",
+    # Ranks that wait for another.
+    "joined": "ringload.join_group(socket, 0, 2)",
+    "joined by a follower": "ringload.join_group(socket, 1, 2)",
+    "joined awaited": "asyncio.run(awaited(lambda _: ringload.join_group_async(socket, 0, 2)))",
+    "joined future": "ringload.join_group_async(socket, 0, 2).future().result()",
+    "group load": "ranks = ringload.thread_groups(2)\n"
+    "    ringload.Loader().group_load(ranks[0], sample).result()",
+    "group load awaited": "ranks = ringload.thread_groups(2)\n"
+    "    asyncio.run(awaited(lambda loader: loader.group_load(ranks[0], sample)))",
+    "group call": "load_of_two()[0].tensor('scalar').result()",
+    "group call awaited": "loads = load_of_two()\n"
+    "    asyncio.run(awaited(lambda _: loads[0].tensor('scalar')))",
+    "group call future": "load_of_two()[0].shard('f32', 0).future().result()",
 }
 
 
-at_once = ("making", "attached", "joined")  # Of no server.
+of_a_server = ("opening", "load", "progress", "stream", "fill", "tensor", "awaited", "future")
 
 
 @pytest.mark.parametrize("phase", phases)
 def test_interrupt_ends_the_waiting(sample, stalled, phase):
     server = stalled(0 if phase == "opening" else 1)
     program = (
-        "import asyncio, sys, ringload\n"
+        "import asyncio, os, sys, ringload\n"
         "def bytearray_of(size):\n"
         "    import numpy\n"
         "    return numpy.zeros(size, numpy.uint8)\n"
-        "async def awaited():\n"
+        "async def awaited(begin=lambda loader: loader.load(source)):\n"
         "    async with ringload.Loader(remote=True) as loader:\n"
-        "        await loader.load(source)\n"
-        "source = sys.argv[1]\n"
+        "        await begin(loader)\n"
+        "def load_of_two():\n"
+        "    loader = ringload.Loader()\n"
+        "    begun = [loader.group_load(one, sample) for one in ringload.thread_groups(2)]\n"
+        "    return [one.result() for one in begun]\n"
+        "def threads(): return len(os.listdir('/proc/self/task'))\n"
+        "source, sample = sys.argv[1:]\n"
+        "socket = sample + '.socket'\n"
+        "before = threads()\n"
         "try:\n"
         "    print('begun', flush=True)\n"
         f"    {phases[phase]}\n"
         "except KeyboardInterrupt: print('interrupted', flush=True)\n"
         "else: sys.exit('it ended before it was interrupted')\n"
-        "assert len(ringload.load(sys.argv[2])) > 0\n"
+        # Who has a future cancels it or not. A thread that has ended is in the list for a moment.
+        f"while {phase.startswith('joined') and 'future' not in phase} and threads() > before: pass\n"
+        f"assert 'future' in {phase!r} or not os.path.exists(socket)\n"
+        "assert len(ringload.load(sample)) > 0\n"
     )
     with started(program, server.address, sample, flags=["-X", "dev"]) as child:
         assert child.stdout.readline() == "begun\n"
-        if phase not in at_once:
+        if phase in of_a_server:
             assert server.asked.wait(60), "it asked for nothing"
         for attempt in range(5):
             child.send_signal(signal.SIGINT)
@@ -129,8 +152,9 @@ def test_interrupt_ends_the_waiting(sample, stalled, phase):
                 break
             except subprocess.TimeoutExpired:
                 # Python drops what a signal's handler raises in a weak reference's callback.
-                assert attempt < 4 and phase in at_once, "it waits on"
+                assert attempt < 4 and phase not in of_a_server, "it waits on"
         assert printed == "interrupted\n" and child.returncode == 0, errors
+    assert not os.path.exists(sample + ".socket")
 
 
 @pytest.mark.parametrize(
@@ -157,20 +181,147 @@ def test_interpreter_ends_during_a_load(large, sample, stalled, left):
     python(program, large, sample, flags=["-X", "dev"])
 
 
-def test_nothing_is_left_after_many_loads(sample):
+@pytest.mark.parametrize(
+    "left",
+    [
+        "operation = ringload.join_group_async(socket, 0, 2)",
+        "future = ringload.join_group_async(socket, 1, 2).future()",
+        "in_thread(lambda: ringload.join_group(socket, 0, 2))",
+        "ringload.operation = ringload.join_group_async(socket, 0, 2)",
+        "operation = loader.group_load(ranks[0], sample)",
+        "future = loader.group_load(ranks[0], sample).future()",
+        "in_thread(lambda: loader.group_load(ranks[0], sample).result())",
+        "ringload.left = loader, ranks, loader.group_load(ranks[0], sample); del loader, ranks",
+        "load = load_of_two()[0]; call = load.tensor('scalar')",
+        "load = load_of_two()[0]; in_thread(lambda: load.tensor('scalar').result())",
+        "ringload.loads = load_of_two(); ringload.call = ringload.loads[0].tensor('scalar')",
+    ],
+    ids=["joining", "joining future", "joining thread", "joining in a cycle", "load", "load future",
+         "load thread", "load in a cycle", "call", "call thread", "call in a cycle"],
+)  # fmt: skip
+def test_interpreter_ends_while_ranks_wait_for_another(sample, tmp_path, left):
     python(
-        "import gc, os, sys, ringload\n"
-        "def held(): return len(os.listdir('/proc/self/fd')), len(os.listdir('/proc/self/task'))\n"
-        "def resident(): return int(open('/proc/self/statm').read().split()[1]) * 4096\n"
-        "loader = ringload.Loader(slots=1)\n"
-        "def once(count):\n"
-        "    for _ in range(count):\n"
-        "        operations = [loader.load(sys.argv[1]) for _ in range(20)]\n"
-        "        for operation in operations:\n"
-        "            for tensor in operation.result().values(): tensor.numpy()\n"
-        "once(50); gc.collect(); before = held(), resident()\n"
-        "once(450); gc.collect()\n"
-        "assert held() == before[0], (held(), before)\n"
-        "assert resident() < before[1] + (8 << 20), (resident(), before)\n",
+        "import sys, threading, ringload\n"
+        "sample, socket = sys.argv[1:]\n"
+        "loader = ringload.Loader()\n"
+        "ranks = ringload.thread_groups(2)\n"
+        "def load_of_two():\n"
+        "    begun = [loader.group_load(one, sample) for one in ranks]\n"
+        "    return [one.result() for one in begun]\n"
+        "def in_thread(work): threading.Thread(target=work, daemon=True).start()\n"
+        f"{left}\n",
         sample,
+        str(tmp_path / "socket"),
+        flags=["-X", "dev"],
     )
+    assert not os.listdir(tmp_path)
+
+
+def test_interpreter_ends_while_threads_ask_for_the_gil(sample, tmp_path):
+    """Each is most of the time in a function that has let go of it, and comes back from there."""
+    python(
+        "import sys, threading, ringload\n"
+        "sample, socket = sys.argv[1:]\n"
+        "def attach():\n"
+        "    while True:\n"
+        "        try: ringload.attach(socket, 'x')\n"
+        "        except OSError: pass\n"
+        "def make():\n"
+        "    while True: ringload.load(sample)\n"
+        "for work in [attach, make] * 4:\n"
+        "    threading.Thread(target=work, daemon=True).start()\n",
+        sample,
+        str(tmp_path / "socket"),
+    )
+
+
+def test_ranks_of_the_parent_are_refused_in_a_child(sample, tmp_path):
+    """Ranks wait for others when the process forks: in a load, in a call, and at a socket."""
+    python(
+        "import os, sys, ringload\n"
+        "sample, socket = sys.argv[1:]\n"
+        "loader = ringload.Loader()\n"
+        "ranks, others = (ringload.thread_groups(2, timeout=60) for _ in range(2))\n"
+        "begun = [loader.group_load(one, sample) for one in ranks]\n"
+        "loads = [one.result() for one in begun]\n"
+        "call = loads[0].tensor('scalar')\n"
+        "opening = loader.group_load(others[0], sample)\n"
+        "joining = ringload.join_group_async(socket, 0, 2)\n"
+        "while not os.path.exists(socket): pass\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    uses = (call.result, opening.result, joining.result, loads[1].infos,\n"
+        "            lambda: loads[1].tensor('scalar'), lambda: others[1].rank)\n"
+        "    for use in uses:\n"
+        "        try: use()\n"
+        "        except RuntimeError as refusal: assert 'forked' in str(refusal)\n"
+        "        else: os._exit(1)\n"
+        "    for one in (call, opening, joining): one.cancel()\n"
+        "    del begun, loads, call, opening, joining, uses, ranks, others\n"
+        "    own = ringload.thread_groups(1)[0]\n"
+        "    with ringload.Loader() as anew:\n"
+        "        load = anew.group_load(own, sample).result()\n"
+        "        assert bytes(load.tensor('scalar').result()) == b'\\7\\0\\0\\0'\n"
+        "    sys.exit(0)\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+        "assert os.path.exists(socket)\n"
+        "assert bytes(loads[1].tensor('scalar').result()) == bytes(call.result())\n"
+        "opening.cancel()\n"
+        "joining.cancel()\n"
+        "for one in (opening, joining):\n"
+        "    assert isinstance(one.exception(), ringload.CancelledError)\n"
+        "assert not os.path.exists(socket)\n",
+        sample,
+        str(tmp_path / "socket"),
+        flags=["-W", "ignore"],
+    )
+
+
+# How many descriptors and threads there are, and how much memory; `once` is what is repeated.
+left_after = (
+    "import gc, os, sys, ringload\n"
+    "sample, socket = sys.argv[1:]\n"
+    "def held(): return len(os.listdir('/proc/self/fd')), len(os.listdir('/proc/self/task'))\n"
+    "def resident(): return int(open('/proc/self/statm').read().split()[1]) * 4096\n"
+    "loader = ringload.Loader(slots=1)\n"
+    "{once}"
+    "def many(times):\n"
+    "    for _ in range(times): once()\n"
+    "    gc.collect()\n"
+    "many({first}); before = held(), resident()\n"
+    "many({then})\n"
+    # A thread that has ended is in the list for a moment.
+    "while held()[1] > before[0][1]: pass\n"
+    "assert held() == before[0], (held(), before)\n"
+    "assert resident() < before[1] + (8 << 20), (resident(), before)\n"
+)
+
+
+def test_nothing_is_left_after_many_loads(sample, tmp_path):
+    once = (
+        "def once():\n"
+        "    operations = [loader.load(sample) for _ in range(20)]\n"
+        "    for operation in operations:\n"
+        "        for tensor in operation.result().values(): tensor.numpy()\n"
+    )
+    program = left_after.format(once=once, first=50, then=450)
+    python(program, sample, str(tmp_path / "socket"))
+
+
+def test_nothing_is_left_after_many_loads_of_ranks(sample, tmp_path):
+    """Some end well, some fail; and some who join are cancelled."""
+    once = (
+        "def once():\n"
+        "    ranks = ringload.thread_groups(3)\n"
+        "    begun = [loader.group_load(one, sample) for one in ranks]\n"
+        "    loads = [one.result() for one in begun]\n"
+        "    for call in [load.shard('f32', 0) for load in loads]: call.result().numpy()\n"
+        "    loads[0].tensor('scalar').cancel()\n"
+        "    for load in loads[1:]:\n"
+        "        assert isinstance(load.tensor('scalar').exception(), ringload.RankFailedError)\n"
+        "    joining = ringload.join_group_async(socket, 0, 2)\n"
+        "    joining.cancel()\n"
+        "    assert isinstance(joining.exception(), ringload.CancelledError)\n"
+    )
+    program = left_after.format(once=once, first=50, then=250)
+    python(program, sample, str(tmp_path / "socket"))

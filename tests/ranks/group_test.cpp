@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -13,10 +14,12 @@
 #include <memory>
 #include <ringload/error.hpp>
 #include <ringload/group.hpp>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "core/packet_socket.hpp"
 #include "support/child_program.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/rank_threads.hpp"
@@ -190,10 +193,12 @@ TEST_CASE("group: who is no rank of it, or comes twice, ends the meeting for all
       for (std::uint32_t i = 0; i < 3; ++i) {
         const std::uint32_t rank = i == 2 ? stranger : i;
         const std::uint32_t ranks = rank == 3 ? 4 : 3;
-        threads.emplace_back([&said, &path, i, rank, ranks] {
-          said[i] = what_of([&] { join_group(path, rank, ranks, patience); });
+        threads.emplace_back([&said, &path, i, rank, ranks](const std::stop_token& stop) {
+          said[i] = what_of([&] { join_group(path, rank, ranks, patience, stop); });
         });
       }
+      // Who comes to rank 0 when that has given up waits for another, until this stops it.
+      threads.front().join();
     }
     CHECK(holds(said[0], stranger == 3 ? "rank 3 of 4 came to a group of 3" : "there already"));
     CHECK(said[2] != "");
@@ -205,6 +210,65 @@ TEST_CASE("group: who is no rank of it, or comes twice, ends the meeting for all
               }),
               "1 ranks did not come in time"));
   CHECK_FALSE(std::filesystem::exists(folder.path() / "r"));
+}
+
+TEST_CASE("group: who joins can be stopped at any time, and leaves nothing at the path") {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "ranks").string();
+  for (const std::uint32_t rank : {0U, 1U}) {
+    std::string said;
+    std::jthread joining([&](const std::stop_token& stop) {
+      said = what_of([&] { join_group(path, rank, 2, patience, stop); });
+    });
+    // Rank 0 waits once its socket is there. Rank 1 has none to come to.
+    while (rank == 0 && !std::filesystem::exists(path)) std::this_thread::yield();
+    joining.request_stop();
+    joining.join();
+    CHECK(holds(said, "joining was cancelled"));
+    CHECK_FALSE(std::filesystem::exists(path));
+  }
+  std::stop_source stopped;
+  stopped.request_stop();
+  for (const std::uint32_t ranks : {1U, 2U}) {
+    CHECK(holds(what_of([&] { join_group(path, 0, ranks, patience, stopped.get_token()); }),
+                "joining was cancelled"));
+  }
+}
+
+TEST_CASE("group: rank 0 can be stopped while somebody is there who says nothing, who is let go") {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "ranks").string();
+  std::string said;
+  std::jthread joining([&](const std::stop_token& stop) {
+    said = what_of([&] { join_group(path, 0, 2, patience, stop); });
+  });
+  auto silent = connect_to(path, patience);
+  while (!silent) silent = connect_to(path, patience);
+  joining.request_stop();
+  std::vector<std::byte> room(1);
+  const auto got = receive_packet(*silent, room);
+  CHECK((got ? got->bytes == 0 : got.error().code == system_code(ECONNRESET)));
+  joining.join();
+  CHECK(holds(said, "joining was cancelled"));
+}
+
+TEST_CASE("group: a rank that was not stopped in time has joined, and its calls are its own") {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "ranks").string();
+  std::vector<std::string> said(2);
+  std::vector<std::jthread> threads;
+  for (const std::uint32_t rank : {0U, 1U}) {
+    threads.emplace_back([&said, &path, rank] {
+      said[rank] = what_of([&] {
+        std::stop_source stop;
+        const auto all = join_group(path, rank, 2, patience, stop.get_token());
+        stop.request_stop();
+        all->barrier();
+      });
+    });
+  }
+  threads.clear();
+  CHECK(said == std::vector<std::string>(2));
 }
 
 TEST_CASE("group: a process that is killed ends the load of the others, which say which it was") {

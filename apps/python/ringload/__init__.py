@@ -28,7 +28,7 @@ from ._errors import (
 from ._keeper import Keeper, attach
 from ._loader import Filled, Load, Loader, Saved, Stream
 from ._operation import Operation
-from ._ranks import GroupLoad, join_group, thread_groups
+from ._ranks import GroupLoad, join_group, join_group_async, thread_groups
 
 __all__ = [
     "CancelledError",
@@ -59,6 +59,7 @@ __all__ = [
     "attach",
     "fill",
     "join_group",
+    "join_group_async",
     "load",
     "open",
     "save",

@@ -1,10 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that load one checkpoint together: threads of a process, or processes of a machine."""
 
+import atexit
+import os
+import weakref
+
 from . import _core
 from ._checkpoint import TensorInfo
 from ._names import path_text
-from ._operation import one_step
+from ._operation import let_waiting_return, one_step
+
+_joining = weakref.WeakSet()  # Operations that no Loader's end would end.
+os.register_at_fork(after_in_child=_joining.clear)
+
+
+def _stop_joining():
+    all_joining = list(_joining)
+    for one in all_joining:
+        one.cancel()
+    for one in all_joining:
+        one.exception(timeout=5)  # Until its socket is removed.
+    let_waiting_return(1)
 
 
 def join_group(socket, rank, ranks, timeout=300.0):
@@ -12,9 +28,25 @@ def join_group(socket, rank, ranks, timeout=300.0):
 
     Rank 0 makes the socket, at a path that is free, and removes it when all have come. A rank that
     does not come, or is waited for later on, within `timeout` seconds is a RankFailedError. 1 to
-    127 ranks. Ctrl-C ends the waiting; the socket then stays until its time is over.
+    127 ranks. Ctrl-C ends the waiting, and removes the socket.
     """
-    return one_step(lambda: _core.join_group(path_text(socket), rank, ranks, timeout)).result()
+    joining = join_group_async(socket, rank, ranks, timeout)
+    try:
+        return joining.result()
+    except KeyboardInterrupt:
+        joining.cancel()
+        joining.exception()  # Until its thread has ended.
+        raise
+
+
+def join_group_async(socket, rank, ranks, timeout=300.0):
+    """join_group() as an operation that gives the Group: to be awaited, or cancelled."""
+    if not _joining:
+        atexit.unregister(_stop_joining)
+        atexit.register(_stop_joining)
+    joining = one_step(lambda: _core.join_group(path_text(socket), rank, ranks, timeout))
+    _joining.add(joining)
+    return joining
 
 
 def thread_groups(ranks, timeout=300.0):

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "convert.hpp"
+#include "gil.hpp"
 
 namespace ringload::python {
 
@@ -85,8 +86,9 @@ nb::list list_of(std::span<const std::string> names) {
 
 void set(const std::string& kind, int number, std::string_view text, std::string_view place,
          const fill_error* filled_in_part) {
-  nb::object made = nb::module_::import_("ringload._errors")
-                        .attr("make")(str_of(kind), number, str_of(text), str_of(place));
+  const nb::object make = nb::module_::import_("ringload._errors").attr("make");
+  nb::object made =
+      call_python(make, nb::make_tuple(str_of(kind), number, str_of(text), str_of(place)));
   if (filled_in_part != nullptr) {
     made.attr("whole") = list_of(filled_in_part->whole());
     made.attr("torn") = list_of(filled_in_part->torn());

@@ -18,12 +18,14 @@
 #include <memory>
 #include <ringload/group.hpp>
 #include <ringload/group_load.hpp>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "convert.hpp"
+#include "gil.hpp"
 #include "held.hpp"
 #include "loader.hpp"
 
@@ -52,7 +54,7 @@ struct group_loading {
   group_loading(const group_loading&) = delete;
   group_loading& operator=(const group_loading&) = delete;
   ~group_loading() {
-    const nb::gil_scoped_release released;
+    const without_gil waiting;
     of = group_load();
   }
 
@@ -138,33 +140,37 @@ nb::list infos_of(const held_group_load& self) {
   return all;
 }
 
-// In a thread of its own, so that who waits for it can be interrupted; that thread then goes on
-// until its time is over.
+// In a thread of its own, so that who waits for it can be interrupted; letting go of the operation
+// stops it and waits for its end, which needs no GIL. Signals are for Python's threads.
 begun join(const std::string& socket, std::uint32_t rank, std::uint32_t ranks, double seconds) {
   const auto timeout = timeout_of(seconds);
   auto state = std::make_shared<operation_state>();
+  const auto thread = std::make_shared<std::jthread>();
   ::sigset_t all;
   ::sigset_t before;
   ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // Python's threads handle signals.
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   std::exception_ptr refused;
   try {
-    std::thread([state, socket, rank, ranks, timeout] {
+    *thread = std::jthread([state, socket, rank, ranks, timeout](std::stop_token stop) {
       std::exception_ptr failure;
       std::shared_ptr<group> joined;
       try {
-        joined = join_group(socket, rank, ranks, timeout);
+        joined = join_group(socket, rank, ranks, timeout, std::move(stop));
       } catch (...) {
         failure = std::current_exception();
       }
       state->settle(std::move(failure), std::move(joined));
-    }).detach();
+    });
   } catch (...) {
     refused = std::current_exception();
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (refused) std::rethrow_exception(refused);
-  return std::make_unique<held_operation>(nullptr, std::move(state), nb::none());
+  state->set_cancel([stop = thread->get_stop_source()](boost::asio::cancellation_type) mutable {
+    stop.request_stop();
+  });
+  return std::make_unique<held_operation>(thread, std::move(state), nb::none());
 }
 
 nb::list groups_of_threads(std::uint32_t ranks, double seconds) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "convert.hpp"
+#include "gil.hpp"
 #include "held.hpp"
 #include "loader.hpp"
 
@@ -31,7 +32,7 @@ class held_keeper {
     how.mode = mode;
     how.users = std::move(users);
     how.connections_max = connections_max;
-    const nb::gil_scoped_release released;
+    const without_gil waiting;
     *of_ = std::make_unique<keeper>(socket, std::move(how));
   }
   ~held_keeper() { close(); }
@@ -39,7 +40,7 @@ class held_keeper {
   void publish(const std::string& name, const held_model& what) {
     keeper& by = open_keeper();
     const model all = *what.of;
-    const nb::gil_scoped_release released;
+    const without_gil waiting;
     by.publish(name, all);
   }
 
@@ -61,7 +62,7 @@ class held_keeper {
   void close() {
     if (of_.inherited()) return;
     std::unique_ptr<keeper> last = std::move(*of_);
-    const nb::gil_scoped_release released;
+    const without_gil waiting;
     last.reset();
   }
 
@@ -82,7 +83,7 @@ nb::object attach_to(const std::string& socket, const std::string& name, double 
   const auto timeout = std::chrono::milliseconds(std::llround(std::ceil(seconds * 1000)));
   model found;
   {
-    const nb::gil_scoped_release released;
+    const without_gil waiting;
     found = attach(socket, name, timeout);
   }
   return object_of<held_model>(std::move(found));

@@ -27,6 +27,7 @@
 
 #include "cache_reports.hpp"
 #include "convert.hpp"
+#include "gil.hpp"
 #include "held.hpp"
 #include "loader.hpp"
 
@@ -61,7 +62,7 @@ class held_loader {
     for (const std::string& name : on) targets.push_back(device_of(name));
     const limits bounds = limits_of(within);
     auto with = extensions(with_hdf5, remote_settings);
-    const nb::gil_scoped_release released;
+    const without_gil waiting;
     (*of_)->of = std::make_shared<loader>(std::move(targets), bounds, std::move(with));
   }
   ~held_loader() {
@@ -73,7 +74,7 @@ class held_loader {
     if (of_.inherited()) return;
     std::shared_ptr<loader> last = std::move((*of_)->of);
     const auto calls = std::exchange((*of_)->calls, {});
-    const nb::gil_scoped_release released;
+    const without_gil waiting;
     end_all(calls);
     last.reset();
   }

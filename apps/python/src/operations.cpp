@@ -14,6 +14,7 @@
 #include <variant>
 
 #include "convert.hpp"
+#include "gil.hpp"
 #include "held.hpp"
 #include "loader.hpp"
 
@@ -31,7 +32,7 @@ struct held_waker {
 constexpr std::chrono::milliseconds signal_interval{20};
 
 bool wait_a_while(operation_state& state, std::chrono::milliseconds time) {
-  const nb::gil_scoped_release released;
+  const without_gil waiting;
   return state.wait_for(time);
 }
 
@@ -118,7 +119,7 @@ held_operation::~held_operation() {
   if (of.inherited() || of->state->ended()) return;
   of->state->cancel();
   if (of->kept.is_none()) return;
-  const nb::gil_scoped_release released;
+  const without_gil waiting;
   while (!of->state->wait_for(std::chrono::hours(1))) {
   }
 }

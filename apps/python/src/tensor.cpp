@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "convert.hpp"
+#include "gil.hpp"
 #include "held.hpp"
 
 namespace ringload::python {
@@ -185,7 +186,8 @@ std::string text_of(const held_tensor& self) {
 }
 
 nb::object convert(const char* function, nb::handle self) {
-  return nb::module_::import_("ringload._convert").attr(function)(self);
+  const nb::object of = nb::module_::import_("ringload._convert").attr(function);
+  return call_python(of, nb::make_tuple(self));
 }
 
 held_tensor* at(const held_model& self, std::string_view name) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "convert.hpp"
+#include "gil.hpp"
 #include "held.hpp"
 #include "loader.hpp"
 
@@ -35,7 +36,7 @@ class held_writer {
   ~held_writer() {
     if (of_.inherited()) return;
     std::shared_ptr<writer> last = std::move((*of_)->of);
-    const nb::gil_scoped_release released;
+    const without_gil waiting;
     last.reset();
   }
 
