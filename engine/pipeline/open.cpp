@@ -11,6 +11,7 @@
 #include "formats/printable.hpp"
 #include "pipeline/wanted_checks.hpp"
 #include "plan/make_plan.hpp"
+#include "selection/chosen_catalog.hpp"
 
 namespace ringload::inline v0::detail {
 

@@ -33,16 +33,12 @@ struct chosen_tensor {
 
 // In the catalog's order; a fused tensor is at the position of its first box, and one for several
 // devices stands there once for each. If everything is selected, each tensor of the catalog once,
-// whole. Shapes are of the stored tensors; but ranges
-// and shapes of parts of blocks, and of fused ones, count elements: see block_tensors.hpp. `source`
-// is named by faults that are no one tensor's. With 0 devices it is not looked at where tensors go.
+// whole. Shapes are of the stored tensors; but ranges and shapes of parts of blocks, and of fused
+// ones, count elements: see block_tensors.hpp. `source` is named by faults that are no one
+// tensor's. With 0 devices it is not looked at where tensors go.
 result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index& names,
                                           const detail::wishes& wanted,
                                           const std::string& source = {},
                                           std::uint32_t devices = 0);
-
-// The catalog of these tensors. A number of bytes that is no whole number is
-// errc::fractional_bytes.
-result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>& which);
 
 }  // namespace ringload::inline v0

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "selection/choose.hpp"
+#include "selection/chosen_catalog.hpp"
 
 using namespace ringload;
 
