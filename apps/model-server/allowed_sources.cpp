@@ -13,11 +13,6 @@ namespace {
 
 constexpr std::size_t name_bytes_max = 4096;
 
-bool is_beneath(const fs::path& path, const fs::path& root) {
-  const auto at = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
-  return at.first == root.end();
-}
-
 bool is_plain(std::string_view part) {
   return !part.empty() && !part.starts_with('.') && std::ranges::all_of(part, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -26,6 +21,11 @@ bool is_plain(std::string_view part) {
 }
 
 }  // namespace
+
+bool is_beneath(const fs::path& path, const fs::path& root) {
+  const auto at = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
+  return at.first == root.end();
+}
 
 bool is_hub_name(std::string_view name) {
   const std::size_t slash = name.find('/');

@@ -31,6 +31,9 @@ class allowed_sources {
   std::vector<std::string> hosts_;  // In lower case.
 };
 
+/// Both absolute and without symlinks. A path lies beneath itself.
+bool is_beneath(const std::filesystem::path& path, const std::filesystem::path& root);
+
 /// The host of an address of HTTP or HTTPS, in lower case, without port and brackets; empty: it is
 /// no such address, or one with a user name.
 std::string host_of(std::string_view address);

@@ -7,6 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include "allowed_sources.hpp"
+
 namespace ringload::server {
 
 namespace asio = boost::asio;
@@ -17,11 +19,6 @@ namespace {
 
 constexpr std::size_t path_bytes_max = 4096;
 constexpr int level_max = 22;
-
-bool is_beneath(const fs::path& path, const fs::path& root) {
-  const auto at = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
-  return at.first == root.end();
-}
 
 bool is_zt(std::string_view path) { return path.ends_with(".zt"); }
 

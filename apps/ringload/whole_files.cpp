@@ -29,7 +29,7 @@ namespace {
 namespace asio = boost::asio;
 namespace fs = std::filesystem;
 
-constexpr std::size_t step_bytes = std::size_t{1} << 20;
+constexpr std::size_t room_bytes = std::size_t{1} << 20;
 constexpr std::size_t sha1_digits = 40;
 constexpr std::size_t sha256_digits = 64;
 
@@ -65,7 +65,7 @@ std::string digest_of(const whole_file& file, const std::atomic<bool>& stop) {
     const std::string begin = "blob " + std::to_string(status.st_size);
     pass.update(std::as_bytes(std::span(begin.c_str(), begin.size() + 1)));
   }
-  std::vector<std::byte> room(step_bytes);
+  std::vector<std::byte> room(room_bytes);
   while (!stop && interrupt_signal() == 0) {
     const ::ssize_t got = ::read(opened.fd, room.data(), room.size());
     if (got < 0 && errno == EINTR) continue;

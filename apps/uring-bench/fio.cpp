@@ -85,13 +85,13 @@ double number(const json::value& of, const char* pointer) {
   return of.at_pointer(pointer).to_number<double>();
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+std::string first_line_of(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
 
 std::string fio_version() {
   const child_output said = run_child({"fio", "--version"}, page_kind::small);
-  return said.status == 0 ? first_line(said.out) : "";
+  return said.status == 0 ? first_line_of(said.out) : "";
 }
 
 cell comparable(cell what) {
@@ -160,7 +160,7 @@ measurement parse_fio(const std::string& text) {
   boost::system::error_code failed;
   const json::value all =
       json::parse(begin == std::string::npos ? "" : json::string_view(text).substr(begin), failed);
-  if (failed) fail("fio", "its report is no JSON: " + first_line(text));
+  if (failed) fail("fio", "its report is no JSON: " + first_line_of(text));
   measurement m;
   try {
     const json::value& job = all.at_pointer("/jobs/0");
@@ -180,7 +180,7 @@ measurement run_fio(const target& of, const cell& what) {
   const auto share = of.establish(what.state);
   const child_output said = run_child(fio_arguments(of, what), what.pages);
   if (said.status != 0) {
-    const std::string why = first_line(said.err.empty() ? said.out : said.err);
+    const std::string why = first_line_of(said.err.empty() ? said.out : said.err);
     fail("fio", why.empty() ? "it failed" : why);
   }
   measurement m = parse_fio(said.out);

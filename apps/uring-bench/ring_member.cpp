@@ -24,7 +24,7 @@ using clock = std::chrono::steady_clock;
 
 // The kernel's limit for one registered buffer.
 constexpr std::uint64_t registered_bytes_max = std::uint64_t{1} << 30;
-constexpr unsigned tries_max = 1000;
+constexpr unsigned read_tries_max = 1000;
 constexpr unsigned sqpoll_idle_ms = 1000;
 
 class one_ring {
@@ -204,7 +204,7 @@ class one_ring {
       ++found_.short_reads;
       s.arrived = resumed_from(on_.what, s.arrived + static_cast<std::uint32_t>(one.res));
     }
-    if ((one.res > 0 || again) && ++s.tries < tries_max && !failure) {
+    if ((one.res > 0 || again) && ++s.tries < read_tries_max && !failure) {
       ++found_.resubmits;
       prepare(one.slot);
       return;

@@ -24,7 +24,7 @@ using clock = std::chrono::steady_clock;
 
 // How much of a file the page cache may have gained by a read that went past it.
 constexpr double gained_share_max = 0.01;
-constexpr double warm_share = 0.99;
+constexpr double still_warm_share = 0.99;
 
 std::vector<std::uint64_t> sizes_of(const target& of) {
   std::vector<std::uint64_t> sizes;
@@ -132,7 +132,7 @@ void verify_afterwards(const target& of, const cell& what, measurement& m) {
                         " % of it after direct reads: this file system reads through the cache, or "
                         "somebody else reads the file");
   }
-  if (what.by == route::buffered && what.state == cache_state::warm && after < warm_share) {
+  if (what.by == route::buffered && what.state == cache_state::warm && after < still_warm_share) {
     fail(of.path(), "it was not warm to the end: the page cache has kept " + percent + " %");
   }
 }

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t warming_bytes = std::uint64_t{2} << 20;
-constexpr int tries_max = 20;
+constexpr int state_tries_max = 20;
 // Of a warm file; the kernel may have taken a page back.
 constexpr double warm_share = 0.997;
 
@@ -121,7 +121,7 @@ std::optional<double> target::establish(cache_state state) const {
   std::optional<double> share = cached_share();
   if (state == cache_state::as_is) return share;
   const std::string wanted(name(state));
-  for (int i = 0; i < tries_max; ++i) {
+  for (int i = 0; i < state_tries_max; ++i) {
     tool::throw_if_interrupted();
     share = cached_share();
     if (!share) {

@@ -17,11 +17,11 @@ constexpr std::size_t found_bytes_max = 20;  // How much of a wrong text a messa
 // What ends a run of characters that stand for themselves: the quote, the escape, and control
 // characters, which JSON does not allow in the raw.
 constexpr auto ends_plain_run = [] {
-  std::array<bool, 256> table{};
-  for (std::size_t c = 0; c < 0x20; ++c) table[c] = true;
-  table['"'] = true;
-  table['\\'] = true;
-  return table;
+  std::array<bool, 256> ends{};
+  for (std::size_t c = 0; c < 0x20; ++c) ends[c] = true;
+  ends['"'] = true;
+  ends['\\'] = true;
+  return ends;
 }();
 
 }  // namespace
