@@ -13,7 +13,6 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/use_future.hpp>
@@ -30,6 +29,7 @@
 #include <vector>
 
 #include "accounts.hpp"
+#include "arguments.hpp"
 #include "core/mapping.hpp"
 #include "free_memory.hpp"
 #include "machine.hpp"
@@ -235,14 +235,15 @@ void compare_drives(const settings& how) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Loads to several devices, and from several drives", "bench_devices");
+  ringload::bench::arguments app("Loads to several devices, and from several drives",
+                                 "bench_devices");
   settings how;
-  app.add_option("FILE", how.path, "A .safetensors file on the drive to be measured")->required();
+  app.add_option("FILE", how.path, "A .safetensors file on the drive to be measured").required();
   app.add_option("--slow", how.slow, "Only beside a load of this one, which is on another drive");
   app.add_flag("--untouched", how.untouched, "Do not touch free memory before a load");
   app.add_flag("--steps", how.steps, "What each kind of step took, and waited for, of each load");
-  app.add_option("--repeat", how.repeat, "Runs of each, in turns")->check(CLI::Range(1, 1000));
-  CLI11_PARSE(app, argc, argv);
+  app.add_option("--repeat", how.repeat, "Runs of each, in turns").between(1, 1000);
+  if (const auto code = app.parse(argc, argv)) return *code;
   try {
     fmt::print("{}\n", bench::describe_machine(how.path));
     if (how.slow.empty()) {

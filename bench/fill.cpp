@@ -13,13 +13,13 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <boost/asio/use_future.hpp>
 #include <ringload/ringload.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "arguments.hpp"
 #include "core/block.hpp"
 #include "core/checked.hpp"
 #include "core/mapping.hpp"
@@ -121,19 +121,20 @@ void compare(const settings& how, bool cold, bench::room& memory) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Fills of populated memory against plain reads into it", "bench_fill");
+  ringload::bench::arguments app("Fills of populated memory against plain reads into it",
+                                 "bench_fill");
   settings how;
   std::string only;
-  app.add_option("FILE", how.path, "A .safetensors file on the drive to be measured")->required();
-  app.add_option("--repeat", how.repeat, "Runs of each, in turns")->check(CLI::Range(1, 1000));
+  app.add_option("FILE", how.path, "A .safetensors file on the drive to be measured").required();
+  app.add_option("--repeat", how.repeat, "Runs of each, in turns").between(1, 1000);
   app.add_option("--slots", how.within.slots, "As limits::slots");
   app.add_option("--slot-bytes", how.within.slot_bytes, "As limits::slot_bytes");
   app.add_option("--bytes-in-flight", how.within.bytes_in_flight, "As limits::bytes_in_flight");
   app.add_option("--copy-threads", how.within.copy_threads, "As limits::copy_threads");
   app.add_option("--depth", how.depth, "Plain direct reads in flight");
   app.add_option("--block-kib", how.block_kib, "Their size");
-  app.add_option("--only", only, "One of the two parts")->check(CLI::IsMember({"cold", "warm"}));
-  CLI11_PARSE(app, argc, argv);
+  app.add_option("--only", only, "One of the two parts").among({"cold", "warm"});
+  if (const auto code = app.parse(argc, argv)) return *code;
   try {
     fmt::print("{}\n", bench::describe_machine(how.path));
     bench::room memory;

@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
@@ -17,6 +16,8 @@
 #include <ringload/ringload.hpp>
 #include <string>
 #include <vector>
+
+#include "arguments.hpp"
 
 namespace {
 
@@ -81,14 +82,15 @@ struct way {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Attaching to a kept model, beside loading and mapping it", "bench_keeper");
+  ringload::bench::arguments app("Attaching to a kept model, beside loading and mapping it",
+                                 "bench_keeper");
   std::string file;
   int repeat = 5;
-  app.add_option("FILE", file, "A checkpoint")->required();
+  app.add_option("FILE", file, "A checkpoint").required();
   bool only_attach = false;
   app.add_flag("--only-attach", only_attach, "Neither map nor load the file beside it");
-  app.add_option("--repeat", repeat, "Runs of each, in turns")->check(CLI::Range(1, 10'000));
-  CLI11_PARSE(app, argc, argv);
+  app.add_option("--repeat", repeat, "Runs of each, in turns").between(1, 10'000);
+  if (const auto code = app.parse(argc, argv)) return *code;
 
   try {
     const std::string socket = fmt::format("/tmp/bench_keeper.{}", ::getpid());

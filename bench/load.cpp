@@ -18,7 +18,6 @@
 #include <fmt/core.h>
 #include <sys/resource.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <boost/asio/use_future.hpp>
 #include <filesystem>
@@ -28,6 +27,7 @@
 #include <vector>
 
 #include "accounts.hpp"
+#include "arguments.hpp"
 #include "free_memory.hpp"
 #include "machine.hpp"
 #include "repeated.hpp"
@@ -225,22 +225,23 @@ void warm(const std::string& path, bench::room& memory, int repeat, const limits
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("A whole load against what the drive and the page cache give", "bench_load");
+  ringload::bench::arguments app("A whole load against what the drive and the page cache give",
+                                 "bench_load");
   std::string path;
   int repeat = 7;
   limits within;
   bool untouched = false;
   std::string only;
   app.add_option("FILE", path, "A .safetensors file, best of 4 GiB, on the drive to be measured")
-      ->required();
-  app.add_option("--repeat", repeat, "Runs of each, in turns")->check(CLI::Range(1, 1000));
+      .required();
+  app.add_option("--repeat", repeat, "Runs of each, in turns").between(1, 1000);
   app.add_option("--slots", within.slots, "As limits::slots");
   app.add_option("--bytes-in-flight", within.bytes_in_flight, "As limits::bytes_in_flight");
   app.add_option("--copy-threads", within.copy_threads, "As limits::copy_threads");
   app.add_flag("--untouched", untouched,
                "Do not touch free memory before a load; on a virtual machine it may then be slow");
-  app.add_option("--only", only, "One of the two parts")->check(CLI::IsMember({"cold", "warm"}));
-  CLI11_PARSE(app, argc, argv);
+  app.add_option("--only", only, "One of the two parts").among({"cold", "warm"});
+  if (const auto code = app.parse(argc, argv)) return *code;
 
   try {
     const bool touched = !untouched;

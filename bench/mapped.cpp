@@ -6,7 +6,6 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
 #include <exception>
@@ -14,6 +13,7 @@
 #include <ringload/ringload.hpp>
 #include <string>
 
+#include "arguments.hpp"
 #include "words.hpp"
 
 namespace {
@@ -51,13 +51,13 @@ void measure(const std::string& path, const load_options& how) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Maps a checkpoint and adds up its bytes", "bench_mapped");
+  ringload::bench::arguments app("Maps a checkpoint and adds up its bytes", "bench_mapped");
   std::string path;
   load_options how;
   how.memory = tensor_memory::mapped;
-  app.add_option("FILE", path, "A .safetensors file")->required();
+  app.add_option("FILE", path, "A .safetensors file").required();
   app.add_flag("--populate", how.populate, "As load_options::populate");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = app.parse(argc, argv)) return *code;
   try {
     measure(path, how);
   } catch (const std::exception& e) {

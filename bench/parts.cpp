@@ -9,7 +9,6 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
 #include <functional>
@@ -19,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "arguments.hpp"
 #include "machine.hpp"
 #include "repeated.hpp"
 #include "target.hpp"
@@ -151,15 +151,14 @@ void compare_window(const checkpoint& from, const bench::target& file, const set
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Parts of a checkpoint, against all of it", "bench_parts");
+  ringload::bench::arguments app("Parts of a checkpoint, against all of it", "bench_parts");
   settings how;
   std::string only;
-  app.add_option("FILE", how.path, "A .safetensors file on the drive to be measured")->required();
-  app.add_option("--repeat", how.repeat, "Runs of each, in turns")->check(CLI::Range(1, 1000));
+  app.add_option("FILE", how.path, "A .safetensors file on the drive to be measured").required();
+  app.add_option("--repeat", how.repeat, "Runs of each, in turns").between(1, 1000);
   app.add_option("--window-mib", how.window_mib, "The window");
-  app.add_option("--only", only, "One of the parts")
-      ->check(CLI::IsMember({"shards", "names", "window"}));
-  CLI11_PARSE(app, argc, argv);
+  app.add_option("--only", only, "One of the parts").among({"shards", "names", "window"});
+  if (const auto code = app.parse(argc, argv)) return *code;
   try {
     fmt::print("{}\n", bench::describe_machine(how.path));
     const bench::target file(how.path, bench::route::buffered);

@@ -12,7 +12,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
@@ -25,6 +24,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "arguments.hpp"
 
 namespace {
 
@@ -108,16 +109,16 @@ run run_ranks(const std::string& way, const std::string& file, std::uint32_t ran
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Ranks that load one file, in four ways", "bench_ranks");
+  ringload::bench::arguments app("Ranks that load one file, in four ways", "bench_ranks");
   std::string file;
   int repeat = 3;
   bool warm = false;
   std::vector<std::uint32_t> counts = {1, 2, 4};
-  app.add_option("FILE", file, "A checkpoint")->required();
-  app.add_option("--repeat", repeat, "Runs of each, in turns")->check(CLI::Range(1, 1000));
-  app.add_option("--ranks", counts, "How many; repeatable")->check(CLI::Range(1, 127));
+  app.add_option("FILE", file, "A checkpoint").required();
+  app.add_option("--repeat", repeat, "Runs of each, in turns").between(1, 1000);
+  app.add_option("--ranks", counts, "How many; repeatable").between(1, 127);
   app.add_flag("--warm", warm, "With the file in the page cache");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = app.parse(argc, argv)) return *code;
 
   try {
     const double size = static_cast<double>(read_catalog(file).bytes());

@@ -5,7 +5,6 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <boost/asio/use_future.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "arguments.hpp"
 #include "core/mapping.hpp"
 
 namespace {
@@ -81,17 +81,17 @@ void run(const settings& s) {
 
 int main(int argc, char** argv) {
   settings s;
-  CLI::App app("Saves host memory, once for each line of standard input");
-  app.add_option("path", s.path, "Ends with .safetensors; is removed before each save")->required();
+  ringload::bench::arguments app("Saves host memory, once for each line of standard input");
+  app.add_option("path", s.path, "Ends with .safetensors; is removed before each save").required();
   app.add_option("--mib", s.mib, "All tensors together");
-  app.add_option("--tensors", s.tensors)->check(CLI::PositiveNumber);
+  app.add_option("--tensors", s.tensors).between(1, 1 << 20);
   app.add_option("--alignment", s.alignment, "saving::alignment");
   app.add_option("--offset", s.offset, "Of the first tensor's address within a page");
   app.add_option("--slot-kib", s.slot_kib, "limits::slot_bytes");
   app.add_option("--flight-mib", s.flight_mib, "limits::bytes_in_flight; 0: tuned");
   app.add_flag("--threads", s.threads, "With threads, not io_uring");
   app.add_flag("--once", s.once, "One save, without standard input");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = app.parse(argc, argv)) return *code;
   try {
     run(s);
     std::filesystem::remove(s.path);

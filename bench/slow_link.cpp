@@ -19,7 +19,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -33,6 +32,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "arguments.hpp"
 
 namespace {
 
@@ -172,15 +173,16 @@ void forward(int device, const wishes& how) {
 
 int main(int argc, char** argv) {
   wishes how;
-  CLI::App app("A link with a delay, a rate and losses, as a tun device", "slow_link");
-  app.add_option("NAME", how.name, "Of the device")->required();
-  app.add_option("--delay-ms", how.delay_ms, "Of answers")->check(CLI::Range(0.0, 10'000.0));
-  app.add_option("--loss-percent", how.loss_percent, "Of answers")->check(CLI::Range(0.0, 100.0));
+  ringload::bench::arguments app("A link with a delay, a rate and losses, as a tun device",
+                                 "slow_link");
+  app.add_option("NAME", how.name, "Of the device").required();
+  app.add_option("--delay-ms", how.delay_ms, "Of answers").between(0.0, 10'000.0);
+  app.add_option("--loss-percent", how.loss_percent, "Of answers").between(0.0, 100.0);
   app.add_option("--mbit", how.mbit, "Of answers, a second. 0: as fast as can be")
-      ->check(CLI::Range(0.0, 1e6));
+      .between(0.0, 1e6);
   app.add_option("--port", how.port, "Of the server");
   app.add_option("--seed", how.seed, "Of the losses");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = app.parse(argc, argv)) return *code;
   try {
     const auto end = [](int) { ended = 1; };
     std::signal(SIGTERM, end);

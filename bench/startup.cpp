@@ -13,7 +13,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
@@ -24,6 +23,8 @@
 #include <string>
 #include <system_error>
 #include <vector>
+
+#include "arguments.hpp"
 
 namespace {
 
@@ -137,14 +138,15 @@ void measure_loaders(const std::string& file, int repeat) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("What a loader costs beside the bytes that it loads", "bench_startup");
+  ringload::bench::arguments app("What a loader costs beside the bytes that it loads",
+                                 "bench_startup");
   std::string file;
   std::vector<std::string> tools;
   int repeat = 51;
-  app.add_option("FILE", file, "A checkpoint, best a small one")->required();
+  app.add_option("FILE", file, "A checkpoint, best a small one").required();
   app.add_option("TOOL", tools, "A ringload tool; several take turns");
-  app.add_option("--repeat", repeat, "Runs of each")->check(CLI::Range(1, 100'000));
-  CLI11_PARSE(app, argc, argv);
+  app.add_option("--repeat", repeat, "Runs of each").between(1, 100'000);
+  if (const auto code = app.parse(argc, argv)) return *code;
 
   try {
     // First, while this process is small: a child's resident memory counts from its parent's.
