@@ -116,4 +116,7 @@ class ring {
   std::atomic<std::uint64_t> longest_submit_ = 0;
 };
 
+extern template void ring::enqueue(const read& what, completion& op);
+extern template void ring::enqueue(const write& what, completion& op);
+
 }  // namespace ringload::inline v0

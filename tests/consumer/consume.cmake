@@ -11,7 +11,6 @@
 #   HDF5       ON: and one with the component hdf5
 #   REMOTE     ON: and one with the component remote
 #   BUILD_TYPE Debug or Release
-#   FLAGS      for the compiler, in the last two ways, which build the library
 #   MORE       more arguments for CMake
 
 cmake_minimum_required(VERSION 3.23)
@@ -69,9 +68,6 @@ if(WAY STREQUAL pkg_config)
     run(c++ -std=c++20 ${SOURCE}/tests/consumer/remote.cpp ${flags} -o ${program}_remote)
   endif()
 else()
-  if(FLAGS)
-    list(APPEND MORE "-DCMAKE_CXX_FLAGS=${FLAGS}" -DCMAKE_CXX_FLAGS_DEBUG=-O0)
-  endif()
   run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${WORK}/build -G Ninja
     -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DWAY=${WAY} -DCUDA=${CUDA} -DC=${C} -DHDF5=${HDF5}
     -DREMOTE=${REMOTE}
