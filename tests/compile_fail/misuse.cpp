@@ -3,7 +3,7 @@
 // Mistakes that a compiler must refuse, one for each value of MISTAKE. With 0 there is none, and
 // the file compiles: so what is refused is refused for the mistake.
 
-#include <boost/asio.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <ringload/ringload.hpp>
 
 namespace asio = boost::asio;
