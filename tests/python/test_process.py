@@ -113,15 +113,17 @@ of_a_server = ("opening", "load", "progress", "stream", "fill", "tensor", "await
 
 
 @pytest.mark.parametrize("phase", phases)
-def test_interrupt_ends_the_waiting(sample, stalled, phase):
-    server = stalled(0 if phase == "opening" else 1)
+def test_interrupt_ends_the_waiting(sample, request, phase):
+    server = None
+    if phase in of_a_server:
+        server = request.getfixturevalue("stalled")(0 if phase == "opening" else 1)
     program = (
         "import asyncio, os, sys, ringload\n"
         "def bytearray_of(size):\n"
         "    import numpy\n"
         "    return numpy.zeros(size, numpy.uint8)\n"
         "async def awaited(begin=lambda loader: loader.load(source)):\n"
-        "    async with ringload.Loader(remote=True) as loader:\n"
+        "    async with ringload.Loader(remote=ringload._core.has_remote) as loader:\n"
         "        await begin(loader)\n"
         "def load_of_two():\n"
         "    loader = ringload.Loader()\n"
@@ -141,9 +143,10 @@ def test_interrupt_ends_the_waiting(sample, stalled, phase):
         f"assert 'future' in {phase!r} or not os.path.exists(socket)\n"
         "assert len(ringload.load(sample)) > 0\n"
     )
-    with started(program, server.address, sample, flags=["-X", "dev"]) as child:
+    source = server.address if server else sample
+    with started(program, source, sample, flags=["-X", "dev"]) as child:
         assert child.stdout.readline() == "begun\n"
-        if phase in of_a_server:
+        if server:
             assert server.asked.wait(60), "it asked for nothing"
         for attempt in range(5):
             child.send_signal(signal.SIGINT)
@@ -152,7 +155,7 @@ def test_interrupt_ends_the_waiting(sample, stalled, phase):
                 break
             except subprocess.TimeoutExpired:
                 # Python drops what a signal's handler raises in a weak reference's callback.
-                assert attempt < 4 and phase not in of_a_server, "it waits on"
+                assert attempt < 4 and not server, "it waits on"
         assert printed == "interrupted\n" and child.returncode == 0, errors
     assert not os.path.exists(sample + ".socket")
 
@@ -293,7 +296,9 @@ left_after = (
     # A thread that has ended is in the list for a moment.
     "while held()[1] > before[0][1]: pass\n"
     "assert held() == before[0], (held(), before)\n"
-    "assert resident() < before[1] + (8 << 20), (resident(), before)\n"
+    # A sanitizer has memory of its own, for what is freed too.
+    "sanitized = 'libclang_rt' in os.environ.get('LD_PRELOAD', '')\n"
+    "assert sanitized or resident() < before[1] + (8 << 20), (resident(), before)\n"
 )
 
 
