@@ -125,11 +125,14 @@ def make(folder, mib):
 # --- measuring
 
 
+buffers_bytes = 128 << 20  # What a load may take besides its tensors, as ringload's slots.
+
+
 def set_state(state, paths, size):
     for attempt in range(5):
         try:
             (page_cache.make_cold if state == "cold" else page_cache.make_warm)(paths)
-            page_cache.prepare(state, paths, size)
+            page_cache.prepare(state, paths, size + buffers_bytes)
             return
         except page_cache.WrongState as wrong:
             if attempt == 4:

@@ -22,6 +22,10 @@ namespace ringload::inline v0 {
 
 namespace {
 
+// What is shifted is shifted by at least half a block. Where source and destination differ by a few
+// bytes modulo 4,096, copies out of the page cache are slower: loads meet stores that look alike.
+constexpr std::uint64_t shift_min = block_bytes / 2;
+
 fault refuse_view(std::uint32_t tensor, std::string why, std::uint32_t* culprit) {
   if (culprit) *culprit = tensor;
   return {errc::not_mappable, "", std::move(why)};
@@ -136,7 +140,7 @@ result<void> planner::place_blocks() {
 }
 
 // Where its elements alone keep a tensor from landing as it lies in the file, as those of NumPy's
-// archives, it lands a few bytes further on. It is long enough to be worth reads of its own.
+// archives, it lands about half a block further on. It is long enough to be worth reads of its own.
 std::uint32_t planner::shift_of(const stored_item& item) const {
   const std::uint64_t alignment = alignment_of(item);
   const bool lands = within_.direct_alignment == 1 && what_.views == view_wish::none;
@@ -144,7 +148,8 @@ std::uint32_t planner::shift_of(const stored_item& item) const {
   const std::uint64_t first_block = round_up(item.begin, std::uint64_t{block_bytes});
   const std::uint64_t end = round_down(item.end, std::uint64_t{block_bytes});
   if (first_block + straight_bytes_min > end) return 0;
-  return static_cast<std::uint32_t>(round_up(item.begin, alignment) - item.begin);
+  if (item.begin % alignment == 0) return 0;
+  return static_cast<std::uint32_t>(round_up(item.begin + shift_min, alignment) - item.begin);
 }
 
 void planner::add_part(std::uint32_t index) {

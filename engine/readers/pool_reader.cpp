@@ -29,11 +29,19 @@ namespace {
   return got < 0 ? -errno : got;
 }
 
+// Up to the end of the huge page in which it begins; a direct read must end with a block instead.
+std::uint32_t piece_bytes(const read_request& what, std::uint32_t from) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(what.into + from);
+  const std::uint64_t behind = what.direct ? 0 : address % huge_page_bytes;
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(what.bytes - from, huge_page_bytes - behind));
+}
+
 // One huge page at a time, so that a page is filled while it is still in the CPU cache.
 int read_all(const read_request& what) noexcept {
   std::uint32_t done = 0;
   while (done < what.bytes) {
-    const std::uint32_t bytes = std::min<std::uint32_t>(what.bytes - done, huge_page_bytes);
+    const std::uint32_t bytes = piece_bytes(what, done);
     const ::ssize_t got = read_once(what, done, bytes);
     if (got < 0) return done > 0 ? static_cast<int>(done) : static_cast<int>(got);
     done += static_cast<std::uint32_t>(got);

@@ -157,20 +157,22 @@ TEST_CASE("make_plan: what its elements misalign is read straight where reads la
   CHECK_FALSE(part_of(make_plan(all, host_rules(), within).value(), 0).straight);
   within.direct_alignment = 1;
   const plan p = make_plan(all, host_rules(), within).value();
-  // The first lands 3 bytes further on, so that it begins at a multiple of 8; the second is too
-  // short for that. The others share their memory, behind what the first is read into.
-  CHECK(asked_of(p) == std::vector<asked>{{0, 3, 204 * kib, 200 * kib + 101},
-                                          {400 * kib, 208 * kib + 1, 100 * kib, 99 * kib + 1},
+  // The first lands half a block and 3 bytes further on, so that it begins at a multiple of 8; the
+  // second is too short for that. The others share their memory, behind what the first is read
+  // into.
+  CHECK(asked_of(p) == std::vector<asked>{{0, 2051, 204 * kib, 200 * kib + 101},
+                                          {400 * kib, 208 * kib + 2049, 100 * kib, 99 * kib + 1},
                                           {300 * kib, read_op::staged, 4096, 84}});
-  CHECK(p.tensors[0].destination_offset == 104);
+  CHECK(p.tensors[0].destination_offset == 2152);
   CHECK(p.tensors[1].destination_offset % 8 == 0);
-  CHECK(p.tensors[2].destination_offset == 208 * kib + 2);
+  CHECK(p.tensors[2].destination_offset == 208 * kib + 2050);
   CHECK(p.tensors[3].destination_offset == p.tensors[2].destination_offset);
-  CHECK(p.tensors[1].destination_offset >= 308 * kib + 1);
+  CHECK(p.tensors[1].destination_offset >= 308 * kib + 2049);
 }
 
 TEST_CASE("make_plan: neighbours that are misaligned alike are read in one go") {
-  // Two land 3 bytes further on, the third as it lies, so that its first block is read twice.
+  // Two land half a block and 3 bytes further on, the third as it lies, so that its first block is
+  // read twice.
   const std::vector<wanted_tensor> tensors = {wanted(5, 100 * kib, 8),
                                               wanted(5 + 100 * kib, 100 * kib, 8),
                                               wanted(8 + 200 * kib, 80 * kib, 8)};
@@ -179,15 +181,15 @@ TEST_CASE("make_plan: neighbours that are misaligned alike are read in one go") 
   plan_limits within = {slot};
   within.direct_alignment = 1;
   const plan p = make_plan(all, host_rules(), within).value();
-  CHECK(asked_of(p) == std::vector<asked>{{0, 3, 204 * kib, 200 * kib + 5},
+  CHECK(asked_of(p) == std::vector<asked>{{0, 2051, 204 * kib, 200 * kib + 5},
                                           {200 * kib, 208 * kib, 84 * kib, 80 * kib + 8}});
-  CHECK(p.tensors[1].destination_offset == 8 + 100 * kib);
+  CHECK(p.tensors[1].destination_offset == 2056 + 100 * kib);
   CHECK(p.tensors[2].destination_offset == 8 + 208 * kib);
   // They are cut as all others are: where what they would land in unshifted crosses a slot.
   within.slot_bytes = 128 * kib;
   const plan cut = make_plan(all, host_rules(), within).value();
   CHECK(cut.reads[1].file_offset == 128 * kib);
-  CHECK(cut.reads[1].destination_offset == 128 * kib + 3);
+  CHECK(cut.reads[1].destination_offset == 128 * kib + 2051);
 }
 
 TEST_CASE("make_plan: of each file the straight reads come first, and files stay in order") {

@@ -351,6 +351,10 @@ TEST_CASE("pool_reader: a read of several huge pages completes once, with its by
   CHECK(answer_to(on, what) == static_cast<int>(huge_page_bytes));
   what.into = last;
   CHECK(answer_to(on, what) == -EFAULT);
+  // A step ends with a huge page of the memory, and populates none behind it.
+  what.fresh = true;
+  what.into = last - huge_page_bytes - 4096;
+  CHECK(answer_to(on, what) == static_cast<int>(huge_page_bytes + 4096));
 }
 
 TEST_CASE("ring_reader: does not populate memory") {
