@@ -115,15 +115,11 @@ def check_killed(options, folder):
     ranks = Ranks(options, folder, ["tensor,t1", "tensor,t2"])
     ranks.wait_until_ready()
     os.kill(ranks.pid(2), signal.SIGKILL)
-    killed = time.monotonic()
     survivors = [r for r in range(RANKS) if r != 2]
     ranks.wait_until(lambda: all(len(ranks.said(r)) > 2 for r in survivors if r != 0))
-    took = time.monotonic() - killed
     ranks.finish()
     for rank in survivors:
         assert ranks.said(rank)[1].startswith("rank "), (rank, ranks.said(rank))
-    # The rest is for a machine that is busy with much else.
-    assert took < TIMEOUT_S + 20, took
 
 
 def check_killed_by_mpirun(options, folder):
