@@ -86,10 +86,16 @@ void ready_slots::fill_stats(load_stats& stats) const {
 }
 
 void ready_slots::note_pages(std::uint32_t slot, std::string not_reserved) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!not_reserved.empty()) page_kind_reason_ = std::move(not_reserved);
+    if (page_kind_noted_) return;
+    page_kind_noted_ = true;
+  }
+  // Of the first alone, and unlocked: it takes long to find out, and other slots need not wait.
+  const page_kind found = kind_of(slots_.at(slot));
   const std::lock_guard lock(mutex_);
-  // Of the first alone: it takes long to find out.
-  if (page_kind_.empty()) page_kind_ = name(kind_of(slots_.at(slot)));
-  if (!not_reserved.empty()) page_kind_reason_ = std::move(not_reserved);
+  page_kind_ = name(found);
 }
 
 void ready_slots::refused(std::string why) {

@@ -78,6 +78,7 @@ class ready_slots {
   bool one_registered_ = false;
   std::string refusal_;  // The ring's last one.
   std::string pinning_reason_;
+  bool page_kind_noted_ = false;
   std::string page_kind_;
   std::string page_kind_reason_;
 };
