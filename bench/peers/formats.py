@@ -128,18 +128,6 @@ def make(folder, mib):
 buffers_bytes = 128 << 20  # What a load may take besides its tensors, as ringload's slots.
 
 
-def set_state(state, paths, size):
-    for attempt in range(5):
-        try:
-            (page_cache.make_cold if state == "cold" else page_cache.make_warm)(paths)
-            page_cache.prepare(state, paths, size + buffers_bytes)
-            return
-        except page_cache.WrongState as wrong:
-            if attempt == 4:
-                raise
-            say(wrong)
-
-
 def ringload_seconds(ringload, path, *options):
     ran = subprocess.run([ringload, "load", str(path), "--json", "--no-progress", *options],
                          capture_output=True, text=True)
@@ -162,7 +150,7 @@ def turns(ringload, folder, state, rounds, only):
         for name in random.sample(list(times), len(times)):
             paths = [str(folder / file) for file in raw_files[name]]
             size = sum(map(os.path.getsize, paths))
-            set_state(state, paths, size)
+            page_cache.bring_about(state, paths, size + buffers_bytes)
             times[name].append(ringload_seconds(ringload, paths[0])[0])
     base = times["safetensors"]
     print(f"| {state} | median (least .. most) | of safetensors, medians | of the least |\n|---|---|---|---|")
@@ -253,7 +241,8 @@ def peers(ringload, folder, state, rounds):
     for _ in range(rounds):
         for row in random.sample(rows, len(rows)):
             paths = paths_of(folder, row[0])
-            set_state(state, paths, max(sum(map(os.path.getsize, paths)), packed_mib << 20))
+            size = max(sum(map(os.path.getsize, paths)), packed_mib << 20)
+            page_cache.bring_about(state, paths, size + buffers_bytes)
             if row[1] == "ringload":
                 times[row].append(ringload_seconds(ringload, paths[0])[0])
                 continue
@@ -290,7 +279,7 @@ def codecs(ringload, bench_codec, folder, rounds):
                     sys.exit(ran.stderr)
                 times.append(float(ran.stdout.split()[0]))
             for state, times in (("warm", warm), ("cold", cold)):
-                set_state(state, [path], packed_mib << 20)
+                page_cache.bring_about(state, [path], (packed_mib << 20) + buffers_bytes)
                 times.append(ringload_seconds(ringload, path)[0])
         share = lambda of, times: f"{statistics.median(of) / statistics.median(times):.2f}"
         shares = lambda times: f"{share(own, times)}, {share(new, times)}"

@@ -14,6 +14,7 @@ _evictions_max = 20
 _warmings_max = 3
 _madv_populate_write = 23
 _touches_max = 4
+_attempts_max = 5
 
 
 class _Range(ctypes.Structure):
@@ -116,6 +117,17 @@ def check(state, paths):
             raise WrongState(
                 f"{path} is to be {state}, and {cached} of its {pages_of(path)} pages are cached"
             )
+
+
+def bring_about(state, paths, memory_bytes):
+    """All there is to do before a clock starts; again where pages came or went meanwhile."""
+    for attempt in range(_attempts_max):
+        try:
+            (make_cold if state == "cold" else make_warm)(paths)
+            return prepare(state, paths, memory_bytes)
+        except WrongState:
+            if attempt + 1 == _attempts_max:
+                raise
 
 
 def prepare(state, paths, memory_bytes):
