@@ -10,6 +10,11 @@ option& option::required() {
   return *this;
 }
 
+option& option::positive() {
+  of_->check(CLI::PositiveNumber);
+  return *this;
+}
+
 option& option::between(double least, double most) {
   of_->check(CLI::Range(least, most));
   return *this;

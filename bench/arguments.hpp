@@ -24,6 +24,8 @@ class option {
   explicit option(CLI::Option* of) noexcept : of_(of) {}
 
   option& required();
+  /// Refuses what is no number above 0.
+  option& positive();
   /// Refuses numbers outside of these bounds, which are allowed themselves.
   option& between(double least, double most);
   option& among(std::initializer_list<const char*> words);

@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
   ringload::bench::arguments app("Saves host memory, once for each line of standard input");
   app.add_option("path", s.path, "Ends with .safetensors; is removed before each save").required();
   app.add_option("--mib", s.mib, "All tensors together");
-  app.add_option("--tensors", s.tensors).between(1, 1 << 20);
+  app.add_option("--tensors", s.tensors).positive();
   app.add_option("--alignment", s.alignment, "saving::alignment");
   app.add_option("--offset", s.offset, "Of the first tensor's address within a page");
   app.add_option("--slot-kib", s.slot_kib, "limits::slot_bytes");

@@ -22,7 +22,7 @@ os.register_at_fork(after_in_child=_waiting.clear)
 def let_waiting_return(seconds):
     """Waits for threads whose operations have ended, at most so long.
 
-    At the interpreter's end: a thread of C++ that asks for the GIL behind it ends the process.
+    At the interpreter's end: a thread that asks for the GIL behind it never gets it.
     """
     until = time.monotonic() + seconds
     while _waiting and time.monotonic() < until:
