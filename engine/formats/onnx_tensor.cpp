@@ -20,6 +20,10 @@ namespace {
 
 constexpr std::size_t runs_max = std::size_t{1} << 20;
 
+// Four such elements are three bytes of raw_data, but four values of int32_data; of the other
+// types a value is as many bits in both.
+constexpr unsigned six_bits = 6;
+
 // TensorProto.
 namespace tensor_field {
 enum field : std::uint32_t {
@@ -42,9 +46,8 @@ enum field : std::uint32_t {
 struct onnx_type_row {
   std::uint64_t id;
   ringload::dtype dtype;
-  unsigned bits;  // Of an element.
-  std::uint32_t
-      typed;  // The field that holds values of it, where it is not tensor_field::raw_data.
+  unsigned bits;            // Of an element.
+  std::uint32_t typed;      // The field that holds values of it, where it is not raw_data.
   std::string_view packed;  // What elements of less than a byte are called.
 };
 constexpr auto onnx_types = std::to_array<onnx_type_row>({
@@ -73,6 +76,8 @@ constexpr auto onnx_types = std::to_array<onnx_type_row>({
     {24, dtype::f8_e8m0, 8, tensor_field::int32_data, {}},
     {25, dtype::u8, 2, tensor_field::int32_data, "u2"},
     {26, dtype::u8, 2, tensor_field::int32_data, "i2"},
+    {27, dtype::u8, six_bits, tensor_field::int32_data, "f6_e2m3"},
+    {28, dtype::u8, six_bits, tensor_field::int32_data, "f6_e3m2"},
 });
 
 fault at(const onnx_tensor& tensor, errc code, std::string cause) {
@@ -202,6 +207,18 @@ std::string beneath(std::string_view location) {
   return out;
 }
 
+// The low six bits of each byte, one after the other, the first in the lowest bits.
+std::vector<std::byte> packed_sixes(const std::vector<std::byte>& values) {
+  std::vector<std::byte> out((values.size() * six_bits + 7) / 8);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t bit = i * six_bits;
+    const unsigned placed = (std::to_integer<unsigned>(values[i]) & 0x3FU) << bit % 8;
+    out[bit / 8] |= static_cast<std::byte>(placed);
+    if (placed > 0xFF) out[bit / 8 + 1] |= static_cast<std::byte>(placed >> 8U);
+  }
+  return out;
+}
+
 // What is to become of one tensor, step by step.
 class tensor_converter {
  public:
@@ -318,8 +335,11 @@ std::optional<fault> tensor_converter::gather() {
   const std::size_t width = bits(out_.dtype) / 8;
   const bool integers = tensor_.typed_field != tensor_field::float_data &&
                         tensor_.typed_field != tensor_field::double_data;
+  // Of elements of six bits, one byte each until all are there.
+  const std::uint64_t room =
+      type_->bits == six_bits ? element_count(tensor_.dims).value_or(0) : out_.bytes;
   auto values = std::make_shared<std::vector<std::byte>>();
-  values->reserve(static_cast<std::size_t>(out_.bytes));
+  values->reserve(static_cast<std::size_t>(room));
   input_cursor in(from_, tensor_.typed.front().offset, from_.bytes());
   std::uint64_t value = 0;
   unsigned shift = 0;
@@ -328,7 +348,7 @@ std::optional<fault> tensor_converter::gather() {
     for (std::uint64_t i = 0; i < run.bytes; ++i) {
       std::uint8_t byte = 0;
       if (!in.number(byte)) return in.error();
-      if (values->size() > out_.bytes) return wrong_bytes(values->size());
+      if (values->size() > room) return wrong_bytes(values->size());
       if (!integers) {
         values->push_back(std::byte{byte});
         continue;
@@ -346,7 +366,8 @@ std::optional<fault> tensor_converter::gather() {
       shift = 0;
     }
   }
-  if (values->size() != out_.bytes || shift != 0) return wrong_bytes(values->size());
+  if (values->size() != room || shift != 0) return wrong_bytes(values->size());
+  if (type_->bits == six_bits) *values = packed_sixes(*values);
   stored_stream stream;
   stream.offset = tensor_.typed.front().offset;
   stream.bytes = stream.decoded_bytes = out_.bytes;
@@ -361,7 +382,7 @@ std::optional<fault> tensor_converter::set_typed() {
               "values of its type do not stand in field " + grouped(tensor_.typed_field));
   }
   if (tensor_.typed.empty()) return std::nullopt;  // No element, as was seen when it was read.
-  if (tensor_.typed.size() > 1) return gather();
+  if (tensor_.typed.size() > 1 || type_->bits == six_bits) return gather();
   const onnx_run& run = tensor_.typed.front();
   stored_stream stream;
   stream.offset = run.offset;
@@ -388,7 +409,7 @@ result<entry> tensor_converter::converted() {
   if (auto bad = set_shape()) return *bad;
   if (tensor_.raw && tensor_.typed_field != 0) {
     return at(tensor_, errc::malformed_header,
-              "it has tensor_field::raw_data, and values in field " + grouped(tensor_.typed_field));
+              "it has raw_data, and values in field " + grouped(tensor_.typed_field));
   }
   auto bad = tensor_.external ? set_external() : tensor_.raw ? set_raw() : set_typed();
   if (bad) return *bad;

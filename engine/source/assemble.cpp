@@ -89,6 +89,28 @@ assembled collector::finish() {
   return std::move(made_);
 }
 
+// A parser knows the bytes of its own file only.
+std::optional<fault> check_extents_beside(const std::vector<file_content>& files) {
+  for (const file_content& file : files) {
+    if (file.files_beside.empty()) continue;
+    for (const entry& each : file.entries.tensors) {
+      if (each.stored == nullptr) continue;
+      for (const piece& part : each.stored->pieces) {
+        const stored_stream& stored = part.stored;
+        if (stored.file == 0) continue;
+        const file_info& in = file.files_beside[stored.file - 1];
+        if (stored.offset <= in.bytes && stored.bytes <= in.bytes - stored.offset) continue;
+        return fault{errc::extent_outside_file,
+                     printable_path(file.info.path) + ": " + tensor_place(each.name),
+                     "its " + grouped(stored.bytes) + " bytes would begin at byte " +
+                         grouped(stored.offset) + " of " + printable_path(in.path) +
+                         ", which ends at " + grouped(in.bytes)};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<fault> check_names_once(const catalog& all) {
   std::vector<std::uint32_t> order(all.tensors.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
@@ -136,6 +158,7 @@ std::string total_note(std::uint64_t stated, std::uint64_t held) {
 }  // namespace
 
 result<assembled> assemble_all(std::vector<file_content> files) {
+  if (auto bad = check_extents_beside(files)) return *bad;
   collector found(files);
   for (std::uint32_t file = 0; file < files.size(); ++file) {
     for (entry& each : files[file].entries.tensors) found.add(file, std::move(each));
@@ -148,6 +171,7 @@ result<assembled> assemble_all(std::vector<file_content> files) {
 }
 
 result<assembled> assemble_listed(std::vector<file_content> files, const shard_index& index) {
+  if (auto bad = check_extents_beside(files)) return *bad;
   collector taken(files);
   std::vector<bool> found(index.tensors.size());
   std::uint64_t unlisted = 0;

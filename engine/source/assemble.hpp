@@ -29,7 +29,8 @@ struct assembled {
   std::vector<std::shared_ptr<const stored_digest>> digests;
 };
 
-// Every tensor of every file. A name in two files is duplicate_tensor.
+// Every tensor of every file. A name in two files is duplicate_tensor; bytes that are to lie past
+// the end of a file beside are extent_outside_file.
 result<assembled> assemble_all(std::vector<file_content> files);
 
 // The tensors that the index lists, each from the shard it is listed for; `files` are in the order

@@ -124,6 +124,8 @@ TEST_CASE("onnx: values that are not packed, or in several runs, are gathered") 
 TEST_CASE("onnx: one kind of data each, in the field of its type") {
   const std::string both = raw("abcd") + proto_bytes(4, "abcd");
   CHECK(code_of(onnx_text(onnx_tensor_text("a", f32, {1}, both))) == errc::malformed_header);
+  CHECK(message(onnx_text(onnx_tensor_text("a", f32, {1}, both)))
+            .ends_with("it has raw_data, and values in field 4"));
   const std::string two = proto_bytes(4, "abcd") + proto_bytes(5, "a");
   CHECK(code_of(onnx_text(onnx_tensor_text("a", f32, {1}, two))) == errc::malformed_header);
   CHECK(code_of(onnx_text(onnx_tensor_text("a", f32, {1}, proto_bytes(5, "a")))) ==
@@ -134,7 +136,7 @@ TEST_CASE("onnx: one kind of data each, in the field of its type") {
         errc::malformed_header);
   CHECK(code_of(onnx_text(onnx_tensor_text("a", f32, {1}, proto_bytes(3, "") + raw("abcd")))) ==
         errc::unsupported_feature);
-  CHECK(code_of(onnx_text(onnx_tensor_text("a", 27, {1}, raw("abcd")))) ==
+  CHECK(code_of(onnx_text(onnx_tensor_text("a", 29, {1}, raw("abcd")))) ==
         errc::unsupported_feature);
   CHECK(code_of(onnx_text(onnx_tensor_text("a", 0, {1}, raw("abcd")))) ==
         errc::unsupported_feature);
@@ -150,6 +152,28 @@ TEST_CASE("onnx: elements of less than a byte are bytes, rounded up") {
   CHECK(q.original_shape == shape_type{3});
   CHECK(code_of(onnx_text(onnx_tensor_text("q", 22, {3}, raw("a")))) == errc::wrong_tensor_bytes);
   CHECK(parsed(onnx_text(onnx_tensor_text("q", 25, {5}, raw("ab"))))->tensors.at(0).type == "u2");
+}
+
+TEST_CASE("onnx: four elements of six bits are three bytes, and four values") {
+  // 1, 2, 3, 63 and 32, the first in the lowest bits.
+  const std::string packed = "\x81\x30\xFC\x20";
+  const auto stored = parsed(onnx_text(onnx_tensor_text("q", 27, {5}, raw(packed))));
+  REQUIRE(stored.has_value());
+  CHECK(stored->tensors.at(0).type == "f6_e2m3");
+  CHECK(stored->tensors.at(0).shape == shape_type{4});
+  const std::string values = proto_bytes(5, "\1\2\3") + proto_integer(5, 63) + proto_integer(5, 32);
+  const auto typed = parsed(onnx_text(onnx_tensor_text("q", 28, {5}, values)));
+  REQUIRE(typed.has_value());
+  CHECK(typed->tensors.at(0).type == "f6_e3m2");
+  CHECK(typed->tensors.at(0).original_shape == shape_type{5});
+  CHECK(dense_bytes(typed->tensors.at(0), {}) == packed);
+  const auto one_run = parsed(onnx_text(onnx_tensor_text("q", 28, {3}, proto_bytes(5, "\1\2\3"))));
+  REQUIRE(one_run.has_value());
+  CHECK(dense_bytes(one_run->tensors.at(0), {}) == std::string("\x81\x30\0", 3));
+  for (const std::uint64_t count : {4U, 6U}) {
+    CHECK(code_of(onnx_text(onnx_tensor_text("q", 28, {count}, values))) ==
+          errc::wrong_tensor_bytes);
+  }
 }
 
 TEST_CASE("onnx: sizes are checked at every step, also where a dimension is 0") {

@@ -191,3 +191,43 @@ TEST_CASE("assemble: the encoding says what is undone, in that order") {
   CHECK(all->catalog.tensors[0].stored_bytes == 10);
   CHECK(all->catalog.tensors[0].bytes == 8);
 }
+
+TEST_CASE("assemble: bytes past the end of a file beside are refused by name") {
+  const auto model_of = [](std::uint64_t offset, std::uint64_t bytes) {
+    file_content model = file_of("m.onnx", {"w"});
+    model.entries.files_beside = {"weights.bin"};
+    model.files_beside = {{"weights.bin", 64, "onnx"}};
+    piece raw;
+    raw.stored.file = 1;
+    raw.stored.offset = offset;
+    raw.stored.bytes = raw.stored.decoded_bytes = bytes;
+    raw.origin = {0};
+    raw.extent = {bytes};
+    raw.stride_bytes = {1};
+    entry& w = model.entries.tensors[0];
+    w.shape = {bytes};
+    w.bytes = bytes;
+    w.stored = std::make_shared<stored_form>(stored_form{{raw}, 0, {}});
+    return model;
+  };
+  CHECK(assemble_all({model_of(0, 64)}).has_value());
+  CHECK(assemble_all({model_of(63, 1)}).has_value());
+  shard_index index;
+  index.shards = {"m.onnx"};
+  index.tensors = {{"w", 0}};
+  for (const auto& [offset, bytes] : {std::pair<std::uint64_t, std::uint64_t>{0, 65},
+                                      {64, 1},
+                                      {65, 1},
+                                      {UINT64_MAX - 1, 2},
+                                      {1, UINT64_MAX}}) {
+    CAPTURE(offset);
+    const auto refused = assemble_all({model_of(offset, bytes)});
+    REQUIRE_FALSE(refused.has_value());
+    CHECK(refused.error().code == errc::extent_outside_file);
+    const std::string text = message_of(refused.error());
+    CHECK(text.starts_with("m.onnx: tensor 'w'"));
+    CHECK(text.ends_with("of weights.bin, which ends at 64"));
+    CHECK(assemble_listed({model_of(offset, bytes)}, index).error().code ==
+          errc::extent_outside_file);
+  }
+}

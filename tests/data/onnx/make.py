@@ -24,6 +24,7 @@ NAMES = {T.FLOAT: "F32", T.UINT8: "U8", T.INT8: "I8", T.UINT16: "U16", T.INT16: 
          T.FLOAT8E5M2FNUZ: "F8_E5M2FNUZ", T.FLOAT8E8M0: "F8_E8M0"}
 PACKED = {T.UINT4: ("u4", 2), T.INT4: ("i4", 2), T.FLOAT4E2M1: ("f4_e2m1", 2),
           T.UINT2: ("u2", 4), T.INT2: ("i2", 4)}
+SIXES = {T.FLOAT6E2M3: "f6_e2m3", T.FLOAT6E3M2: "f6_e3m2"}
 
 
 def expect(listing, name, tensor):
@@ -34,6 +35,11 @@ def expect(listing, name, tensor):
         values = np.concatenate([values, np.zeros(-len(values) % each, np.uint8)]).reshape(-1, each)
         data = sum(values[:, i].astype(np.uint8) << (8 // each * i) for i in range(each)).astype(np.uint8)
         listing.add(name, "U8", data.shape, data.tobytes(), word, shape)
+    elif tensor.data_type in SIXES:
+        values = numpy_helper.to_array(tensor).view(np.uint8).ravel()
+        bits = np.unpackbits(values[:, None], axis=1, count=6, bitorder="little")
+        data = np.packbits(bits.ravel(), bitorder="little")
+        listing.add(name, "U8", data.shape, data.tobytes(), SIXES[tensor.data_type], shape)
     else:
         values = numpy_helper.to_array(tensor)
         listing.add(name, NAMES[tensor.data_type], shape, values.tobytes())
@@ -76,9 +82,9 @@ def write(name, made, listing):
 def typed_and_raw():
     listing = Listing(os.path.join(folder, "types.onnx"))
     initializers = []
-    for type in list(NAMES) + list(PACKED):
+    for type in list(NAMES) + list(PACKED) + list(SIXES):
         word = T.DataType.Name(type).lower()
-        shape = (3, 5) if type in PACKED else (2, 3)
+        shape = (3, 5) if type in PACKED or type in SIXES else (2, 3)
         typed = helper.make_tensor(f"{word}.typed", type, shape, values_of(type, int(np.prod(shape))))
         initializers.append(typed)
         raw = onnx.TensorProto()
