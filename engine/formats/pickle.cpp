@@ -21,7 +21,9 @@ constexpr std::uint32_t text_bytes_max = (1U << 28) - 1;
 constexpr std::size_t line_bytes_max = 1000;
 constexpr std::size_t globals_max = 10'000;  // Of PyTorch's there are some dozens.
 constexpr std::size_t container_values = 4;  // What an empty one costs, in values.
-constexpr unsigned protocol = 2;
+// What protocol 3 has beyond 2 are two opcodes for bytes, which are not read.
+constexpr unsigned protocol_min = 2;
+constexpr unsigned protocol_max = 3;
 
 struct opcode_name {
   unsigned char code;
@@ -376,9 +378,9 @@ bool machine::step(unsigned char code) {
   switch (code) {
     case 0x80:
       if (!number<std::uint8_t>(value)) return false;
-      if (value == protocol) return true;
+      if (value >= protocol_min && value <= protocol_max) return true;
       return fail(errc::unsupported_feature, "this is a pickle of protocol " + grouped(value) +
-                                                 ", and only protocol 2 is read");
+                                                 ", and protocols 2 and 3 are read");
     case 'N': return push({pickle_kind::none, 0});
     case 0x88: return push({pickle_kind::boolean, 1});
     case 0x89: return push({pickle_kind::boolean, 0});

@@ -19,7 +19,7 @@ struct role_row {
 constexpr std::string_view utils = "torch._utils";
 
 // Those of the first block are what PyTorch's own restricted reader lets through besides tensors.
-constexpr std::array<role_row, 29> roles = {{
+constexpr std::array<role_row, 32> roles = {{
     {"collections", "OrderedDict", torch_role::plain},
     {"collections", "Counter", torch_role::plain},
     {"_codecs", "encode", torch_role::plain},
@@ -31,7 +31,10 @@ constexpr std::array<role_row, 29> roles = {{
     {"__builtin__", "complex", torch_role::plain},
     {"torch", "device", torch_role::plain},
     {"torch", "per_tensor_affine", torch_role::plain},
+    {"torch", "per_tensor_symmetric", torch_role::plain},
     {"torch", "per_channel_affine", torch_role::plain},
+    {"torch", "per_channel_symmetric", torch_role::plain},
+    {"torch", "per_channel_affine_float_qparams", torch_role::plain},
     {"torch", "Size", torch_role::size},
     {"torch.serialization", "_get_layout", torch_role::layout},
 
@@ -120,6 +123,16 @@ constexpr std::array<element_row, 22> torch_dtypes = {{
     {"complex32", 4, std::nullopt},
 }};
 
+// A checkpoint may name them as values. Tensors of them are not read.
+constexpr std::array<std::string_view, 24> other_dtypes = {
+    "qint8", "quint8", "qint32", "quint4x2", "quint2x4", "bits1x8", "bits2x4", "bits4x2",
+    "bits8", "bits16", "int1",   "int2",     "int3",     "int4",    "int5",    "int6",
+    "int7",  "uint1",  "uint2",  "uint3",    "uint4",    "uint5",   "uint6",   "uint7"};
+
+bool is_other_dtype(const pickle_global& what) noexcept {
+  return what.module == "torch" && std::ranges::find(other_dtypes, what.name) != other_dtypes.end();
+}
+
 template <class Rows>
 const element_row* row_of(const Rows& rows, std::string_view name) noexcept {
   const auto found = std::ranges::find(rows, name, &element_row::name);
@@ -139,6 +152,7 @@ torch_role role_of(const pickle_global& what) noexcept {
   }
   if (what.module == "torch" && row_of(torch_dtypes, what.name) != nullptr)
     return torch_role::dtype;
+  if (is_other_dtype(what)) return torch_role::dtype;
   if (is_of_storages(what.module) && (row_of(storage_classes, what.name) != nullptr ||
                                       row_of(quantised_storages, what.name) != nullptr)) {
     return torch_role::storage;
@@ -153,6 +167,7 @@ std::string_view kind_of_unsupported(const pickle_global& what) noexcept {
 }
 
 std::optional<torch_element> element_of(const pickle_global& what) noexcept {
+  if (is_other_dtype(what)) return torch_element{};
   const element_row* row = nullptr;
   if (what.module == "torch") row = row_of(torch_dtypes, what.name);
   if (row == nullptr && is_of_storages(what.module)) row = row_of(storage_classes, what.name);

@@ -44,6 +44,7 @@ class state_walker {
   bool check_globals();
   bool visit(pickle_value v, const std::string& name, unsigned depth);
   bool visit_dict(pickle_value v, const std::string& name, unsigned depth);
+  bool visit_nameless(pickle_value v, const std::string& of, unsigned depth);
   bool visit_items(std::span<const pickle_value> items, const std::string& name, unsigned depth);
   bool visit_call(const torch_call& call, const std::string& name, unsigned depth);
   bool add_tensor(const torch_call& call, const std::string& name);
@@ -124,16 +125,32 @@ bool state_walker::visit_dict(pickle_value v, const std::string& name, unsigned 
       if (!joined(name, text, child)) return false;
     } else if (key.is(pickle_kind::integer)) {
       if (!joined(name, std::to_string(key.integer()), child)) return false;
+    } else if (key.is(pickle_kind::boolean)) {
+      if (!joined(name, key.boolean() ? "True" : "False", child)) return false;
+    } else if (key.is(pickle_kind::none)) {
+      if (!joined(name, "None", child)) return false;
     } else {
-      if (!not_read(name, errc::unsupported_feature,
-                    "a key of it is neither text nor an integer")) {
-        return false;
-      }
+      if (!visit_nameless(items[i + 1], name, depth)) return false;
       continue;
     }
     if (!visit(items[i + 1], child, depth)) return false;
   }
   return true;
+}
+
+// What stands under a key that is a fraction, a tuple or the like. It is left out, which matters
+// only where it holds tensors.
+bool state_walker::visit_nameless(pickle_value v, const std::string& of, unsigned depth) {
+  const std::size_t tensors = found_.tensors.size();
+  const std::size_t composites = found_.composites.size();
+  if (!visit(v, of, depth)) return false;
+  if (found_.tensors.size() == tensors) return true;
+  found_.tensors.erase(found_.tensors.begin() + static_cast<std::ptrdiff_t>(tensors),
+                       found_.tensors.end());
+  found_.composites.erase(found_.composites.begin() + static_cast<std::ptrdiff_t>(composites),
+                          found_.composites.end());
+  return not_read(of, errc::unsupported_feature,
+                  "it has tensors under a key that is neither text nor an integer");
 }
 
 bool state_walker::visit(pickle_value v, const std::string& name, unsigned depth) {

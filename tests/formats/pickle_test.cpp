@@ -141,6 +141,9 @@ TEST_CASE("pickle: opcodes of other protocols are refused by name") {
   CHECK(named("\xFF", "0xFF"));
   CHECK(named("\0"s, "0x00"));
   CHECK(message("\x80\x04N.").find("protocol 4") != std::string::npos);
+  CHECK(message("\x80\x01N.").find("protocol 1") != std::string::npos);
+  CHECK_FALSE(code_of("\x80\x03N."));
+  CHECK(message("\x80\x03"s + "C\x01" + "a.").find("SHORT_BINBYTES") != std::string::npos);
 }
 
 TEST_CASE("pickle: a stack that has too little, or the wrong thing, is refused") {

@@ -186,6 +186,47 @@ TEST_CASE("pytorch: names are keys and positions joined by dots") {
   CHECK(code_of(holding(pickled::dict({pickled::text("\xFF"), t}))) == errc::malformed_header);
 }
 
+TEST_CASE("pytorch: keys are called as Python prints them, or must hold no tensor") {
+  const std::string t = saved_tensor{}();
+  const std::string fraction = "G\x3F\xE0\0\0\0\0\0\0"s;
+  const auto found = parsed(holding(pickled::dict(
+      {pickled::text("a"), pickled::dict({"\x88", t, "\x89", t, "N", t, fraction, "K\1",
+                                          pickled::tuple({"K\1"}), pickled::list({"K\2"})})})));
+  REQUIRE(found.has_value());
+  std::vector<std::string> names;
+  for (const entry& each : found->tensors) names.push_back(each.name);
+  CHECK(names == std::vector<std::string>{"a.False", "a.None", "a.True"});
+  REQUIRE(found->notes.size() == 1);
+  CHECK(found->notes[0].find("left out: 2") != std::string::npos);
+
+  const std::string held = holding(pickled::dict(
+      {pickled::text("w"), t, pickled::text("a"), pickled::dict({fraction, pickled::list({t})})}));
+  CHECK(message(held) ==
+        "tensor 'a': it has tensors under a key that is neither text nor an integer");
+  const auto lenient = parsed(held, profile::reference);
+  REQUIRE(lenient.has_value());
+  REQUIRE(lenient->tensors.size() == 1);
+  CHECK(lenient->tensors[0].name == "w");
+  CHECK(lenient->notes.size() == 1);
+}
+
+TEST_CASE("pytorch: dtypes and schemes of quantisation are values, whatever is read of them") {
+  const std::string t = saved_tensor{}();
+  for (const std::string_view word :
+       {"per_tensor_affine", "per_tensor_symmetric", "per_channel_affine_float_qparams", "qint8",
+        "quint4x2", "bits8", "int4", "uint7", "float8_e5m2", "complex32"}) {
+    CAPTURE(word);
+    CHECK(code_of(holding(pickled::dict({pickled::text("w"), t, pickled::text("x"),
+                                         pickled::global("torch", word)}))) == good);
+  }
+  CHECK(message(with_tensor({.elements = 24,
+                             .storage = "UntypedStorage",
+                             .metadata = pickled::global("torch", "uint4"),
+                             .function = "_rebuild_tensor_v3"}))
+            .starts_with("tensor 'w': its dtype is torch.uint4"));
+  CHECK(code_of(holding(pickled::global("torch", "int8_t"))) == errc::unsupported_feature);
+}
+
 TEST_CASE("pytorch: what a checkpoint does not need refuses the file, or is left out") {
   const std::string t = saved_tensor{}();
   for (const std::string& bad :
