@@ -219,19 +219,22 @@ result<hdf5_contents> walker::walk() {
   return std::move(out_);
 }
 
-handle open_file(int file) {
+// The reason is asked for before the property list is closed: every call forgets the last one's.
+result<handle> open_file(int file) {
   const handle access(::H5Pcreate(H5P_FILE_ACCESS), &::H5Pclose);
   if (!access || ::H5Pset_fapl_sec2(access.get()) < 0 ||
       ::H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG) < 0) {
-    return {};
+    return refused("");
   }
 #if H5_VERSION_GE(1, 14, 0) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
   // As every other format is read: without a lock, which some file systems do not have.
-  if (::H5Pset_file_locking(access.get(), false, true) < 0) return {};
+  if (::H5Pset_file_locking(access.get(), false, true) < 0) return refused("");
 #endif
   // The file that was checked, even if another stands under its name by now.
   const std::string path = "/proc/self/fd/" + std::to_string(file);
-  return {::H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), &::H5Fclose};
+  handle opened(::H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), &::H5Fclose);
+  if (!opened) return refused("");
+  return opened;
 }
 
 }  // namespace
@@ -240,9 +243,9 @@ result<hdf5_contents> describe_file(int file) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   const silence now;
-  const handle opened = open_file(file);
-  if (!opened) return refused("");
-  return walker(opened.get(), file).walk();
+  const auto opened = open_file(file);
+  if (!opened) return opened.error();
+  return walker(opened->get(), file).walk();
 }
 
 }  // namespace ringload::inline v0::h5
