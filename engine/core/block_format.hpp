@@ -9,8 +9,8 @@
 //   q4_0  | scale, 2 bytes | 16 bytes: elements 0 to 15 in the low halves, 16 to 31 in the high |
 //
 // An element is scale * number, or scale * number + minimum, in f32, each step rounded to nearest:
-// bit for bit what the Python package gguf makes. A NaN is 0x7FC00000, whatever made it. The host
-// and the kernels of a GPU both compile this header, so this is C++17.
+// bit for bit what the Python package gguf makes on x86-64, NaNs too. The host and the kernels of a
+// GPU both compile this header, so this is C++17.
 
 #include <cstdint>
 #include <cstring>
@@ -423,14 +423,20 @@ struct block_format<block_type::mxfp4> : nibbles_of_32 {
   }
 };
 
-// The bits of an element as an f32, from its run.
+// An element as an f32, from its run. Where it is a NaN, it may be any.
 template <block_type Type>
-RINGLOAD_ANYWHERE inline std::uint32_t dequantized(const blocks::run& r, std::int32_t number) {
-  float value = blocks::product(r.scale, static_cast<float>(number));
-  if (block_format<Type>::adds) value = blocks::sum(value, r.minimum);
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof bits);
-  return (bits & 0x7FFFFFFFU) > f32_bits::infinity ? f32_bits::quiet_nan : bits;
+RINGLOAD_ANYWHERE inline float value_of(const blocks::run& r, std::int32_t number) noexcept {
+  const float scaled = blocks::product(r.scale, static_cast<float>(number));
+  return block_format<Type>::adds ? blocks::sum(scaled, r.minimum) : scaled;
+}
+
+// Its bits. The run has its NaNs.
+template <block_type Type>
+RINGLOAD_ANYWHERE inline std::uint32_t dequantized(const blocks::run& r,
+                                                   std::int32_t number) noexcept {
+  const std::uint32_t bits = blocks::bits_of(value_of<Type>(r, number));
+  const std::uint32_t nan = number == 0 ? r.nan_of_zero : r.nan;
+  return blocks::is_nan(bits) ? nan : bits;
 }
 
 template <block_type Type>

@@ -30,8 +30,21 @@ RINGLOAD_ANYWHERE inline std::uint32_t u32_at(byte_pointer at) noexcept {
   return u16_at(at) | u16_at(at + 2) << 16U;
 }
 
+RINGLOAD_ANYWHERE inline std::uint32_t bits_of(float value) noexcept {
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+RINGLOAD_ANYWHERE inline bool is_nan(std::uint32_t bits) noexcept {
+  return (bits & 0x7FFFFFFFU) > f32_bits::infinity;
+}
+
+// A NaN keeps its payload.
 RINGLOAD_ANYWHERE inline float half_at(byte_pointer at) noexcept {
-  return float_of(float_bits<float_type::f16>::widen(static_cast<std::uint16_t>(u16_at(at))));
+  const std::uint32_t half = u16_at(at);
+  const std::uint32_t wide = float_bits<float_type::f16>::widen(static_cast<std::uint16_t>(half));
+  return float_of(is_nan(wide) ? wide | (half & 0x3FFU) << 13U : wide);
 }
 
 // A device's compiler would make one operation of both, which rounds once.
@@ -69,7 +82,39 @@ struct run {
   std::uint32_t high_shift = 0;
   float scale = 0;
   float minimum = 0;  // What is added.
+  // The bits of an element that is a NaN, and of one whose number is 0.
+  std::uint32_t nan = 0;
+  std::uint32_t nan_of_zero = 0;
 };
+
+// Of such no element is a NaN: sums and products of what they are stay far below f32's infinity, or
+// nothing is added to them.
+RINGLOAD_ANYWHERE inline bool finite(shared has) noexcept {
+  return (bits_of(has.scale) & f32_bits::infinity) != f32_bits::infinity &&
+         (bits_of(has.minimum) & f32_bits::infinity) != f32_bits::infinity;
+}
+
+// What x86-64 makes of infinity * 0, and of infinity - infinity. Of an operation on a NaN it makes
+// that NaN, quiet; of two the first. Other processors and GPUs make others, so NaNs are made here,
+// of the bits that the block has.
+constexpr std::uint32_t nan_of_numbers = 0xFFC00000U;
+
+RINGLOAD_ANYWHERE inline std::uint32_t nan_made_of(float value) noexcept {
+  const std::uint32_t bits = bits_of(value);
+  return is_nan(bits) ? bits | f32_bits::quiet_nan : nan_of_numbers;
+}
+
+RINGLOAD_ANYWHERE inline void set_nans(run& r, shared has) noexcept {
+  const std::uint32_t scale = bits_of(r.scale);
+  if (is_nan(scale)) {
+    r.nan = nan_made_of(has.scale);
+    r.nan_of_zero = r.nan;
+    return;
+  }
+  r.nan = is_nan(bits_of(r.minimum)) ? nan_made_of(has.minimum) : nan_of_numbers;
+  const bool infinite = (scale & 0x7FFFFFFFU) == f32_bits::infinity;
+  r.nan_of_zero = infinite ? nan_of_numbers : r.nan;
+}
 
 RINGLOAD_ANYWHERE inline std::int32_t low_bits(const run& r, unsigned i,
                                                std::uint32_t mask) noexcept {

@@ -22,7 +22,23 @@ template <block_type Type, class Run>
     numbers[i] = static_cast<std::int8_t>(format::number(r, i));
   }
 #pragma GCC unroll 1
-  for (unsigned i = 0; i < format::run_elements; ++i) to[i] = dequantized<Type>(r, numbers[i]);
+  for (unsigned i = 0; i < format::run_elements; ++i)
+    to[i] = blocks::bits_of(value_of<Type>(r, numbers[i]));
+}
+
+// A block whose scale or minimum is infinite or a NaN. Apart, for it is rare, and the compiler then
+// has one loop less to make vectors of.
+template <block_type Type>
+[[gnu::noinline]] void decode_not_finite(blocks::byte_pointer block, std::uint32_t* to) {
+  using format = block_format<Type>;
+  const blocks::shared has = format::shared(block);
+  for (unsigned i = 0; i < format::elements / format::run_elements; ++i) {
+    auto r = format::run(block, has, i);
+    blocks::set_nans(r, has);
+    for (unsigned e = 0; e < format::run_elements; ++e) {
+      *to++ = dequantized<Type>(r, static_cast<std::int8_t>(format::number(r, e)));
+    }
+  }
 }
 
 template <block_type Type, float_type To>
@@ -36,8 +52,12 @@ template <block_type Type, float_type To>
     const auto* const block = reinterpret_cast<const std::uint8_t*>(from);
     const blocks::shared has = format::shared(block);
     std::array<std::uint32_t, format::elements> wide;
-    for (unsigned i = 0; i < runs; ++i) {
-      decode_run<Type>(format::run(block, has, i), wide.data() + i * format::run_elements);
+    if (blocks::finite(has)) {
+      for (unsigned i = 0; i < runs; ++i) {
+        decode_run<Type>(format::run(block, has, i), wide.data() + i * format::run_elements);
+      }
+    } else {
+      decode_not_finite<Type>(block, wide.data());
     }
     for (unsigned i = 0; i < format::elements; ++i) {
       const word made = float_bits<To>::narrow(wide[i]);

@@ -121,7 +121,8 @@ struct load_options {
   /// Numbers are rounded once, to nearest, ties to even, subnormal numbers too. A number that
   /// exceeds the largest by half a step or more becomes infinity: 65,520 as f16. Infinities and the
   /// sign of 0 are kept. A NaN becomes the quiet NaN of its sign without payload: 0x7FC00000,
-  /// 0x7E00 or 0x7FC0. Every device gives the same bits.
+  /// 0x7E00 or 0x7FC0; of a block as f32 it is the one that the reference library makes on x86-64.
+  /// Every device gives the same bits.
   std::optional<ringload::dtype> dtype = std::nullopt;
 
   /// Selects which of those tensors are converted; null: all. Called with `converts_with` once for

@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "formats/gguf_types.hpp"
@@ -18,6 +21,13 @@ std::vector<float> floats_of(block_type type, const std::string& block) {
   std::vector<float> out(size_of(type).elements);
   dequantize(type, reinterpret_cast<const std::byte*>(block.data()),
              reinterpret_cast<std::byte*>(out.data()), 1, float_type::f32);
+  return out;
+}
+
+std::vector<std::uint32_t> bits_of(block_type type, const std::string& block) {
+  const auto floats = floats_of(type, block);
+  std::vector<std::uint32_t> out(floats.size());
+  std::memcpy(out.data(), floats.data(), floats.size() * sizeof(float));
   return out;
 }
 
@@ -51,17 +61,58 @@ TEST_CASE("dequantize: a block by hand") {
   }
 }
 
-TEST_CASE("dequantize: 0 times a negative scale is -0, and infinity times 0 one NaN") {
-  std::string block("\x00\xB8", 2);  // -0.5
-  block += std::string(16, '\x88');
-  const auto negative = floats_of(block_type::q4_0, block);
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &negative[3], sizeof bits);
-  CHECK(bits == 0x80000000U);
-  block[1] = '\x7C';  // Infinity.
-  const auto none = floats_of(block_type::q4_0, block);
-  std::memcpy(&bits, &none[3], sizeof bits);
-  CHECK(bits == 0x7FC00000U);
+TEST_CASE("dequantize: 0 times a negative scale is -0") {
+  const std::string block = std::string("\x00\xB8", 2) + std::string(16, '\x88');  // -0.5
+  CHECK(bits_of(block_type::q4_0, block)[3] == 0x80000000U);
+}
+
+// What the package gguf makes of these on x86-64.
+TEST_CASE("dequantize: a NaN is the scale's, then the minimum's, then that of numbers") {
+  const std::string zeros_and_ones(16, '\x01');  // 16 times 1, then 16 times 0.
+  const auto q4_1 = [&](std::string_view scale, std::string_view minimum) {
+    const auto made =
+        bits_of(block_type::q4_1, std::string(scale) + std::string(minimum) + zeros_and_ones);
+    return std::pair{made[3], made[20]};
+  };
+  using two = std::pair<std::uint32_t, std::uint32_t>;
+  constexpr std::string_view one("\x00\x3C", 2);
+  constexpr std::string_view infinity("\x00\x7C", 2);
+  constexpr std::string_view minus_infinity("\x00\xFC", 2);
+  constexpr std::string_view signalling("\x05\xFC", 2);
+  constexpr std::string_view quiet("\x80\x7E", 2);
+  CHECK(q4_1(signalling, one) == two{0xFFC0A000U, 0xFFC0A000U});
+  CHECK(q4_1(signalling, quiet) == two{0xFFC0A000U, 0xFFC0A000U});
+  CHECK(q4_1(quiet, infinity) == two{0x7FD00000U, 0x7FD00000U});
+  CHECK(q4_1(one, quiet) == two{0x7FD00000U, 0x7FD00000U});
+  CHECK(q4_1(infinity, quiet) == two{0x7FD00000U, 0xFFC00000U});
+  CHECK(q4_1(infinity, one) == two{0x7F800000U, 0xFFC00000U});
+  CHECK(q4_1(infinity, minus_infinity) == two{0xFFC00000U, 0xFFC00000U});
+  CHECK(q4_1(one, minus_infinity) == two{0xFF800000U, 0xFF800000U});
+
+  // Infinity times the run's scale of 0 is no number any more; a minimum is subtracted, and as a
+  // NaN keeps its sign.
+  const auto q2_k = [](char scales, std::string_view scale, std::string_view minimum) {
+    return bits_of(block_type::q2_k, std::string(16, scales) + std::string(64, '\x01') +
+                                         std::string(scale) + std::string(minimum))[3];
+  };
+  CHECK(q2_k('\x10', infinity, quiet) == 0xFFC00000U);
+  CHECK(q2_k('\x01', infinity, quiet) == 0x7FD00000U);
+  CHECK(q2_k('\x01', one, infinity) == 0xFFC00000U);
+  CHECK(q2_k('\x11', signalling, infinity) == 0xFFC0A000U);
+  CHECK(q2_k('\x11', one, signalling) == 0xFFC0A000U);
+}
+
+TEST_CASE("dequantize: of a NaN f16 and bf16 have the sign") {
+  for (const auto& [high, f16, bf16] :
+       {std::tuple{'\x7F', 0x7E00U, 0x7FC0U}, std::tuple{'\xFF', 0xFE00U, 0xFFC0U}}) {
+    const std::string block = std::string("\x01") + high + std::string(16, '\x19');
+    for (const auto& [to, wanted] : {std::pair{float_type::f16, f16}, {float_type::bf16, bf16}}) {
+      std::vector<std::uint16_t> out(32);
+      dequantize(block_type::q4_0, reinterpret_cast<const std::byte*>(block.data()),
+                 reinterpret_cast<std::byte*>(out.data()), 1, to);
+      CHECK(out[7] == wanted);
+    }
+  }
 }
 
 TEST_CASE("dequantize: neither side need be aligned, and nothing is written past the end") {

@@ -204,7 +204,9 @@ struct block_of_box {
   using word = typename float_bits<To>::word;
   static constexpr unsigned parts = format::elements / format::run_elements;
   __device__ static void move(const unsigned char* from, unsigned char* to, unsigned part) {
-    const auto r = format::run(from, format::shared(from), part);
+    const blocks::shared has = format::shared(from);
+    auto r = format::run(from, has, part);
+    blocks::set_nans(r, has);
     to += part * format::run_elements * sizeof(word);
     for (unsigned i = 0; i < format::run_elements; ++i) {
       const auto number = static_cast<std::int8_t>(format::number(r, i));
