@@ -280,10 +280,11 @@ result<stored_stream> dataset_parser::stream_of(const hdf5_chunk& chunk, bool re
   const auto checksum_bytes = 4 * static_cast<std::uint64_t>(count(kind::fletcher32));
   const std::uint64_t unpacked_bytes =
       checked_add(chunk_bytes_, checksum_bytes).value_or(~std::uint64_t{0});
-  if (count(kind::zlib) == 0 && chunk.bytes != unpacked_bytes) {
+  const bool packed = count(kind::zlib) != 0;
+  if (packed ? chunk.bytes <= checksum_bytes : chunk.bytes != unpacked_bytes) {
     return fault{errc::wrong_tensor_bytes, "",
-                 "a chunk of it is stored in " + grouped(chunk.bytes) + " bytes instead of " +
-                     grouped(unpacked_bytes)};
+                 "a chunk of " + grouped(chunk_bytes_) + " bytes cannot be stored in " +
+                     grouped(chunk.bytes)};
   }
   if (filters.empty()) return out;
   if (!in_usual_order(filters)) {

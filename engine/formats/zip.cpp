@@ -146,7 +146,9 @@ result<zip_member> read_central(std::span<const std::byte> directory, std::size_
     return malformed_member(place, "it is stored as it is, but in " + grouped(out.stored_bytes) +
                                        " bytes instead of " + grouped(out.bytes));
   }
-  if (out.how == codec::deflate && out.bytes / deflate_ratio_max > out.stored_bytes) {
+  const bool none_for_some = out.stored_bytes == 0 && out.bytes != 0;
+  const bool longer = out.bytes / deflate_ratio_max > out.stored_bytes;
+  if (out.how == codec::deflate && (longer || none_for_some)) {
     return malformed_member(
         place, grouped(out.stored_bytes) + " deflated bytes cannot become " + grouped(out.bytes));
   }

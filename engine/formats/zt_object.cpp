@@ -219,7 +219,8 @@ std::optional<fault> converter::set_flat(const zt_component& part, entry& out) c
 // `out` has its bytes and its shape.
 std::optional<fault> converter::set_form(const zt_component& part, entry& out) const {
   if (out.bytes == 0 || (!part.zstd && part.swap_bytes == 0)) return std::nullopt;
-  if (part.zstd && out.bytes / zstd_block_bytes_max > *part.length / zstd_block_stored_min) {
+  const bool longer = out.bytes / zstd_block_bytes_max > *part.length / zstd_block_stored_min;
+  if (part.zstd && (longer || *part.length == 0)) {
     return at(
         object_, part, errc::wrong_tensor_bytes,
         "no zstd stream of " + grouped(*part.length) + " bytes becomes " + grouped(out.bytes));

@@ -168,6 +168,18 @@ TEST_CASE("hdf5: what is not compressed has the length of its chunk, and that of
   CHECK(parsed(one).has_value());
 }
 
+TEST_CASE("hdf5: a compressed chunk has bytes beside its checksum") {
+  auto one = chunked();
+  one.filters = {{chain_filter::kind::zlib, 0}};
+  one.chunks[1].bytes = 1;
+  CHECK(parsed(one).has_value());
+  one.chunks[1].bytes = 0;
+  CHECK(refused(one) == errc::wrong_tensor_bytes);
+  one.filters.push_back({chain_filter::kind::fletcher32, 0});
+  one.chunks[1].bytes = 4;
+  CHECK(refused(one) == errc::wrong_tensor_bytes);
+}
+
 TEST_CASE("hdf5: partial chunks may be without filters") {
   auto one = chunked();
   one.filters = {{chain_filter::kind::zlib, 0}};

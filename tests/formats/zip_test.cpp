@@ -251,6 +251,11 @@ TEST_CASE("zip: bombs are refused by what they say, before anything is inflated"
   zip_part liar = deflated_part("a", "text");
   liar.bytes = liar.local_bytes = 1'000'000;
   CHECK(code_of(zip_text({liar})) == errc::malformed_header);
+  zip_part nothing{"a", ""};
+  nothing.method = nothing.local_method = 8;
+  CHECK(code_of(zip_text({nothing})) == boost::system::error_code{});
+  nothing.bytes = nothing.local_bytes = 16;
+  CHECK(code_of(zip_text({nothing})) == errc::malformed_header);
 
   // Forty members that become 100 MB each, of 100 KB: sizes that deflate can reach.
   std::vector<zip_part> bomb;

@@ -135,6 +135,9 @@ TEST_CASE("zt: a compressed tensor is one zstd stream of the size that its shape
   CHECK_FALSE(code_of(bomb(4 * 131'072)));
   CHECK(code_of(bomb(5 * 131'072)) == errc::wrong_tensor_bytes);
   CHECK(code_of(bomb(std::uint64_t{1} << 62)) == errc::wrong_tensor_bytes);
+  // No stream at all is a decoder's empty output, and not so many zeros.
+  CHECK(code_of(dense({2, 2}, zt_component_text("f32", 64, 0, zstd_of_16))) ==
+        errc::wrong_tensor_bytes);
   // An encoder's length must be there, but in version 1.1, which has none.
   const std::string without = zt_component_text("f32", 64, 13, {{"encoding", cbor_text("zstd")}});
   CHECK(code_of(dense({2, 2}, without)) == errc::malformed_header);
