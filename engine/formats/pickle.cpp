@@ -77,6 +77,7 @@ class machine {
   bool remember(unsigned char code);
   bool global();
   bool call();
+  bool build();
   bool fill_from_pairs(pickle_value pairs);
   bool extend(pickle_value into, std::span<const pickle_value> more);
 
@@ -372,6 +373,20 @@ bool machine::call() {
   return push({pickle_kind::call, add_items(both)});
 }
 
+// The state of an object, which nobody needs; but a tensor's would be another storage.
+bool machine::build() {
+  pickle_value state;
+  if (!pop(state)) return false;
+  if (stack_.size() <= floor()) return fail(errc::malformed_header, "the stack is empty here");
+  const pickle_value object = stack_.back();
+  if (!object.is(pickle_kind::call)) return true;
+  const pickle_value callee = made_.callee(object);
+  if (!callee.is(pickle_kind::global) || !made_.global(callee).name.starts_with("_rebuild")) {
+    return true;
+  }
+  return fail(errc::unsupported_feature, "a tensor would be changed after it was made");
+}
+
 bool machine::step(unsigned char code) {
   pickle_value top;
   std::uint64_t value = 0;
@@ -414,7 +429,7 @@ bool machine::step(unsigned char code) {
     case 'c': return global();
     case 'R':
     case 0x81: return call();
-    case 'b': return pop(top) && (stack_.size() > floor() || pop(top));  // The state of an object.
+    case 'b': return build();
     case 'Q': {
       if (!pop(top)) return false;
       const pickle_value kept(pickle_kind::persistent, add_items(std::span(&top, 1)));

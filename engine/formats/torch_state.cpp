@@ -198,7 +198,11 @@ bool state_walker::visit_call(const torch_call& call, const std::string& name, u
       }
       return visit(call.arguments[0], name, depth + 1);
     case torch_role::tensor_class:  // Parameter(tensor)
-      if (call.arguments.empty()) break;
+      if (call.arguments.empty()) {
+        return not_read(name, errc::unsupported_feature,
+                        "it is an object of '" + full_name(call.function) +
+                            "' that is filled after it was made, which is not read");
+      }
       return visit(call.arguments[0], name, depth + 1);
     case torch_role::from_type: return from_type(call, name, depth);
     case torch_role::sparse: return add_sparse(call, name, depth);

@@ -262,6 +262,7 @@ TEST_CASE("pytorch: tensors that are not read are refused by name") {
   const auto utils = [](std::string_view name) {
     return pickled::call(pickled::global("torch._utils", name), {});
   };
+  CHECK(refused(pickled::global("torch", "Tensor") + ")\x81", "filled after it was made"));
   CHECK(refused(utils("_rebuild_qtensor"), "quantised"));
   CHECK(refused(utils("_rebuild_nested_tensor"), "nested"));
   CHECK(refused(utils("_rebuild_wrapper_subclass"), "subclass"));
@@ -279,6 +280,21 @@ TEST_CASE("pytorch: tensors that are not read are refused by name") {
                              .metadata = pickled::global("torch", "complex32"),
                              .function = "_rebuild_tensor_v3"}(),
                 "complex32"));
+}
+
+TEST_CASE("pytorch: a tensor that is given another state is refused, an OrderedDict is not") {
+  const std::string t = saved_tensor{}();
+  const std::string state = pickled::tuple({"K\1", "K\2"}) + "b";
+  const auto with = [](const std::string& value) {
+    return holding(pickled::dict({pickled::text("w"), value}));
+  };
+  CHECK(code_of(with(t + state)) == errc::unsupported_feature);
+  CHECK(message(with(t + state)).ends_with("a tensor would be changed after it was made"));
+  CHECK(code_of(with(
+            pickled::call(pickled::global("torch._utils", "_rebuild_parameter"), {t, "\x89", "N"}) +
+            state)) == errc::unsupported_feature);
+  const std::string ordered = pickled::call(pickled::global("collections", "OrderedDict"), {});
+  CHECK(code_of(with(ordered + pickled::dict({pickled::text("_metadata"), "N"}) + "b")) == good);
 }
 
 TEST_CASE("pytorch: bytes of an untyped storage are what the dtype says") {
