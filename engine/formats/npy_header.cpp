@@ -94,7 +94,7 @@ class npy_header_reader {
 
 // Skips white space, then that one character if it is there.
 bool npy_header_reader::take(char c) {
-  constexpr std::string_view spaces = " \t\n";
+  constexpr std::string_view spaces = " \t\n\r\f";
   while (at_ < text_.size() && spaces.find(text_[at_]) != std::string_view::npos) ++at_;
   if (at_ == text_.size() || text_[at_] != c) return false;
   ++at_;
@@ -102,6 +102,9 @@ bool npy_header_reader::take(char c) {
 }
 
 result<std::string_view> npy_header_reader::string() {
+  if (take('u') && text_.substr(at_, 1).find_first_of("'\"") != 0) {  // Python 2's text.
+    return expected("a string");
+  }
   const char quote = take('\'') ? '\'' : take('"') ? '"' : '\0';
   if (quote == '\0') return expected("a string");
   const std::size_t end = text_.find(quote, at_);

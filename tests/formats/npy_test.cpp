@@ -182,6 +182,9 @@ TEST_CASE("npy: the three versions, and keys in any order") {
   CHECK(code_of(npy_text(keys, "abcd", '\0')) == errc::unsupported_feature);
   CHECK(only(npy_text("{'descr':'<i2','fortran_order':False,'shape':(2L, 1L)}", "abcd")).shape ==
         dims{2, 1});
+  CHECK(only(npy_text("\f{u'descr': u\"<i2\",\r\n u'fortran_order':\tFalse, 'shape': (2,)}\r",
+                      "abcd"))
+            .shape == dims{2});
 }
 
 TEST_CASE("npy: a header that is no such dictionary is refused") {
@@ -203,6 +206,9 @@ TEST_CASE("npy: a header that is no such dictionary is refused") {
         "{'descr': '<f8' 'fortran_order': False, 'shape': (1,)}",
         "{'descr': '<f8', 'fortran_order': False, 'shape': (1,)} + x",
         "{'descr': '<\\x66', 'fortran_order': False, 'shape': (1,)}",
+        "{u 'descr': '<f8', 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': b'<f8', 'fortran_order': False, 'shape': (1,)}",
+        "{u",
         "{'descr': 'f', 'fortran_order': False, 'shape': (1,)}",
         "{'descr': 'float64', 'fortran_order': False, 'shape': (1,)}",
         "{'descr': __import__('os').system('x'), 'fortran_order': False, 'shape': (1,)}"}) {
