@@ -55,6 +55,8 @@ std::chrono::milliseconds left_until(clock::time_point end) {
   return std::clamp(left, std::chrono::milliseconds(1), poll_max);
 }
 
+fault joining_cancelled() { return {system_code(ECANCELED), "", "joining was cancelled"}; }
+
 // Until `of` has something to read, or its other end is closed. ETIMEDOUT, or ECANCELED.
 result<void> await_input(const meeting& at, const unique_fd& of, clock::time_point until) {
   std::array<::pollfd, 2> all = {{{of.get(), POLLIN, 0}, {at.wake.get(), POLLIN, 0}}};
@@ -63,7 +65,7 @@ result<void> await_input(const meeting& at, const unique_fd& of, clock::time_poi
     ready = ::poll(all.data(), all.size(), static_cast<int>(left_until(until).count()));
     if (ready < 0 && errno != EINTR) return fault{system_code(errno), ""};
   }
-  if (all[1].revents != 0) return fault{system_code(ECANCELED), "", "joining was cancelled"};
+  if (all[1].revents != 0) return joining_cancelled();
   if (ready == 0) return fault{system_code(ETIMEDOUT), ""};
   return {};
 }
@@ -226,8 +228,7 @@ std::unique_ptr<group> join_group(std::string_view socket, std::uint32_t rank, s
   if (auto good = detail::check_ranks(rank, ranks); !good) throw to_error(good.error());
   unique_fd wake = detail::made_wake();
   auto own = detail::meet({path, ranks, detail::clock::now() + timeout, wake}, rank, stop);
-  if (own && stop.stop_requested())
-    own = fault{system_code(ECANCELED), "", "joining was cancelled"};
+  if (own && stop.stop_requested()) own = detail::joining_cancelled();
   if (!own) throw to_error(own.error().in(printable_path(path)));
   // Nobody has woken it: the group's own calls wait with it.
   return std::make_unique<detail::socket_group>(rank, std::move(*own), std::move(wake), timeout);
