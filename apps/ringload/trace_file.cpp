@@ -20,7 +20,7 @@ namespace {
 using clock = trace_event::clock;
 
 // A viewer shows groups of lanes as processes, and lanes as their threads.
-enum class group : std::uint8_t { load = 1, slots, copy_threads, streams };
+enum class group : std::uint8_t { load = 1, slots, threads, streams };
 
 struct lane {
   group in;
@@ -36,7 +36,7 @@ std::string_view name(group of) noexcept {
   switch (of) {
     case group::load: return "load";
     case group::slots: return "slots";
-    case group::copy_threads: return "copy threads";
+    case group::threads: return "threads";
     case group::streams: return "streams";
   }
   return "";
@@ -49,7 +49,7 @@ std::string name(const lane& of) {
       if (of == handed_out) return "handed out";
       return of.number == 0 ? "opening" : fmt::format("opening {}", of.number + 1);
     case group::slots: return fmt::format("slot {}", of.number);
-    case group::copy_threads: return fmt::format("copy thread {}", of.number);
+    case group::threads: return fmt::format("thread {}", of.number);
     case group::streams: return fmt::format("stream {}", of.number);
   }
   return "";
@@ -101,7 +101,7 @@ class writer {
       if (e.asked < e.begin) add_span(on, "waits", e, {e.asked, e.begin});
     }
     if (e.thread != trace_event::none) {
-      add_span({group::copy_threads, e.thread}, ringload::name(e.step), e, {e.begin, e.end});
+      add_span({group::threads, e.thread}, ringload::name(e.step), e, {e.begin, e.end});
     }
   }
 

@@ -3,8 +3,8 @@
 
 // What a load did, as a file of the Chrome trace event format, which Perfetto and chrome://tracing
 // show. Lanes: the load; each slot, with the steps of its worker and in each what it waited for;
-// each copy thread, with what it was busy with; and the compressed streams, as many lanes as were
-// decoded at once.
+// each thread that copies or decodes, with what it was busy with; and the compressed streams, as
+// many lanes as were decoded at once.
 
 #include <cstdint>
 #include <ringload/trace.hpp>

@@ -220,6 +220,16 @@ result<void> engine::start_checking() {
   });
 }
 
+result<void> engine::start_decoding() {
+  if (stream_decoders) return {};
+  return attempt([this]() -> result<void> {
+    const std::uint32_t count =
+        std::clamp(std::thread::hardware_concurrency(), 1U, within.copy_threads);
+    stream_decoders.emplace(loop, count, copy_threads->count());
+    return {};
+  });
+}
+
 result<void> engine::start_saving() {
   if (saving_threads) return {};
   return attempt([this]() -> result<void> {
@@ -233,6 +243,7 @@ void engine::tear_down() {
   if (open_threads) open_threads->join();
   if (closing_thread) closing_thread->join();
   if (copy_threads) copy_threads->join();
+  stream_decoders.reset();
   if (check_threads) check_threads->join();
   if (saving_threads) saving_threads->join();
   direct_reader.reset();

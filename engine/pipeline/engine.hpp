@@ -25,6 +25,7 @@
 #include "device/device_set.hpp"
 #include "pipeline/admission_control.hpp"
 #include "pipeline/check.hpp"
+#include "pipeline/decoders.hpp"
 #include "pipeline/drives.hpp"
 #include "pipeline/job.hpp"
 #include "pipeline/memory_account.hpp"
@@ -100,6 +101,8 @@ class engine : public std::enable_shared_from_this<engine> {
 
   // Makes the threads and coroutines that check tensors, on the first call.
   result<void> start_checking();
+  // Makes the threads that decode streams, on the first call.
+  result<void> start_decoding();
   // Makes the threads that saves need, on the first call.
   result<void> start_saving();
 
@@ -113,7 +116,8 @@ class engine : public std::enable_shared_from_this<engine> {
   // Separate: a load that ends must not queue behind loads that open, which may take long.
   std::optional<threads> closing_thread;
   std::optional<threads> copy_threads;
-  std::optional<threads> check_threads;   // From start_checking() on.
+  std::optional<threads> check_threads;     // From start_checking() on.
+  std::optional<decoders> stream_decoders;  // From start_decoding() on.
   std::optional<threads> saving_threads;  // From start_saving() on; they flush files to the drive.
   ready_slots staging;
   std::unique_ptr<ring> the_ring;  // Null: reads go to a thread pool.

@@ -6,11 +6,10 @@
 #include <span>
 #include <vector>
 
-#include "core/attempt.hpp"
 #include "core/retry_allocation.hpp"
+#include "pipeline/decoders.hpp"
 #include "pipeline/engine.hpp"
 #include "pipeline/job.hpp"
-#include "pipeline/on_thread.hpp"
 #include "pipeline/traced_step.hpp"
 
 namespace ringload::inline v0::detail {
@@ -56,21 +55,6 @@ copy_operation copies_into(engine& e, const destinations& into, std::span<const 
   return what;
 }
 
-struct decode_task {
-  running_stream& one;
-  std::span<const std::byte> bytes;
-  bool last;
-  result<void> outcome;
-
-  void operator()() noexcept {
-    outcome = attempt([this]() -> result<void> {
-      if (auto good = one.state->take(bytes); !good) return good.error();
-      if (last) return one.state->finish();
-      return {};
-    });
-  }
-};
-
 boost::asio::awaitable<void> feed_stream(engine& e, job& of, feed_op what, std::uint32_t slot,
                                          result<void>& outcome) {
   traced_step step(of, load_step::decoded, slot);
@@ -82,23 +66,18 @@ boost::asio::awaitable<void> feed_stream(engine& e, job& of, feed_op what, std::
     return copy_and_wait(e, of.into(), op);
   };
   running_stream& one = of.stream(what.stream, copy);
-  while (!of.stopped() && one.taken_bytes != what.stream_offset) co_await one.turn.wait();
-  if (of.stopped()) co_return;
+  stream_piece piece(what.stream_offset, e.staging.at(slot).subspan(what.slot_offset, what.bytes),
+                     of.ends_stream(what), step.times());
+  co_await e.stream_decoders->decode(one, piece);
+  if (!piece.decoded) co_return;
   of.begin_writing();
-
-  const std::uint64_t end = what.stream_offset + what.bytes;
-  const std::span<const std::byte> piece = e.staging.at(slot).subspan(what.slot_offset, what.bytes);
-  decode_task work = {one, piece, end == one.stored_bytes, {}};
-  co_await on_thread(*e.copy_threads, e.loop, work, step.times());
   step.of_stream(what.stream);
   step.end(of.first_tensor_of_stream(what.stream), what.bytes);
-  if (!work.outcome) {
-    outcome = work.outcome.error().in(of.stream_place(what.stream));
+  if (!piece.outcome) {
+    outcome = piece.outcome.error().in(of.stream_place(what.stream));
     co_return;
   }
-  one.taken_bytes = end;
-  if (work.last) of.stream_decoded(what.stream);
-  one.turn.wake_all();
+  if (piece.last) of.stream_decoded(what.stream);
 }
 
 }  // namespace

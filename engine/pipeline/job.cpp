@@ -143,8 +143,9 @@ running_stream& job::stream(std::uint32_t s, const stream_state::copier& copy) {
     const wanted_list::stream& stored = stored_streams_[what.stream];
     const std::uint32_t to = plan_.outputs[what.outputs_begin].destination;
     std::byte* const memory = into_.of(to).rules().straight ? into_[to] : nullptr;
-    one = std::make_unique<running_stream>(the_engine->loop, stored.stored->bytes);
-    one->state.emplace(plan_, what, stored, options().verify, memory, copy);
+    auto made = std::make_unique<running_stream>();
+    made->state.emplace(plan_, what, stored, options().verify, memory, copy);
+    one = std::move(made);
   }
   return *one;
 }
@@ -291,7 +292,7 @@ void job::stop(fault why) {
   outcome_.stop(std::move(why));
   stop_source_.request_stop();
   for (const auto& one : streams_) {
-    if (one) one->turn.wake_all();
+    if (one) the_engine->stream_decoders->give_up(*one);
   }
   wake_if_quiet();
 }

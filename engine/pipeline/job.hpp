@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "core/fault.hpp"
+#include "pipeline/decoders.hpp"
 #include "pipeline/file_counters.hpp"
 #include "pipeline/load_counters.hpp"
 #include "pipeline/load_drives.hpp"
@@ -40,17 +41,6 @@
 namespace ringload::inline v0::detail {
 
 class engine;
-
-// A stream that is being decoded.
-struct running_stream {
-  running_stream(boost::asio::io_context& loop, std::uint64_t bytes)
-      : stored_bytes(bytes), turn(loop) {}
-
-  const std::uint64_t stored_bytes;
-  std::uint64_t taken_bytes = 0;  // So much has been decoded: who has the next bytes goes on.
-  wait_queue turn;
-  std::optional<stream_state> state;  // Empty once all is decoded.
-};
 
 class job : public std::enable_shared_from_this<job> {
  public:
@@ -122,6 +112,11 @@ class job : public std::enable_shared_from_this<job> {
   }
   // Made when it is first asked for; `copy` is for a new one.
   running_stream& stream(std::uint32_t s, const stream_state::copier& copy);
+  // The stream's stored bytes end with these.
+  bool ends_stream(const feed_op& what) const noexcept {
+    const stored_stream& stored = *stored_streams_[plan_.streams[what.stream].stream].stored;
+    return what.stream_offset + what.bytes == stored.bytes;
+  }
   void stream_decoded(std::uint32_t s);
   std::string stream_place(std::uint32_t s) const;
 

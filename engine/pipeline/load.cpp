@@ -89,6 +89,10 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, o
     if (auto ready = with.start_checking(); !ready) one->stop(ready.error());
     if (one->stopped()) co_return;
   }
+  if (!open.found->plan.streams.empty()) {
+    if (auto ready = with.start_decoding(); !ready) one->stop(ready.error());
+    if (one->stopped()) co_return;
+  }
   one->begin(std::move(*open.found));
   // Files, catalog, plan and memory are fixed: nothing below parses, or chooses an offset or size.
 

@@ -22,11 +22,14 @@ namespace ringload::inline v0 {
 
 class threads {
  public:
-  // Throws `error` if a thread cannot be started, after joining the others.
-  explicit threads(std::uint32_t count) : stay_(context_.get_executor()) {
+  // Throws `error` if a thread cannot be started, after joining the others. In traces they have
+  // numbers from `first` on.
+  explicit threads(std::uint32_t count, std::uint32_t first = 0) : stay_(context_.get_executor()) {
     all_.reserve(count);
     try {
-      for (std::uint32_t i = 0; i < count; ++i) all_.emplace_back([this, i] { run(i); });
+      for (std::uint32_t i = 0; i < count; ++i) {
+        all_.emplace_back([this, number = first + i] { run(number); });
+      }
     } catch (const std::system_error& refused) {
       join();
       throw to_error(thread_refused(refused.code().value()));
@@ -39,6 +42,7 @@ class threads {
   threads& operator=(const threads&) = delete;
   ~threads() { join(); }
 
+  std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(all_.size()); }
   boost::asio::io_context::executor_type get_executor() noexcept { return context_.get_executor(); }
 
   // Returns when all that was posted has run.

@@ -93,8 +93,9 @@ struct limits {
   /// since work on the GPU may still use it. 0: memory is freed at once.
   std::uint64_t kept_bytes = 0;
   /// Threads that copy from the page cache and populate host memory: 1 to 64. More than two are
-  /// worth it even on two processors. 0: 3, or for a GPU half of the processors, 3 to 8: its link
-  /// carries what that many threads copy.
+  /// worth it even on two processors. As many others decode what is compressed, but no more than
+  /// there are processors. 0: 3, or for a GPU half of the processors, 3 to 8: its link carries what
+  /// that many threads copy.
   std::uint32_t copy_threads = 0;
   /// Threads that read where io_uring is not available: 1 to 64.
   std::uint32_t reader_threads = 8;

@@ -31,8 +31,9 @@ struct trace_event {
 
   load_step step = load_step::opened;
   std::uint32_t slot = none;    // Of the worker that took the step, from 0 on.
-  std::uint32_t thread = none;  // Of the copy thread that was busy with it, from 0 on. None: the
-                                // drive was, the device, or a thread that no copies are made in.
+  std::uint32_t thread = none;  // Of the thread that was busy with it: copying ones from 0 on, and
+                                // decoding ones after them. None: the drive was, the device, or
+                                // a thread that does neither.
   std::uint32_t stream = none;  // Of `decoded`: the compressed stream, in the order of the files;
                                 // through a window, of the group that its tensor is in.
   /// Of several tensors the first. Valid during the call only; empty where it is about none.

@@ -80,12 +80,12 @@ TEST_CASE(
   CHECK(spans == std::vector<std::string>{"slots/slot 3: read 0..50", "slots/slot 3: waits 0..20",
                                           "slots/slot 3: copied 50..90",
                                           "slots/slot 3: waits 50..60",
-                                          "copy threads/copy thread 1: copied 60..90"});
+                                          "threads/thread 1: copied 60..90"});
 }
 
 TEST_CASE("trace file: what a thread does for nobody's slot is on its lane alone") {
   const auto spans = spans_of({event(load_step::populated, no_lane, 0, 0, 5, 9)});
-  CHECK(spans == std::vector<std::string>{"copy threads/copy thread 0: populated 5..9"});
+  CHECK(spans == std::vector<std::string>{"threads/thread 0: populated 5..9"});
 }
 
 TEST_CASE("trace file: streams that are decoded beside each other have lanes of their own") {
