@@ -19,6 +19,7 @@
 #include "pipeline/engine.hpp"
 #include "pipeline/feed.hpp"
 #include "pipeline/job.hpp"
+#include "pipeline/loop_turn.hpp"
 #include "pipeline/on_thread.hpp"
 #include "pipeline/prefault.hpp"
 #include "pipeline/save_job.hpp"
@@ -240,6 +241,14 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
   if (how.failed) t.outcome = fault{how.failed, t.of.place(t.read, t.read.file_offset)};
 }
 
+// The end of a direct read lets others be read. They are submitted before this one is copied: a
+// copy thread that wakes may take the processor from the engine thread, and then the drive waits.
+boost::asio::awaitable<void> submit_next_reads(engine& e) {
+  boost::asio::io_context& loop = e.loop;
+  co_await loop_turn(loop);  // Those that have been admitted are prepared,
+  co_await loop_turn(loop);  // and the ring has submitted them.
+}
+
 boost::asio::awaitable<void> process_read(engine& e, task& t) {
   t.direct = use_direct_read(t.of, t.read);
   t.straight = lands_straight(t);
@@ -260,7 +269,9 @@ boost::asio::awaitable<void> process_read(engine& e, task& t) {
     co_await read_into(e, t);
   }
   const bool copies = t.read.copies_begin != t.read.copies_end;
-  if (!t.outcome || (t.straight && !copies) || t.of.stopped()) co_return;
+  if (!t.outcome || (t.straight && !copies)) co_return;
+  if (t.direct && e.the_ring) co_await submit_next_reads(e);
+  if (t.of.stopped()) co_return;
   if (t.read.straight() || copies) co_await copy_out(e, t);
   if (t.outcome && !t.of.stopped()) {
     co_await feed_streams(e, t.of, t.read, t.slot, t.outcome);

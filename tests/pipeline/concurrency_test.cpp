@@ -13,12 +13,15 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_future.hpp>
 #include <deque>
+#include <future>
+#include <optional>
 #include <ringload/ringload.hpp>
 #include <thread>
 
 #include "support/counted_device.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/scripted_loader.hpp"
+#include "support/skip.hpp"
 #include "support/small_limits.hpp"
 #include "support/waiting.hpp"
 
@@ -308,4 +311,52 @@ TEST_CASE("concurrency: a load ends, or is cancelled, while others are slow to o
   CHECK(code_of(std::move(cancelled)) == asio::error::operation_aborted);
   slow.go.set_value();
   for (auto& one : opening) CHECK(first_difference(get(std::move(one))) == "");
+}
+
+namespace {
+
+// Of a load by two workers: when each read was started, and when the first copy was asked for.
+struct first_copy {
+  std::vector<trace_event::clock::time_point> started;
+  std::optional<trace_event::clock::time_point> asked;
+  int slots = 0;  // Of which the memory is there.
+  std::promise<void> both_slots;
+
+  // In the engine thread, as the rule of a script is.
+  static void add(const trace_event& what, void* with) noexcept {
+    auto& self = *static_cast<first_copy*>(with);
+    if (what.step == load_step::copied && !self.asked) self.asked = what.asked;
+    const bool slot = what.step == load_step::populated && what.slot != trace_event::none;
+    if (slot && ++self.slots == 2) self.both_slots.set_value();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("two workers: the read that waits for another's end is started before that is copied") {
+  // Staged, because they are converted; and there is room on the way for one read alone.
+  const made_file file({f32("a", 40'000)});
+  make_cold(file.path());
+  first_copy seen;
+  read_script script([&seen](const read_request&, std::uint64_t number) {
+    seen.started.push_back(trace_event::clock::now());
+    const bool first = number == 0;
+    return read_fate{.until_released = first ? read_fate::hold::completion : read_fate::hold::none};
+  });
+  limits within = small_limits(2);
+  within.bytes_in_flight = small_slot;
+  scripted_loader with(script, within);
+  load_options how;
+  how.dtype = dtype::bf16;
+  how.trace = &first_copy::add;
+  how.trace_with = &seen;
+  auto load = with.load_async(file.name(), how, asio::use_future);
+  get(seen.both_slots.get_future());  // The second read waits from then on.
+  REQUIRE(script.wait_until_held(1));
+  script.release(0);
+  get(std::move(load));
+  if (!script.log()[0].direct) return skip("no direct reads of files in the temporary folder");
+  REQUIRE(seen.started.size() == 3);
+  REQUIRE(seen.asked);
+  CHECK(seen.started[1] <= *seen.asked);
 }
