@@ -30,8 +30,8 @@ inline constexpr std::uint64_t onnx_name_bytes_max = std::uint64_t{16} << 20;
 // Elements of less than a byte land as they are stored, the first in the lowest bits: one dimension
 // of bytes, with `type` ("u4") and `original_shape`. Tensors of strings are left out with a note.
 // External data is in `files_beside`; that it lies in those files is checked where their sizes are
-// known, when the catalog is assembled. Both profiles accept the same. Faults name the tensor and the byte of the file; the caller adds the
-// file.
+// known, when the catalog is assembled. Both profiles accept the same. Faults name the tensor and
+// the byte of the file; the caller adds the file.
 result<file_entries> parse_onnx(input& from, profile strictness);
 
 }  // namespace ringload::inline v0
