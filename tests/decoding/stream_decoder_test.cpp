@@ -34,7 +34,7 @@ bytes compressible(std::size_t count, std::uint64_t seed) {
 
 bytes deflated(const bytes& from, bool zlib_wrapper) {
   bytes out(from.size() * 2 + 1024);
-  ::isal_zstream stream;
+  ::isal_zstream stream = {};  // The init function leaves fields as they are.
   ::isal_deflate_stateless_init(&stream);
   stream.end_of_stream = 1;
   stream.gzip_flag = zlib_wrapper ? IGZIP_ZLIB : IGZIP_DEFLATE;

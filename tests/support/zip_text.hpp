@@ -26,7 +26,7 @@ inline std::string number(std::uint64_t value, unsigned bytes) {
 inline std::string deflated(std::string_view text) {
   std::string in(text);
   std::string out(in.size() * 2 + 1024, '\0');
-  ::isal_zstream stream;
+  ::isal_zstream stream = {};  // The init function leaves fields as they are.
   ::isal_deflate_stateless_init(&stream);
   stream.end_of_stream = 1;
   stream.next_in = reinterpret_cast<std::uint8_t*>(in.data());
