@@ -64,22 +64,22 @@ struct cut_stream {
   plan made;
   running_stream one;
   std::vector<std::unique_ptr<stream_piece>> pieces;
+  std::vector<std::size_t> ended;  // Of the pieces, in the order in which they were resumed.
 };
 
-boost::asio::awaitable<void> wait_for(decoders& by, cut_stream& of, std::size_t which,
-                                      std::vector<std::size_t>& ended) {
+boost::asio::awaitable<void> wait_for(decoders& by, cut_stream& of, std::size_t which) {
   stream_piece& piece = *of.pieces[which];
   co_await by.decode(of.one, piece);
-  ended.push_back(which);
+  of.ended.push_back(which);
   if (piece.decoded && !piece.outcome) by.give_up(of.one);
 }
 
 // Hands over all pieces but one, which may be none of them, the last first.
 void hand_over(boost::asio::io_context& loop, decoders& by, cut_stream& of,
-               std::vector<std::size_t>& ended, std::size_t but = no_index) {
+               std::size_t but = no_index) {
   for (std::size_t i = of.pieces.size(); i > 0; --i) {
     if (i - 1 == but) continue;
-    boost::asio::co_spawn(loop, wait_for(by, of, i - 1, ended), boost::asio::detached);
+    boost::asio::co_spawn(loop, wait_for(by, of, i - 1), boost::asio::detached);
   }
 }
 
@@ -89,18 +89,17 @@ TEST_CASE("decoders: pieces in any order, of more streams than threads, are deco
   for (const std::uint32_t threads : {1U, 2U, 8U}) {
     boost::asio::io_context loop;
     std::vector<std::unique_ptr<cut_stream>> streams;
-    std::vector<std::vector<std::size_t>> ended(5);
     // More pieces than a thread decodes in a row; and one.
     for (const std::size_t count : {1U, 4U, 5U, 9U, 30U}) {
       streams.push_back(std::make_unique<cut_stream>(400'000 + count, count, count));
     }
     decoders by(loop, threads, 0);
-    for (std::size_t s = 0; s < streams.size(); ++s) hand_over(loop, by, *streams[s], ended[s]);
+    for (const auto& each : streams) hand_over(loop, by, *each);
     loop.run();
     for (std::size_t s = 0; s < streams.size(); ++s) {
       CAPTURE(s);
       const cut_stream& of = *streams[s];
-      REQUIRE(ended[s].size() == of.pieces.size());
+      REQUIRE(of.ended.size() == of.pieces.size());
       for (const auto& piece : of.pieces) {
         CHECK(piece->decoded);
         CHECK(piece->outcome.has_value());
@@ -113,14 +112,13 @@ TEST_CASE("decoders: pieces in any order, of more streams than threads, are deco
 TEST_CASE("decoders: without a piece none after it is decoded, until it comes") {
   boost::asio::io_context loop;
   cut_stream late(300'000, 7, 1);
-  std::vector<std::size_t> ended;
   decoders by(loop, 2, 0);
-  hand_over(loop, by, late, ended, 2);
-  while (ended.size() < 2) loop.run_one();
+  hand_over(loop, by, late, 2);
+  while (late.ended.size() < 2) loop.run_one();
   for (std::size_t i = 3; i < late.pieces.size(); ++i) CHECK_FALSE(late.pieces[i]->decoded);
-  boost::asio::co_spawn(loop, wait_for(by, late, 2, ended), boost::asio::detached);
+  boost::asio::co_spawn(loop, wait_for(by, late, 2), boost::asio::detached);
   loop.run();
-  CHECK(ended.size() == late.pieces.size());
+  CHECK(late.ended.size() == late.pieces.size());
   CHECK((late.decoded() == late.original));
 }
 
@@ -128,15 +126,13 @@ TEST_CASE("decoders: what waits for a piece that never comes is given up, and no
   boost::asio::io_context loop;
   cut_stream cut_off(300'000, 7, 1);
   cut_stream other(300'000, 7, 2);
-  std::vector<std::size_t> ended;
-  std::vector<std::size_t> ended_other;
   decoders by(loop, 1, 0);
-  hand_over(loop, by, cut_off, ended, 2);
-  hand_over(loop, by, other, ended_other);
-  while (ended.size() < 2) loop.run_one();
+  hand_over(loop, by, cut_off, 2);
+  hand_over(loop, by, other);
+  while (cut_off.ended.size() < 2) loop.run_one();
   by.give_up(cut_off.one);
   loop.run();
-  REQUIRE(ended.size() == cut_off.pieces.size() - 1);
+  REQUIRE(cut_off.ended.size() == cut_off.pieces.size() - 1);
   for (std::size_t i = 0; i < cut_off.pieces.size(); ++i) {
     CHECK(cut_off.pieces[i]->decoded == (i < 2));
   }
@@ -147,7 +143,6 @@ TEST_CASE("decoders: what is given up before a thread has begun with it is not d
   boost::asio::io_context loop;
   cut_stream first(300'000, 3, 1);
   cut_stream second(300'000, 3, 2);
-  std::vector<std::size_t> ended;
   // All are handed over before the one thread can go on to the second stream.
   std::counting_semaphore<> go{0};
   const auto hold = [&](const std::byte*, std::span<const copy_op>) {
@@ -157,14 +152,15 @@ TEST_CASE("decoders: what is given up before a thread has begun with it is not d
   first.one.state.emplace(first.made, first.made.streams[0], first.from, first.checked, nullptr,
                           hold);
   decoders by(loop, 1, 0);
-  hand_over(loop, by, first, ended);
-  hand_over(loop, by, second, ended);
+  hand_over(loop, by, first);
+  hand_over(loop, by, second);
   while (loop.poll_one() > 0) {
   }
   by.give_up(second.one);
   go.release(1000);
   loop.run();
-  CHECK(ended.size() == first.pieces.size() + second.pieces.size());
+  CHECK(first.ended.size() == first.pieces.size());
+  CHECK(second.ended.size() == second.pieces.size());
   for (const auto& piece : second.pieces) CHECK_FALSE(piece->decoded);
   for (const auto& piece : first.pieces) CHECK(piece->decoded);
 }
@@ -175,13 +171,11 @@ TEST_CASE("decoders: after a damaged piece nothing of its stream is decoded, oth
   cut_stream whole(300'000, 9, 2);
   REQUIRE(damaged.stored.size() < damaged.original.size());
   std::fill_n(damaged.stored.data() + damaged.pieces[4]->stream_offset, 400, '\xff');
-  std::vector<std::size_t> ended;
-  std::vector<std::size_t> ended_other;
   decoders by(loop, 2, 0);
-  hand_over(loop, by, damaged, ended);
-  hand_over(loop, by, whole, ended_other);
+  hand_over(loop, by, damaged);
+  hand_over(loop, by, whole);
   loop.run();
-  REQUIRE(ended.size() == damaged.pieces.size());
+  REQUIRE(damaged.ended.size() == damaged.pieces.size());
   std::size_t failed = 0;
   for (std::size_t i = 0; i < damaged.pieces.size(); ++i) {
     const stream_piece& piece = *damaged.pieces[i];
