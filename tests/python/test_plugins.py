@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plug-ins for vLLM and SGLang, on stand-ins that have the engines' interfaces and no more."""
 
+import concurrent.futures
 import dataclasses
 import enum
 import sys
+import threading
+import time
 import types
 
 import numpy
@@ -11,6 +14,8 @@ import pytest
 from conftest import write_safetensors
 
 torch = pytest.importorskip("torch")
+
+from ringload.plugins import _weights  # noqa: E402
 
 
 def modules(monkeypatch, **contents):
@@ -34,6 +39,7 @@ class LoadConfig:
     load_format: str = "ringload"
     model_loader_extra_config: object = dataclasses.field(default_factory=dict)
     draft_model_idx: object = None
+    use_tqdm_on_load: bool = False
 
 
 @dataclasses.dataclass
@@ -65,7 +71,7 @@ class OwnLoader:
             raise ValueError("unexpected extra config keys")
 
     def _get_weights_iterator(self, source):
-        return iter(())
+        return iter([("own", source.model_or_path)])
 
 
 class VllmLoader(OwnLoader):
@@ -74,16 +80,17 @@ class VllmLoader(OwnLoader):
     def _prepare_weights(
         self, model_name_or_path, subfolder, revision, fall_back_to_pt, allow_patterns_overrides
     ):
-        assert self.load_config.load_format == "safetensors"
-        return "folder", model_name_or_path, True, "index"
+        assert self.load_config.load_format == "hf"
+        is_safetensors = model_name_or_path[0].endswith(".safetensors")
+        return "folder", model_name_or_path, is_safetensors, "index"
 
 
 class SglangLoader(OwnLoader):
     def _prepare_weights(self, model_name_or_path, revision, fall_back_to_pt):
-        return "folder", model_name_or_path, True
+        return "folder", model_name_or_path, model_name_or_path[0].endswith(".safetensors")
 
 
-def vllm_loader(monkeypatch, extra):
+def vllm_loader(monkeypatch, extra, **settings):
     registered = {}
 
     def register_model_loader(name):
@@ -97,7 +104,7 @@ def vllm_loader(monkeypatch, extra):
     from ringload.plugins import vllm
 
     vllm.register()
-    return registered["ringload"](LoadConfig(model_loader_extra_config=extra))
+    return registered["ringload"](LoadConfig(model_loader_extra_config=extra, **settings))
 
 
 def test_vllm_iterates_through_a_window(monkeypatch, files):
@@ -119,10 +126,111 @@ def test_vllm_reads_local_experts_and_used_weights_only(monkeypatch, files):
     assert names == ["l.experts.1.w", "l.experts.3.w"]
 
 
-def test_vllm_window_that_is_held_is_told_with_its_setting(monkeypatch, large):
+@pytest.fixture
+def impatient(monkeypatch):
+    """A full window is not waited for."""
+    monkeypatch.setattr(_weights, "patience_seconds", 0.0)
+
+
+def numbered(path, count, mebibytes):
+    """A file of tensors that hold their own number."""
+    size = mebibytes << 20
+    return write_safetensors(
+        path, {f"t{i:02}": numpy.full(size, i, numpy.uint8) for i in range(count)}
+    )
+
+
+def test_a_list_of_all_weights_needs_no_room_in_the_window(monkeypatch, impatient, tmp_path):
+    path = numbered(tmp_path / "a.safetensors", 12, 8)
+    loader = vllm_loader(monkeypatch, {"window": "48MiB", "device": "cpu"})
+    with pytest.warns(RuntimeWarning, match="still held.*larger 'window'"):
+        weights = list(loader._get_weights_iterator(Source([path])))
+    assert sorted(name for name, _ in weights) == [f"t{i:02}" for i in range(12)]
+    assert all(int(tensor[0]) == int(tensor[-1]) == int(name[1:]) for name, tensor in weights)
+
+
+def test_layers_that_are_kept_until_they_are_whole_are_loaded(monkeypatch, impatient, tmp_path):
+    path = numbered(tmp_path / "a.safetensors", 24, 8)
+    loader = vllm_loader(monkeypatch, {"window": "48MiB", "device": "cpu"})
+    layer, sums = [], []
+    with pytest.warns(RuntimeWarning):
+        for _, tensor in loader._get_weights_iterator(Source([path])):
+            layer.append(tensor)
+            if len(layer) == 8:  # 64 MiB.
+                sums.append(sum(int(each[0]) for each in layer))
+                layer.clear()
+    assert sums == [sum(range(first, first + 8)) for first in (0, 8, 16)]
+
+
+def test_a_pool_of_threads_is_waited_for(monkeypatch, tmp_path, recwarn):
+    path = numbered(tmp_path / "a.safetensors", 16, 8)
+    monkeypatch.setattr(_weights, "patience_seconds", 600.0)
+    loader = vllm_loader(monkeypatch, {"window": "48MiB", "device": "cpu"})
+    window_is_full = threading.Event()
+    sleep = _weights.time.sleep
+
+    def wait(seconds):
+        window_is_full.set()
+        sleep(seconds)
+
+    monkeypatch.setattr(_weights, "time", types.SimpleNamespace(sleep=wait, monotonic=time.monotonic))
+    found = []
+
+    def copy(name, tensor):
+        assert window_is_full.wait(60)  # Else the pool would be faster than the window is small.
+        found.append((name, int(tensor[-1])))
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        for name, tensor in loader._get_weights_iterator(Source([path])):
+            pool.submit(copy, name, tensor)
+            del tensor
+    assert sorted(found) == [(f"t{i:02}", i) for i in range(16)]
+    assert not [each for each in recwarn if each.category is RuntimeWarning]
+
+
+def test_tensors_larger_than_the_window_are_mapped(monkeypatch, tmp_path, recwarn):
+    sizes = {"embedding": 40, "a": 8, "b": 8, "head": 40}
+    content = {name: numpy.full(n << 20, n, numpy.uint8) for name, n in sizes.items()}
+    path = write_safetensors(tmp_path / "a.safetensors", content)
     loader = vllm_loader(monkeypatch, {"window": "32MiB", "device": "cpu"})
-    with pytest.raises(RuntimeError, match="32MiB"):
-        list(loader._get_weights_iterator(Source([large])))
+    found = {}
+    for name, tensor in loader._get_weights_iterator(Source([path])):
+        found[name] = (tensor.numel(), int(tensor[-1]))
+    assert found == {name: (n << 20, n) for name, n in sizes.items()}
+    # A window that is smaller than any piece of memory which the library reserves.
+    loader = vllm_loader(monkeypatch, {"window": 4096, "device": "cpu"})
+    assert {name for name, _ in loader._get_weights_iterator(Source([path]))} == set(sizes)
+    assert not [each for each in recwarn if each.category is RuntimeWarning]
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_progress_is_shown_when_the_engine_asks_for_it(monkeypatch, files, wanted):
+    bars = []
+
+    class Bar:
+        def __init__(self, total, **_):
+            self.left = total
+            bars.append(self)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.is_closed = True
+
+        def update(self, nbytes):
+            self.left -= nbytes
+
+    modules(monkeypatch, tqdm__auto={"tqdm": Bar})
+    loader = vllm_loader(monkeypatch, {"device": "cpu"}, use_tqdm_on_load=wanted)
+    assert len(list(loader._get_weights_iterator(Source(files)))) == 5
+    assert [(bar.left, bar.is_closed) for bar in bars] == ([(0, True)] if wanted else [])
+
+
+def test_files_of_pytorch_are_left_to_the_engine(monkeypatch):
+    loader = vllm_loader(monkeypatch, {"device": "cpu"})
+    source = Source(["pytorch_model.bin"])
+    assert list(loader._get_weights_iterator(source)) == [("own", ["pytorch_model.bin"])]
 
 
 def test_sglang_is_chosen_by_its_key_alone(monkeypatch, files):
@@ -152,3 +260,5 @@ def test_sglang_is_chosen_by_its_key_alone(monkeypatch, files):
     names = [name for name, _ in loader._get_weights_iterator(Source(files, prefix="x."))]
     assert sorted(names) == ["x.l.experts.0.w", "x.l.experts.1.w", "x.l.experts.2.w",
                              "x.l.experts.3.w", "x.norm"]  # fmt: skip
+    own = loader._get_weights_iterator(Source(["model.pt"]))
+    assert list(own) == [("own", ["model.pt"])]

@@ -2,7 +2,9 @@
 """ringload in SGLang: `--model-loader-extra-config '{"ringload": true}'`.
 
 SGLang has no registry of load formats, so its choice of a loader is hooked: with that key, which
-may be beside "window" and "device", tensors come through a window of bounded memory.
+may be beside "window" and "device", tensors come through a window of bounded memory. Tensors that
+are too large for the window, and all that remain when SGLang holds a full window of them, are
+mapped from the files. SGLang's own loader reads files of PyTorch (`.bin`, `.pt`).
 """
 
 import copy
@@ -45,14 +47,17 @@ def _loader_class():
             if getattr(self.load_config, "draft_model_idx", None) is not None:
                 return super()._get_weights_iterator(source)
             folder, files, is_safetensors, *_ = _weights.files_of(self, source)
+            if not is_safetensors:
+                return super()._get_weights_iterator(source)
             add_mtp = getattr(engine, "maybe_add_mtp_safetensors", None)
             config = getattr(source, "model_config", None)
-            if is_safetensors and add_mtp is not None and config is not None:
+            if add_mtp is not None and config is not None:
                 index = "model.safetensors.index.json"
                 files = add_mtp(files, folder, index, config.hf_config)
             if self.counter_before_loading_weights == 0.0:
                 self.counter_before_loading_weights = time.perf_counter()
-            found = _weights.pairs(files, self._ours)
+            shows = _weights.shows_progress(self.load_config)
+            found = _weights.pairs(files, self._ours, progress=shows)
             return ((source.prefix + name, tensor) for name, tensor in found)
 
     return RingloadModelLoader
