@@ -150,3 +150,32 @@ def test_modules_of_torch(sample, tmp_path):
     assert torch.equal(other["b"].weight, linear.weight)
     with pytest.raises(RuntimeError, match="share memory"):
         st_torch.save_file(tied.state_dict(), tmp_path / "n.safetensors")
+
+
+def test_names_and_metadata_are_texts(tmp_path):
+    array = numpy.zeros(2, numpy.float32)
+    for tensors, metadata in (
+        ({3: array}, None),
+        ({b"x": array}, None),
+        ({"x": array}, {"a": 1}),
+        ({"x": array}, {1: "a"}),
+        ({"x": array}, ["a"]),
+    ):
+        with pytest.raises(TypeError):
+            st_numpy.save_file(tensors, tmp_path / "a.safetensors", metadata=metadata)
+        with pytest.raises(TypeError):
+            st_numpy.save(tensors, metadata=metadata)
+    with pytest.raises(ValueError):
+        st_numpy.save_file({"\udc80": array}, tmp_path / "a.safetensors")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_safe_open_is_in_the_frameworks_modules_too(sample):
+    from ringload.compat import safetensors
+
+    assert st_numpy.safe_open is safetensors.safe_open
+    torch = pytest.importorskip("torch")
+    from ringload.compat.safetensors.torch import safe_open
+
+    with safe_open(sample, framework="pt") as file:
+        assert file.get_tensor("i32").dtype == torch.int32

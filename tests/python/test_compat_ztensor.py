@@ -2,6 +2,7 @@
 """ringload.compat.ztensor and .vajra: what their users rely on."""
 
 import hashlib
+import struct
 
 import numpy
 import pytest
@@ -106,6 +107,154 @@ def test_read_into_and_what_is_not_there(sample, arrays):
         reader["no"]
     with pytest.raises(OSError):
         ztensor.Reader("/no/such.zt")
+
+
+def test_read_into_fills_arrays_that_the_library_cannot_describe(tmp_path):
+    values = numpy.array([1.5, -2.5, 300, 4], numpy.float32)
+    zt_numpy.save_file({"x": values}, tmp_path / "a.zt")
+    records = numpy.zeros(4, numpy.dtype([("a", "i1"), ("b", "<f4")]))
+    shifted = numpy.zeros(17, numpy.uint8)[1:].view(numpy.float32)
+    into = {
+        "big-endian": numpy.zeros(4, ">f4"),
+        "field": records["b"],
+        "unaligned": shifted,
+        "reversed": numpy.zeros(4, numpy.float32)[::-1],
+        "complex": numpy.zeros(4, numpy.complex64),
+        "object": numpy.zeros(4, object),
+        "repeated": numpy.zeros((2, 4), numpy.float64),
+    }
+    reader = ztensor.Reader(tmp_path / "a.zt")
+    for name, array in into.items():
+        reader.read_into("x", array)
+        expected = numpy.zeros_like(array)
+        numpy.copyto(expected, values)
+        assert (array == expected).all() and expected.any(), name
+    for wrong in (numpy.float32(0), [0, 0, 0, 0], bytearray(16), None):
+        with pytest.raises(TypeError):
+            reader.read_into({"x": wrong})
+    fixed = numpy.zeros(4, numpy.float32)
+    fixed.flags.writeable = False
+    for wrong in (fixed, numpy.zeros(3, numpy.float32), numpy.zeros((), numpy.float32)):
+        with pytest.raises(ValueError):
+            reader.read_into("x", wrong)
+
+
+def test_read_into_casts_as_numpy_does(tmp_path):
+    import ml_dtypes
+
+    stored = {
+        "floats": numpy.array([1.5, -2.5, 300], numpy.float32),
+        "integers": numpy.array([1, -2, 300], numpy.int32),
+        "complex": numpy.array([1, -2j, 300], numpy.complex64),
+        "short": numpy.array([1, -2, 300], ml_dtypes.bfloat16),
+    }
+    zt_numpy.save_file(stored, tmp_path / "a.zt")
+    reader = ztensor.Reader(tmp_path / "a.zt")
+    for name, values in stored.items():
+        for dtype in ("i1", "u1", "i8", "?", "f2", "f4", "f8", "c8"):
+            array = numpy.zeros(3, dtype)
+            try:
+                expected = numpy.zeros(3, dtype)
+                numpy.copyto(expected, values)
+            except TypeError:
+                with pytest.raises(TypeError, match="same_kind"):
+                    reader.read_into(name, array)
+                assert not array.any()
+                continue
+            reader.read_into(name, array)
+            assert same(array, expected), (name, dtype)
+    with pytest.raises(TypeError, match="same_kind"):
+        reader.read_into("complex", numpy.zeros(3, ml_dtypes.bfloat16))
+
+    # A wrong destination is found before any is written.
+    right = numpy.zeros(3, numpy.float32)
+    with pytest.raises(TypeError):
+        reader.read_into({"floats": right, "integers": numpy.zeros(3, bool)})
+    assert not right.any()
+
+
+def test_read_into_pytorch_copies_as_pytorch_does(tmp_path):
+    torch = pytest.importorskip("torch")
+    values = torch.tensor([1.5, -2.5, 300.0, 4.0])
+    zt_numpy.save_file({"x": values.numpy()}, tmp_path / "a.zt")
+    reader = ztensor.Reader(tmp_path / "a.zt")
+    into = {
+        "conjugated": torch.zeros(4, dtype=torch.complex64).conj(),
+        "negated": torch.zeros(4, dtype=torch.complex64).conj().imag,
+        "int8": torch.zeros(4, dtype=torch.int8),
+        "half": torch.zeros(2, 4, dtype=torch.half),
+        "strided": torch.zeros(4, 2)[:, 1],
+    }
+    for name, tensor in into.items():
+        reader.read_into("x", tensor)
+        expected = torch.zeros_like(tensor)
+        expected.copy_(values)
+        assert torch.equal(tensor, expected), name
+    with pytest.raises(TypeError):
+        reader.read_into("x", torch.zeros(4).to_sparse())
+
+
+@pytest.mark.parametrize("checksum", ["crc32c", "sha256"])
+def test_digests_of_the_file_are_compared(tmp_path, checksum):
+    values = numpy.arange(1000, dtype=numpy.float32)
+    with ztensor.Writer(tmp_path / "a.zt") as writer:
+        writer.write_numpy("x", values, compress=3, checksum=checksum)
+        writer.write_numpy("raw", values, checksum=checksum)
+    reader = ztensor.Reader(tmp_path / "a.zt")
+    assert same(reader.read_numpy("x"), values) and same(reader["raw"], values)
+    content = bytearray((tmp_path / "a.zt").read_bytes())
+    for name in ("x", "raw"):
+        stored = reader.metadata(name).components["data"]
+        content[stored["offset"] + stored["length"] - 20] ^= 1
+    (tmp_path / "b.zt").write_bytes(content)
+    damaged = ztensor.Reader(tmp_path / "b.zt")
+    for read in (
+        lambda: damaged.read_numpy("x"),
+        lambda: damaged.read("x"),
+        lambda: damaged.read_into("x", numpy.zeros(1000, numpy.float32)),
+        lambda: zt_numpy.load_file(tmp_path / "b.zt"),
+        lambda: damaged.read_numpy("raw", copy=True),
+    ):
+        with pytest.raises(RuntimeError, match=checksum):
+            read()
+
+
+def test_names_and_keys_are_texts(tmp_path):
+    array = numpy.zeros(2, numpy.float32)
+    for name, wrong in ((3, TypeError), (b"x", TypeError), ("\udc80", ValueError)):
+        with pytest.raises(wrong):
+            zt_numpy.save_file({name: array}, tmp_path / "a.zt")
+        with pytest.raises(wrong):
+            zt_numpy.save({name: array})
+        with pytest.raises(wrong):
+            ztensor.Writer(tmp_path / "a.zt").write_numpy(name, array)
+        with pytest.raises(wrong):
+            parts = {"values": array, name: array}
+            csr = ztensor.Tensor(parts, shape=[2], format="other", dtype="float32")
+            ztensor.Writer(tmp_path / "a.zt").write("y", csr)
+    with pytest.raises(TypeError, match="metadata"):
+        zt_numpy.save_file({"x": array}, tmp_path / "a.zt", metadata={3: "a"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def write_gguf(path, blocks, shape):
+    """A file of one tensor of Q8_0: blocks of 34 bytes for 32 elements."""
+    name, q8_0 = b"x", 8
+    header = b"GGUF" + struct.pack("<IQQ", 3, 1, 0)
+    header += struct.pack("<Q", len(name)) + name + struct.pack("<I", len(shape))
+    header += struct.pack(f"<{len(shape)}Q", *reversed(shape)) + struct.pack("<IQ", q8_0, 0)
+    path.write_bytes(header + bytes(-len(header) % 32) + blocks)
+
+
+def test_quantised_tensors_of_gguf_say_their_type_and_shape(tmp_path):
+    blocks = bytes(range(34)) * 4
+    write_gguf(tmp_path / "a.gguf", blocks, (2, 64))
+    reader = ztensor.Reader(tmp_path / "a.gguf")
+    meta = reader.metadata("x")
+    assert (reader.format, meta.dtype, meta.type, meta.shape) == ("gguf", "uint8", None, [136])
+    assert meta.attributes == {"gguf_type": "q8_0", "original_shape": [2, 64]}
+    read = reader.read("x")
+    assert read.attributes == meta.attributes and read.numpy().tobytes() == blocks
 
 
 def test_vajra_loads_a_model(sample, arrays):

@@ -43,3 +43,24 @@ def loaded_torch(source, device="cpu", hdf5=False, **options):
     if on != device:
         found = {name: tensor.to(device) for name, tensor in found.items()}
     return found
+
+
+def check_names(tensors):
+    """Raises TypeError or UnicodeEncodeError for a name that a file cannot hold."""
+    for name in tensors:
+        if not isinstance(name, str):
+            raise TypeError(f"a tensor's name is a str, not {type(name).__name__}: {name!r}")
+        name.encode()
+
+
+def check_texts(metadata):
+    """Raises TypeError unless this is a dictionary of texts, or None."""
+    if metadata is None:
+        return
+    if not isinstance(metadata, dict):
+        raise TypeError(f"metadata is a dict, not {type(metadata).__name__}")
+    for key, value in metadata.items():
+        for text in (key, value):
+            if not isinstance(text, str):
+                raise TypeError(f"metadata is text, not {type(text).__name__}: {text!r}")
+            text.encode()

@@ -69,7 +69,9 @@ class TensorSpec:
         return self
 
 
-def _specs(tensors):
+def _specs(tensors, metadata):
+    _shared.check_names(tensors)
+    _shared.check_texts(metadata)
     for name, spec in tensors.items():
         if not isinstance(spec, TensorSpec):
             raise TypeError(f"tensor {name}: expected a TensorSpec, not {type(spec).__name__}")
@@ -79,7 +81,7 @@ def _specs(tensors):
 
 def serialize(tensor_dict, metadata=None):
     """The bytes of a file that has these tensors."""
-    tensors = _specs(tensor_dict)
+    tensors = _specs(tensor_dict, metadata)
     order = sorted(tensors, key=lambda name: (-_order.index(tensors[name]._name), name))
     header = {} if metadata is None else {"__metadata__": metadata}
     end = 0
@@ -100,7 +102,7 @@ def serialize(tensor_dict, metadata=None):
 def serialize_file(tensor_dict, filename, metadata=None):
     """Writes a file that has these tensors, past the page cache where the drive allows it."""
     views = []
-    for name, spec in _specs(tensor_dict).items():
+    for name, spec in _specs(tensor_dict, metadata).items():
         words = (spec.data_ptr, spec._name, spec.shape, [], False, None)
         views.append((name, words if spec.data_len else _empty(spec), None))
     options = {"format": "safetensors", "sync": False}

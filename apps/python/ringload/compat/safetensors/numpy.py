@@ -5,6 +5,7 @@ import numpy as np
 
 from .. import _shared
 from ._errors import as_theirs
+from ._open import safe_open
 from ._serialize import TensorSpec, loaded, serialize, serialize_file
 
 

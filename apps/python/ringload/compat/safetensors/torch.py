@@ -7,6 +7,7 @@ import torch
 
 from .. import _shared
 from ._errors import as_theirs
+from ._open import safe_open
 from ._serialize import TensorSpec, loaded, serialize, serialize_file
 
 
@@ -101,6 +102,7 @@ def _name_of(dtype):
 def _specs(tensors, kept):
     if not isinstance(tensors, dict):
         raise ValueError(f"Expected a dict of [str, torch.Tensor] but received {type(tensors)}")
+    _shared.check_names(tensors)
     for name, tensor in tensors.items():
         if not isinstance(tensor, torch.Tensor):
             raise ValueError(

@@ -6,6 +6,7 @@ import os
 from ... import _convert, _core
 from ..._errors import Error
 from .. import _shared
+from . import _read_into
 from ._errors import FileError, MissingTensorError, as_theirs
 
 _long_names = {
@@ -16,6 +17,7 @@ _long_names = {
     "f8_e5m2fnuz": "float8_e5m2fnuz", "f8_e8m0": "float8_e8m0fnu",
 }  # fmt: skip
 _formats = {"pytorch": "pickle", "npy": "npz"}
+_digests = "if_present"  # Of all that is read; views of the file are not compared.
 
 
 class TensorMetadata:
@@ -145,6 +147,9 @@ class Reader:
             info = self._checkpoint[name].info
             parts = {"data": _component(info)}
             shape, format, attributes = info.shape, "dense", info.attributes
+            if self.format == "gguf" and info.type:  # Blocks, which are bytes in NumPy.
+                parts["data"]["type"] = None
+                attributes = {"gguf_type": info.type, "original_shape": list(info.original_shape)}
         else:
             infos = {part: self._checkpoint[f"{name}/{part}"].info for part in composite["parts"]}
             parts = {part: _component(info) for part, info in sorted(infos.items())}
@@ -173,8 +178,9 @@ class Reader:
             found = {name: self._map()[name] for name in names if name in self._map()}
         left = [name for name in names if name not in found]
         if left:
+            wanted = _core.Selection().names(left)
             with as_theirs():
-                found.update(self._checkpoint.load(_core.Selection().names(left)).result().items())
+                found.update(self._checkpoint.load(wanted, verify=_digests).result().items())
         order = {name: self._checkpoint[name].info.offset for name in names}
         return {name: found[name] for name in sorted(order, key=order.get)}
 
@@ -194,9 +200,8 @@ class Reader:
         if not many and not isinstance(name, str):
             raise TypeError("name must be str or list[str]")
         names = name if many else [name]
-        for one in names:
-            if one in self._composites:
-                raise TypeError(f"'{one}' is {self._composites[one]['layout']}, not dense: read()")
+        for each in names:
+            self._dense_info(each)
         found = {one: given(tensor) for one, tensor in self._stored(names, copy).items()}
         return found if many else found[name]
 
@@ -248,8 +253,25 @@ class Reader:
             raise TypeError("dst is required when name is a str")
         else:
             into = {name: dst}
-        with as_theirs():
-            self._loader.fill(self._checkpoint, into, dtype="convert", shape="broadcast").result()
+        filled, copied = {}, {}
+        for each, destination in into.items():
+            info = self._dense_info(each)
+            to_copy = _read_into.needs_copy(each, info, destination)
+            (copied if to_copy else filled)[each] = destination
+        if filled:
+            with as_theirs():
+                self._loader.fill(
+                    self._checkpoint, filled, dtype="convert", shape="broadcast", verify=_digests
+                ).result()
+        for each, destination in copied.items():
+            _read_into.copied(self, each, destination)
+
+    def _dense_info(self, name):
+        if name in self._composites:
+            raise TypeError(f"'{name}' is {self._composites[name]['layout']}, not dense: read()")
+        if name not in self._checkpoint:
+            raise MissingTensorError(f"there is no tensor '{name}'")
+        return self._checkpoint[name].info
 
     def __enter__(self):
         return self

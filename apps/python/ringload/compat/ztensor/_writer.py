@@ -6,6 +6,7 @@ import os
 
 from ... import _convert, _core
 from ..._operation import one_step
+from .. import _shared
 from ._errors import FileError, as_theirs
 
 
@@ -27,6 +28,7 @@ def storing(compress, checksum, type=None, attributes=None):
 
 
 def described(name, array):
+    _shared.check_names([name])
     return [(name, *_convert.exported(array))]
 
 
@@ -59,6 +61,7 @@ class Writer:
             how = storing(compress, checksum, data.type, data.attributes)
             self._do(lambda: self._inner.add(described(name, data.numpy()), how))
             return
+        _shared.check_names([name, *data.components])
         attributes = {key: json.dumps(value) for key, value in (data.attributes or {}).items()}
         self._do(lambda: self._inner.declare(name, data.format, list(data.shape), attributes))
         for part, array in data.components.items():
@@ -102,6 +105,9 @@ class Writer:
 def save_to(inner, tensors, metadata, compression):
     """Adds all tensors and metadata to a writer of the library's, and finishes it."""
     how = storing(compression, "none")
+    _shared.check_names(tensors)
+    if not all(isinstance(key, str) for key in metadata or {}):
+        raise TypeError("the keys of metadata are texts")
     with as_theirs():
         for key, value in (metadata or {}).items():
             one_step(
