@@ -2,11 +2,12 @@
 """ringload.compat.ztensor and .vajra: what their users rely on."""
 
 import hashlib
+import json
 import struct
 
 import numpy
 import pytest
-from conftest import same
+from conftest import same, write_safetensors
 
 from ringload.compat import ztensor
 from ringload.compat.ztensor import numpy as zt_numpy
@@ -257,14 +258,50 @@ def test_quantised_tensors_of_gguf_say_their_type_and_shape(tmp_path):
     assert read.attributes == meta.attributes and read.numpy().tobytes() == blocks
 
 
-def test_vajra_loads_a_model(sample, arrays):
+def test_vajra_loads_a_model(arrays, tmp_path):
     torch = pytest.importorskip("torch")
     from ringload.compat.vajra import StreamConfig, VajraStreamer
 
-    select = StreamConfig(chunk_size_mb=2, chunk_workers=4)
-    with VajraStreamer(select, device="cpu") as streamer:
-        found = streamer.load(sample)
+    some = {name: arrays[name] for name in ("f32", "bf16", "bool", "scalar", "empty")}
+    path = write_safetensors(tmp_path / "a.safetensors", some)
+    settings = StreamConfig(chunk_size_mb=2, chunk_workers=4)
+    with VajraStreamer(settings, device="cpu") as streamer:
+        found = streamer.load(path)
         with pytest.raises(ConnectionError):
             streamer.load("no/such-model")
-    assert set(found) == set(arrays)
-    assert torch.equal(found["f32"], torch.from_numpy(arrays["f32"]))
+    assert set(found) == set(some)
+    assert torch.equal(found["f32"], torch.from_numpy(some["f32"]))
+
+
+def test_vajra_loads_all_files_of_a_folder_without_an_index(tmp_path):
+    pytest.importorskip("torch")
+    from ringload.compat.vajra import VajraStreamer
+
+    for number, name in enumerate(("a", "b", "inner/c")):
+        path = tmp_path / f"{name}.safetensors"
+        path.parent.mkdir(exist_ok=True)
+        write_safetensors(path, {name: numpy.full(3, number, numpy.float32)})
+    with VajraStreamer(device="cpu") as streamer:
+        found = streamer.load(str(tmp_path))
+        assert {name: int(tensor[0]) for name, tensor in found.items()} == {
+            "a": 0, "b": 1, "inner/c": 2
+        }  # fmt: skip
+        # An index says which files are the model.
+        index = {"metadata": {}, "weight_map": {"a": "a.safetensors"}}
+        (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+        assert set(streamer.load(str(tmp_path))) == {"a"}
+        (tmp_path / "inner/c.safetensors").write_bytes(b"broken")
+        with pytest.raises(RuntimeError):
+            streamer.load(str(tmp_path / "inner"))
+
+
+def test_vajra_refuses_types_that_pytorch_lacks_before_it_reads(monkeypatch, sample):
+    torch = pytest.importorskip("torch")
+    from ringload.compat.vajra import VajraStreamer
+
+    for name in ("uint16", "uint32", "uint64"):
+        monkeypatch.delattr(torch, name, raising=False)
+    with VajraStreamer(device="cpu") as streamer:
+        with pytest.raises(RuntimeError, match="tensor '.*no type for"):
+            streamer.load(sample)
+        assert streamer._loader.memory["tensor_bytes_peak"] == 0

@@ -5,19 +5,41 @@
 
 Other than there: models of the local Hugging Face cache, files and folders are loaded from there;
 from the hub and from S3 where the module was built with remote sources. Tensors own their memory
-and may outlive the block; every type that PyTorch has is a tensor; leaving the program ends it as
-any other ends.
+and may outlive the block. A type that this PyTorch lacks is a RuntimeError before anything is read,
+never a raw object in place of a tensor. Leaving the program ends it as any other ends.
+
+A folder without an index is loaded with all .safetensors files in it and in its sub-folders. Where
+an index exists, the files that it names are loaded.
+
+These have no effect: pause_vram_tracking and resume_vram_tracking, for no allocation is tracked;
+StreamConfig.gpu_workers, for a GPU is served by two streams for each direction;
+StreamConfig.log_level, for nothing is logged; and StreamConfig.channel_capacity.
 """
 
+import os
+import pathlib
 from dataclasses import dataclass
 from typing import Optional
 
-from .. import Error, Loader, OutOfMemoryError, RemoteError, SourceNotFoundError, _core
+from .. import (
+    Error,
+    Loader,
+    OutOfMemoryError,
+    RemoteError,
+    SourceNotFoundError,
+    UsageError,
+    _convert,
+    _core,
+)
+
+_as_bytes = ("f6_e2m3", "f6_e3m2")
 
 
 @dataclass
 class StreamConfig:
-    """chunk_size_mb and chunk_workers bound the loader's buffers; the rest has no meaning here."""
+    """Settings. chunk_size_mb and chunk_workers bound the loader's buffers, auth_token is sent to
+    the hub, and disable_cache reads past the page cache. The others have no effect.
+    """
 
     auth_token: str = ""
     chunk_size_mb: int = 64
@@ -37,6 +59,38 @@ def _limits(config):
     }
 
 
+def _files_of(source):
+    """All files of a folder that has no index; otherwise the source itself."""
+    if not os.path.isdir(source):
+        return source
+    folder = pathlib.Path(source)
+    files = sorted(str(path) for path in folder.rglob("*.safetensors"))
+    has_index = any(folder.glob("*.safetensors.index.json"))
+    return source if has_index or len(files) < 2 else files
+
+
+def _opened(loader, source):
+    source = _files_of(source)
+    try:
+        return loader.open(source).result()
+    except UsageError as failure:
+        if failure.kind != "ambiguous_source":
+            raise
+    # A model of the hub or of its cache that has several files and no index.
+    return loader.open(source, independent_files=True).result()
+
+
+def _check_types(checkpoint):
+    """Raises RuntimeError for a tensor that PyTorch has no type for."""
+    for info in checkpoint.infos():
+        if info.dtype in _as_bytes:
+            continue
+        try:
+            _convert.torch_dtype(info.dtype)
+        except TypeError as failure:
+            raise RuntimeError(f"tensor '{info.name}': {failure}") from None
+
+
 class VajraStreamer:
     """Loads whole models to the GPU, or to the host where there is none or it is asked for."""
 
@@ -47,11 +101,11 @@ class VajraStreamer:
 
     @staticmethod
     def pause_vram_tracking():
-        """Nothing is tracked here."""
+        """Has no effect: no allocation is tracked."""
 
     @staticmethod
     def resume_vram_tracking():
-        """Nothing is tracked here."""
+        """Has no effect: no allocation is tracked."""
 
     def _open(self):
         if self._loader is None:
@@ -69,7 +123,10 @@ class VajraStreamer:
         # Past the page cache, as a fresh load is that is to be measured.
         options = {"route": "direct"} if self.config.disable_cache else {}
         try:
-            return self._open().load(url, **options).result().torch()
+            loader = self._open()
+            checkpoint = _opened(loader, url)
+            _check_types(checkpoint)
+            return loader.load(checkpoint, **options).result().torch()
         except (RemoteError, SourceNotFoundError) as failure:
             raise ConnectionError(str(failure)) from failure
         except OutOfMemoryError:
