@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """ringload.compat.fastsafetensors: what its users rely on."""
 
+import json
 import types
+import warnings
 
 import numpy
 import pytest
 from conftest import write_safetensors
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore:ringload does not use GPUDirect:UserWarning")
 
 import ringload  # noqa: E402
 from ringload.compat import fastsafetensors as fst  # noqa: E402
@@ -122,10 +125,179 @@ def test_parallel_loader_gives_each_tensor_once(files, how):
     assert {name for name, _ in some.iterate_weights()} == {"b", "i"}
 
 
-def test_budget_that_cannot_be_kept(large):
-    loader = fst.ParallelLoader(None, [large], use_tqdm_on_load=False, max_batch_bytes=4 << 20)
-    with pytest.raises(fst.BudgetInfeasibleError):
-        list(loader.iterate_weights())
+@pytest.fixture
+def three_files(tmp_path):
+    """Files of tensors of 1 to 4 MiB, which hold their own number."""
+    return [
+        write_safetensors(
+            tmp_path / f"{i}.safetensors",
+            {f"t{i}.{j}": numpy.full((j + 1) << 20, 4 * i + j, numpy.uint8) for j in range(4)},
+        )
+        for i in range(3)
+    ]
+
+
+def parallel(files, **how):
+    return fst.ParallelLoader(None, files, use_tqdm_on_load=False, nogds=True, **how)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"max_batch_bytes": 4 << 20},
+        {"max_batch_bytes": 6 << 20, "queue_size": 2},
+        {"device_memory_budget": 34 << 20},
+        {"device_memory_budget": 40 << 20, "max_batch_bytes": 5 << 20, "queue_size": -1},
+    ],
+)
+def test_tensors_of_a_bounded_load_may_be_kept(three_files, how):
+    found = dict(parallel(three_files, **how).iterate_weights())
+    assert len(found) == 12
+    for name, tensor in found.items():
+        i, j = int(name[1]), int(name[3])
+        assert tensor.numel() == (j + 1) << 20 and bool((tensor == 4 * i + j).all())
+    assert fst.live_allocation_bytes() == 0
+
+
+# The smallest budgets are those of fastsafetensors 0.5.0.
+@pytest.mark.parametrize(
+    "mebibytes, how",
+    [
+        (34, {}),
+        (34, {"queue_size": 3}),
+        (34, {"max_batch_bytes": 5 << 20}),
+        (8, {"accumulate_resident": False}),
+        (4, {"accumulate_resident": False, "borrowed_tensors": True}),
+        (11, {"resident_tensor": lambda name: name.endswith(".0")}),
+    ],
+)
+def test_a_budget_is_kept_or_refused_before_anything_is_read(three_files, mebibytes, how):
+    with pytest.raises(fst.BudgetInfeasibleError, match="tensor 't[02].3'.*device_memory_budget"):
+        parallel(three_files, device_memory_budget=(mebibytes << 20) - 1, **how)
+    loader = parallel(three_files, device_memory_budget=mebibytes << 20, **how)
+    is_resident = how.get("resident_tensor", lambda name: how.get("accumulate_resident", True))
+    kept, most = [], 0
+    for name, tensor in loader.iterate_weights():
+        if is_resident(name):
+            kept.append(tensor)
+        own = 0 if "borrowed_tensors" in how or is_resident(name) else tensor.numel()
+        kept_bytes = sum(each.numel() for each in kept)
+        most = max(most, kept_bytes + own + fst.live_allocation_bytes())
+        del tensor
+    pages = 12 * 4096
+    assert most <= (mebibytes << 20) + pages
+
+
+def test_settings_of_budgets_that_contradict_each_other(three_files):
+    with pytest.raises(fst.BudgetInfeasibleError, match="t0.3.*4194304 bytes.*4194303"):
+        parallel(three_files, max_batch_bytes=(4 << 20) - 1)
+    for how in (
+        {"resident_tensor": bool, "accumulate_resident": False},
+        {"borrowed_tensors": True},
+        {"use_chunk_budget_as_allocation_size": True},
+    ):
+        with pytest.raises(ValueError):
+            parallel(three_files, **how)
+
+
+@pytest.mark.parametrize("owner", [0, 1])
+def test_wrong_calls_are_refused_on_every_rank_alike(tmp_path, owner):
+    path = write_safetensors(
+        tmp_path / "a.safetensors",
+        {"a": numpy.zeros((7, 10), numpy.float32), "s": numpy.array(1.0, numpy.float32)},
+    )
+    for rank in range(2):
+        loader = fst.SafeTensorsFileLoader(Rank(rank, 2), nogds=True)
+        loader.add_filenames({owner: [path]})
+        buffer = loader.copy_files_to_device()
+        for wrong in (
+            lambda: buffer.get_sharded("a", 7),
+            lambda: buffer.get_sharded("a", -3),
+            lambda: buffer.get_sharded("s", 0),
+            lambda: buffer.get_sharded("no", 0),
+            lambda: buffer.push_tensor("no", 1),
+            lambda: buffer.push_tensor("a", 2),
+        ):
+            with pytest.raises(ValueError):
+                wrong()
+        assert buffer.get_sharded("a", -2).shape == ((4, 10) if rank == 0 else (3, 10))
+        assert buffer.get_sharded("s", -1).item() == 1
+
+
+def test_memory_of_a_rank_is_released_when_all_of_a_file_was_taken(files):
+    loader = fst.SafeTensorsFileLoader(Rank(0, 2), nogds=True)
+    loader.add_filenames({0: files})
+    before = fst.live_allocation_count()
+    buffer = loader.copy_files_to_device()
+    assert fst.live_allocation_count() == before + 2 and fst.live_allocation_bytes() > 0
+    block = buffer.get_sharded("a", 0)
+    assert fst.live_allocation_count() == before + 2
+    buffer.get_tensor("i")
+    assert fst.live_allocation_count() == before + 1
+    assert torch.equal(block, buffer.get_sharded("a", 0))  # Which reads it again.
+    buffer.close()
+    assert fst.live_allocation_count() == before
+
+
+def test_gpudirect_storage_is_warned_of_once(files, monkeypatch):
+    from ringload.compat.fastsafetensors import loader
+
+    monkeypatch.setattr(loader, "_has_warned_of_gds", False)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        fst.fastsafe_open(files, nogds=True)
+        assert not found
+        for _ in range(2):
+            fst.fastsafe_open(files)
+            fst.SafeTensorsFileLoader(None)
+            fst.ParallelLoader(None, files)
+    assert [str(each.message).count("GPUDirect Storage") for each in found] == [1]
+
+
+def test_headers_and_frames(files):
+    meta = fst.SafeTensorsMetadata.from_file(files[0])
+    assert meta.src == files[0] and meta.metadata == {"k": "v"}
+    assert list(meta.tensors) == ["a", "i"] and meta.size_bytes == meta.header_length + 320
+    begin = meta.header_length
+    assert meta.select_byte_ranges(lambda name: name == "i") == [(begin + 280, begin + 320)]
+    assert meta.select_byte_ranges(lambda name: True) == [(begin, begin + 320)]
+    frame = meta.tensors["a"]
+    assert (frame.dtype, frame.shape, frame.strides) == (DType.F32, [7, 10], [10, 1])
+    assert frame == meta.tensors["a"] and not frame.sliced
+    part = frame[1:-1:2, -1]
+    assert (part.shape, part.strides, part.offsets) == ([3, 1], [20, 1], [1, 9])
+    assert part.sliced and part.data_offsets == frame.data_offsets
+    assert frame[9:].shape == [0, 10]
+    with pytest.raises(IndexError):
+        frame[7]
+    with pytest.raises(IndexError):
+        frame[0, 0, 0]
+    loader = fst.SafeTensorsFileLoader(None, nogds=True)
+    loader.add_filenames({0: files})
+    assert loader.frames["a"] == frame and set(loader.frames) == {"a", "i", "b"}
+    assert fst.get_device_numa_node(None) is None
+
+
+def test_broken_headers_are_refused(tmp_path):
+    def entry(first, last, shape):
+        return {"dtype": "U8", "shape": shape, "data_offsets": [first, last]}
+
+    wrong = {
+        "HeaderTooSmall": b"\0" * 4,
+        "HeaderTooLarge": (1 << 40).to_bytes(8, "little"),
+        "InvalidHeaderLength": (100).to_bytes(8, "little") + b"{}",
+        "InvalidOffset": {"a": entry(1, 2, [1])},
+        "TensorInvalidInfo": {"a": entry(0, 2, [3])},
+        "MetadataIncompleteBuffer": {"a": entry(0, 2, [2])},
+        "shape must contain": {"a": entry(0, 2, [-2])},
+    }
+    for message, content in wrong.items():
+        if isinstance(content, dict):
+            text = json.dumps(content).encode()
+            content = len(text).to_bytes(8, "little") + text
+        (tmp_path / "a").write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            fst.SafeTensorsMetadata.from_file(str(tmp_path / "a"))
 
 
 def test_auto_loader_is_told_by_a_file(files, tmp_path, monkeypatch):
@@ -148,8 +320,17 @@ def test_auto_loader_is_told_by_a_file(files, tmp_path, monkeypatch):
     assert len(list(loader.iterate_weights())) == 3
     loader.close()
     settings.write_text('{"loader": "3fs"}')
-    with pytest.raises(ValueError, match="3fs"):
+    with pytest.raises(ValueError, match="'3fs': ringload reads no 3FS"):
         fst.AutoLoader(None, files)
+    settings.write_text('{"loader": "other"}')
+    with pytest.raises(ValueError, match="Unknown loader type: 'other'"):
+        fst.AutoLoader(None, files)
+    settings.write_text('{"base": {"copier_type": "nogds", "bbuf_size_kb": 4}}')
+    assert len(list(fst.AutoLoader(None, files).iterate_weights())) == 3
+    translate = fst.SafeTensorsFileLoader.process_extension_config
+    assert translate({"copier_type": "fgds", "x": 1}) == {"nogds": False, "use_fgds": True, "x": 1}
+    assert translate({"copier_type": "nogds"}) == {"nogds": True, "use_fgds": False}
+    assert translate({}, hf_weights_files=files) == {"nogds": False, "use_fgds": False}
     monkeypatch.setenv("FASTSAFETENSORS_CONFIG", str(tmp_path / "no"))
     with pytest.raises(FileNotFoundError):
         fst.load_config()
@@ -158,7 +339,9 @@ def test_auto_loader_is_told_by_a_file(files, tmp_path, monkeypatch):
 def test_parallel_saver_writes_shards_that_are_one_set(tmp_path):
     tensors = {f"t{i}": torch.full((i + 1, 4), float(i)).bfloat16() for i in range(9)}
     saver = fst.ParallelSaver(num_shards=3, fsync=True)
-    paths = saver.save(tensors, f"{tmp_path}/m", metadata={"k": "v"}, shard0_metadata={"first": "1"})
+    paths = saver.save(
+        tensors, f"{tmp_path}/m", metadata={"k": "v"}, shard0_metadata={"first": "1"}
+    )
     assert paths == [f"{tmp_path}/m-{i:05}-of-00003.safetensors" for i in (1, 2, 3)]
     found, shards = {}, []
     for path in paths:

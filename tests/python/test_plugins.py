@@ -173,7 +173,9 @@ def test_a_pool_of_threads_is_waited_for(monkeypatch, tmp_path, recwarn):
         window_is_full.set()
         sleep(seconds)
 
-    monkeypatch.setattr(_weights, "time", types.SimpleNamespace(sleep=wait, monotonic=time.monotonic))
+    monkeypatch.setattr(
+        _weights, "time", types.SimpleNamespace(sleep=wait, monotonic=time.monotonic)
+    )
     found = []
 
     def copy(name, tensor):

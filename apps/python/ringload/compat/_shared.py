@@ -7,18 +7,24 @@ import threading
 from .._loader import Loader
 
 _lock = threading.Lock()
-_loaders = {}  # By device, whether HDF5 is read, and process: a child of fork makes its own.
+_loaders = {}  # By owner, device, whether HDF5 is read, and process: a forked child makes its own.
 
 # PyTorch's devices that the library knows. Others are reached through the host.
 _direct = ("cpu", "cuda")
 
 
-def loader(device="cpu", hdf5=False):
-    key = (device, hdf5, os.getpid())
+def loader(device="cpu", hdf5=False, owner=""):
+    key = (owner, device, hdf5, os.getpid())
     with _lock:
         if key not in _loaders:
             _loaders[key] = Loader(device, hdf5=hdf5)
         return _loaders[key]
+
+
+def loaders_of(owner):
+    """Those loaders of this process that were made for `owner`."""
+    with _lock:
+        return [made for key, made in _loaders.items() if (key[0], key[-1]) == (owner, os.getpid())]
 
 
 def device_text(device):

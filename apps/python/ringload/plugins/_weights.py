@@ -90,8 +90,8 @@ def pairs(files, ours, keep=None, progress=False):
     """(name, tensor) pairs of the files, through a window of memory.
 
     A window that is full of tensors which the engine holds is waited for as long as some come back.
-    If none does, the remaining tensors are views of the mapped files in host memory, as the engine's
-    own loader yields them. So is each tensor that is too large for the window.
+    If none does, the remaining tensors are views of the mapped files, in host memory, as the own
+    loader of the engine yields them. So is each tensor that is too large for the window.
     """
     window = size(ours.get("window", default_window))
     device = target_device(ours)

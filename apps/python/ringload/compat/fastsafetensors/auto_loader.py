@@ -2,7 +2,10 @@
 """AutoLoader: a ParallelLoader that is told by a file of settings."""
 
 from .config import load_config
-from .loader import ParallelLoader
+from .loader import SafeTensorsFileLoader
+from .parallel_loader import ParallelLoader
+
+_loaders = {"base": SafeTensorsFileLoader}
 
 
 class AutoLoader:
@@ -10,14 +13,20 @@ class AutoLoader:
 
     def __init__(self, pg, hf_weights_files, device="cpu"):
         self._config = load_config()
-        if self._config.loader != "base":
-            raise ValueError(f"Unknown loader type: {self._config.loader!r}. Available: ['base']")
+        name = self._config.loader
+        if name == "3fs":
+            raise ValueError("Loader type '3fs': ringload reads no 3FS. Available: ['base']")
+        if name not in _loaders:
+            raise ValueError(f"Unknown loader type: {name!r}. Available: {list(_loaders)}")
+        extension = _loaders[name].process_extension_config(
+            self._config.get_extension_config(name), hf_weights_files=hf_weights_files
+        )
         self._loader = ParallelLoader(
             pg,
             hf_weights_files,
             device=device,
             framework=self._config.framework,
-            **self._config.create_parallel_kwargs(),
+            **{**extension, **self._config.create_parallel_kwargs()},
         )
 
     @property

@@ -1,29 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files into the memory of a device: SafeTensorsFileLoader, fastsafe_open, ParallelLoader."""
+"""Files into the memory of a device: SafeTensorsFileLoader and fastsafe_open."""
 
 import collections
+import warnings
 
 from ... import _core
 from ..._convert import torch_dtype, torch_of
-from ..._errors import OutOfMemoryError
 from ..._names import dtype_name
 from .. import _shared
+from .common import SingleGroup, TensorFrame, owner
 
 _convertible = ("f32", "f16", "bf16")
+_has_warned_of_gds = False
 
 
-class BudgetInfeasibleError(ValueError):
-    """A tensor does not fit in the memory that was allowed."""
+def check_framework(framework):
+    if framework not in ("pytorch", "pt", "torch"):
+        raise ValueError(f"Unknown framework name: {framework}; this package is for pytorch")
 
 
-class SingleGroup:
-    """A process group of one."""
-
-    def size(self):
-        return 1
-
-    def rank(self):
-        return 0
+def warn_of_gds(nogds, use_fgds=False):
+    """Warns once that GPUDirect Storage, which is the default, is not used."""
+    global _has_warned_of_gds
+    if (nogds and not use_fgds) or _has_warned_of_gds:
+        return
+    _has_warned_of_gds = True
+    warnings.warn(
+        "ringload does not use GPUDirect Storage: it reads into pinned memory, as with nogds=True. "
+        "Pass nogds=True to avoid this warning",
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 class TensorBase:
@@ -83,14 +90,25 @@ class SafeTensorsFileLoader:
         self, pg, device="cpu", bbuf_size_kb=16384, max_threads=16, nogds=False, set_numa=True,
         disable_cache=True, debug_log=False, framework="pytorch", use_fgds=False, **kwargs,
     ):  # fmt: skip
-        if framework not in ("pytorch", "pt", "torch"):
-            raise ValueError(f"Unknown framework name: {framework}")
+        check_framework(framework)
+        warn_of_gds(nogds, use_fgds)
         self.pg = pg if pg is not None else SingleGroup()
         self.device = _shared.device_text(device)
         on = self.device if _shared.has_direct(self.device) else "cpu"
-        self._loader = _shared.loader(on)
+        self._loader = _shared.loader(on, owner=owner)
         self._filter = None
         self.reset()
+
+    @classmethod
+    def process_extension_config(cls, ext_config, **kwargs):
+        """The settings of a section of AutoLoader's file as arguments of the constructor."""
+        found = dict(ext_config)
+        copier = found.pop("copier_type", "gds")
+        found["nogds"] = copier not in ("gds", "fgds")
+        if copier == "fgds":
+            found["use_fgds"] = True
+        found.setdefault("use_fgds", False)
+        return found
 
     def reset(self):
         self.meta = {}
@@ -126,6 +144,23 @@ class SafeTensorsFileLoader:
     def get_keys(self):
         return [name for name in self._infos if self._keeps(name)]
 
+    @property
+    def frames(self):
+        """{name: TensorFrame}"""
+        found = {}
+        for file in self._files:
+            infos = file.checkpoint.infos()
+            begin = min((info.offset for info in infos), default=0)
+            for info in infos:
+                first = info.offset - begin
+                entry = {
+                    "dtype": info.dtype.upper(),
+                    "shape": list(info.shape),
+                    "data_offsets": [first, first + info.nbytes],
+                }
+                found[info.name] = TensorFrame.from_buffer(entry)
+        return found
+
     def get_shape(self, tensor_name):
         if not self._keeps(tensor_name):
             raise ValueError(f"get_shape: key {tensor_name} is filtered out")
@@ -160,8 +195,12 @@ class FilesBufferOnDevice:
         mine = [file for file in loader._files if file.rank == self.pg.rank()]
         loading = [(file, self._begin(file, loader)) for file in mine]
         self._loaded = {}
-        for _file, operation in loading:
-            self._loaded.update(operation.result().items())
+        self._untaken = {}  # By file, if other ranks exist: what was loaded and never asked for.
+        for file, operation in loading:
+            found = dict(operation.result().items())
+            self._loaded.update(found)
+            if self.pg.size() > 1:
+                self._untaken[file.path] = set(found)
 
     def _begin(self, file, loader):
         names = None
@@ -177,7 +216,19 @@ class FilesBufferOnDevice:
     def close(self):
         """Lets go of what was loaded. Tensors that were taken stay."""
         self._loaded = {}
+        self._untaken = {}
         self._places = {}
+
+    def _release(self, file, name):
+        """Lets go of a file when each of its tensors was taken, as the package does for ranks."""
+        untaken = self._untaken.get(file.path)
+        if untaken is None:
+            return
+        untaken.discard(name)
+        if not untaken:
+            del self._untaken[file.path]
+            for info in file.checkpoint.infos():
+                self._loaded.pop(info.name, None)
 
     def _place(self, name):
         if name not in self._places:
@@ -195,14 +246,19 @@ class FilesBufferOnDevice:
         file, info = self._place(name)
         ranks, rank = self.pg.size(), self.pg.rank()
         whole = dim == -1 or ranks == 1
+        if not whole and not -len(info.shape) <= dim < len(info.shape):
+            raise ValueError(
+                f"tensor '{name}' of shape {list(info.shape)} has no dimension {dim} to be split"
+            )
         if name in self._loaded:
             tensor = self._on_device(self._loaded[name])
+            self._release(file, name)
             if whole:
                 return tensor
             each = -(-tensor.shape[dim] // ranks)
             first = min(rank * each, tensor.shape[dim])
             count = min(each, tensor.shape[dim] - first)
-            return tensor.narrow(dim, first, count).contiguous()
+            return tensor.narrow(dim, first, count).clone()
         wanted = _core.Selection().names([name])
         if not whole:
             wanted.shard(name, dim % len(info.shape), rank, ranks)
@@ -233,6 +289,9 @@ class FilesBufferOnDevice:
 
     def push_tensor(self, tensor_name, dst_rank, device=None, dtype=None):
         """The tensor, at that rank; None at others."""
+        self._place(tensor_name)
+        if not 0 <= dst_rank < self.pg.size():
+            raise ValueError(f"push_tensor: rank {dst_rank} of {self.pg.size()} ranks")
         if self.pg.size() > 1 and self.pg.rank() != dst_rank:
             return None
         return self.get_tensor(tensor_name, device, dtype)
@@ -243,7 +302,9 @@ class FilesBufferOnDevice:
 
         parts = [self._shard(name, dim) for name in tensor_names]
         meant = parts[0].dtype
-        if meant.is_floating_point and meant.itemsize == 1:  # PyTorch joins these as bytes only.
+        if (
+            meant.is_floating_point and parts[0].element_size() == 1
+        ):  # PyTorch joins these as bytes only.
             parts = [part.view(torch.uint8) for part in parts]
         joined = torch.cat(parts, dim=dim).view(meant)
         return TensorBase(_converted(joined, device, dtype))
@@ -259,7 +320,9 @@ class fastsafe_open:  # the name it stands in for
         self, filenames, framework="pt", pg=None, device="cpu", nogds=False, debug_log=False,
         max_copy_block_size=16 << 30, use_fgds=False,
     ):  # fmt: skip
-        self.loader = SafeTensorsFileLoader(pg, device, framework=framework)
+        self.loader = SafeTensorsFileLoader(
+            pg, device, nogds=nogds, use_fgds=use_fgds, framework=framework
+        )
         if not isinstance(filenames, dict):
             filenames = {0: filenames if isinstance(filenames, list) else [filenames]}
         self.loader.add_filenames(filenames)
@@ -285,78 +348,3 @@ class fastsafe_open:  # the name it stands in for
     def __exit__(self, *failure):
         self.fb.close()
         self.loader.close()
-
-
-class ParallelLoader:
-    """(name, tensor) pairs of many files, the next of which are read while these are used.
-
-    With `max_batch_bytes`, or `device_memory_budget` and accumulate_resident=False, all goes
-    through a window of that much memory, and a tensor must be dropped before the next comes; else
-    queue_size + 2 files are on their way (with -1 one), and tensors may be kept.
-    """
-
-    def __init__(
-        self, pg, hf_weights_files, max_concurrent_producers=1, queue_size=0,
-        use_tqdm_on_load=True, device="cpu", bbuf_size_kb=16384, max_threads=16, nogds=False,
-        set_numa=True, debug_log=False, framework="pytorch", tensor_filter=None, all_local=False,
-        max_batch_bytes=None, use_chunk_budget_as_allocation_size=False,
-        device_memory_budget=None, accumulate_resident=True, resident_tensor=None, **kwargs,
-    ):  # fmt: skip
-        if max_concurrent_producers != 1:
-            raise ValueError("max_concurrent_producers must be 1")
-        self._device = _shared.device_text(device)
-        on = self._device if _shared.has_direct(self._device) else "cpu"
-        self._loader = _shared.loader(on)
-        self._files = list(hf_weights_files)
-        self._ahead = max(1, queue_size + 2)
-        self._filter = tensor_filter
-        self._window = max_batch_bytes
-        if self._window is None and not accumulate_resident:
-            self._window = device_memory_budget
-        self._shows = use_tqdm_on_load and (pg is None or pg.rank() == 0)
-        self._running = []
-        self._closed = False
-
-    def iterate_weights(self):
-        if self._closed:
-            raise RuntimeError("the loader is closed")
-        for name, tensor in self._shown(self._windowed() if self._window else self._file_by_file()):
-            made = torch_of(tensor)
-            del tensor
-            yield name, made if self._device == "cpu" or made.is_cuda else made.to(self._device)
-            del made
-
-    def _select(self):
-        keep = self._filter
-        return None if keep is None else (lambda info: keep(info.name))
-
-    def _windowed(self):
-        stream = self._loader.stream(self._files, window=self._window, select=self._select())
-        self._running = [stream]
-        try:
-            yield from stream
-        except OutOfMemoryError as failure:
-            raise BudgetInfeasibleError(str(failure)) from failure
-
-    def _file_by_file(self):
-        left = list(self._files)
-        while (left or self._running) and not self._closed:
-            while left and len(self._running) < self._ahead:
-                self._running.append(self._loader.stream(left.pop(0), select=self._select()))
-            yield from self._running[0]
-            self._running.pop(0)
-
-    def _shown(self, pairs):
-        if not self._shows:
-            return pairs
-        try:
-            from tqdm import tqdm
-        except ImportError:
-            return pairs
-        return tqdm(pairs, desc="Loading safetensors")
-
-    def close(self):
-        self._closed = True
-        for stream in self._running:
-            stream.cancel()
-        self._running = []

@@ -2,7 +2,6 @@
 """Tensors to a set of shards, which are written at the same time."""
 
 import dataclasses
-import enum
 import math
 import os
 import shutil
@@ -14,17 +13,11 @@ from ... import _core
 from ..._convert import exported
 from ..._names import dtype_name
 from .. import _shared
+from .dtypes import DType, element_bits
 
 KEY_SHARD_INDEX = "fst.shard.index"
 KEY_SHARD_COUNT = "fst.shard.count"
 KEY_SHARD_SET = "fst.shard.set"
-
-_bits = {"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8,
-         "F8_E4M3": 8, "F8_E8M0": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32,
-         "U32": 32, "F32": 32, "C64": 64, "F64": 64, "I64": 64, "U64": 64}  # fmt: skip
-
-DType = enum.Enum("DType", {name: name for name in _bits})
-DType.__doc__ = "The element types of safetensors files."
 
 
 class ShardSetError(ValueError):
@@ -82,7 +75,7 @@ def shard_paths(base, num_shards):
 def _checked(entry):
     if any(size < 0 for size in entry.shape):
         raise ValueError(f"{entry.name}: shape must be nonnegative: {entry.shape}")
-    meant = math.prod(entry.shape) * _bits[entry.dtype.value] // 8
+    meant = math.prod(entry.shape) * element_bits[entry.dtype.value] // 8
     if meant != entry.nbytes:
         raise ValueError(
             f"{entry.name}: {entry.dtype.value}{entry.shape} is {meant} bytes, not {entry.nbytes}"

@@ -70,7 +70,8 @@ def _check_shape(name, shape, wanted):
         fits = False
     if not fits:
         raise MismatchError(
-            f"tensor '{name}': its shape {list(shape)} does not fit the destination's {list(wanted)}"
+            f"tensor '{name}': its shape {list(shape)} does not fit the destination, which has "
+            f"{list(wanted)}"
         )
 
 

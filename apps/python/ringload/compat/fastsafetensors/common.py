@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Headers of files as Python objects, and what is known of memory and devices."""
+
+import dataclasses
+import json
+import math
+import os
+
+from .. import _shared
+from .dtypes import DType, element_bits
+
+owner = "fastsafetensors"  # Of the loaders of this package, whose memory is counted.
+_header_bytes_max = 100_000_000
+_alignment = 16
+
+
+class SingleGroup:
+    """A process group of one."""
+
+    def size(self):
+        return 1
+
+    def rank(self):
+        return 0
+
+
+@dataclasses.dataclass(repr=False)
+class TensorFrame:
+    """One tensor of a header, or a slice of it, described by strides and offsets of elements."""
+
+    dtype: DType
+    shape: list
+    data_offsets: list
+    strides: list
+    offsets: list
+    sliced: bool
+
+    @classmethod
+    def from_buffer(cls, entry):
+        """From an entry of the header: dtype, shape, data_offsets."""
+        shape = entry["shape"]
+        if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
+            raise ValueError(f"shape must contain nonnegative integers: {shape!r}")
+        strides = [math.prod(shape[dim + 1 :]) for dim in range(len(shape))]
+        offsets = [0] * len(shape)
+        return cls(
+            DType(entry["dtype"]), shape, list(entry["data_offsets"]), strides, offsets, False
+        )
+
+    def __getitem__(self, index):
+        """The frame of a slice. An integer is a slice of length 1, so no dimension is removed."""
+        parts = index if isinstance(index, tuple) else (index,)
+        if len(parts) > len(self.shape):
+            raise IndexError(f"{len(parts)} indices for a tensor of {len(self.shape)} dimensions")
+        shape, strides, offsets = list(self.shape), list(self.strides), list(self.offsets)
+        for dim, part in enumerate(parts):
+            first, length, step = _range(part, self.shape[dim])
+            shape[dim] = length
+            strides[dim] *= step
+            offsets[dim] += first
+        return TensorFrame(self.dtype, shape, self.data_offsets, strides, offsets, True)
+
+    def __repr__(self):
+        return str({"dtype": self.dtype, "shape": self.shape, "data_offsets": self.data_offsets})
+
+
+def _range(part, size):
+    """(first, length, step) of an index of one dimension."""
+    if isinstance(part, slice):
+        chosen = range(size)[part]
+        return (chosen.start if len(chosen) else 0), len(chosen), chosen.step
+    if not isinstance(part, int):
+        raise TypeError(f"{part!r} is neither an integer nor a slice")
+    if not -size <= part < size:
+        raise IndexError(f"index {part} is out of range for a dimension of {size}")
+    return part % size, 1, 1
+
+
+class SafeTensorsMetadata:
+    """The header of one file. `framework` is kept, and not used."""
+
+    def __init__(
+        self, string, header_length, size_bytes, framework=None, src="", keep_orig_dict=False
+    ):
+        header = json.loads(string)
+        self.src = src
+        self.framework = framework
+        self.metadata = header.pop("__metadata__", "")
+        self.header_length = header_length
+        self.size_bytes = size_bytes
+        self.aligned = header_length % _alignment == 0
+        if keep_orig_dict:
+            self.ser = header
+        self.tensors = {}
+        end = 0
+        for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"][0]):
+            frame = self.tensors[name] = TensorFrame.from_buffer(entry)
+            first, last = frame.data_offsets
+            if first != end or last < first:
+                raise ValueError(
+                    f"{src}: tensor '{name}': InvalidOffset: data_offsets are [{first}, {last}], "
+                    f"and the tensor before ends at {end}"
+                )
+            meant = math.prod(frame.shape) * element_bits[frame.dtype.value] // 8
+            if last - first != meant:
+                raise ValueError(
+                    f"{src}: tensor '{name}': TensorInvalidInfo: {last - first} bytes for "
+                    f"{frame.dtype.value} {frame.shape}, which is {meant} bytes"
+                )
+            end = last
+        if header_length + end > size_bytes:
+            raise ValueError(
+                f"{src}: MetadataIncompleteBuffer: the tensors end at byte {header_length + end}, "
+                f"and the file has {size_bytes}"
+            )
+
+    @classmethod
+    def from_file(cls, filename, framework=None):
+        """Reads the header of a file."""
+        with open(filename, "rb") as file:
+            return cls.from_fd(file.fileno(), filename, framework)
+
+    @classmethod
+    def from_fd(cls, fd, filename, framework=None, keep_orig_dict=False):
+        """Reads the header of an open file, whose position is at its begin."""
+        size = os.fstat(fd).st_size
+        if size < 8:
+            raise ValueError(f"{filename}: HeaderTooSmall: the file has {size} bytes")
+        count = int.from_bytes(os.pread(fd, 8, 0), "little")
+        if count > _header_bytes_max:
+            raise ValueError(f"{filename}: HeaderTooLarge: {count} bytes")
+        text = os.pread(fd, count, 8) if count <= size - 8 else b""
+        if len(text) != count:
+            raise ValueError(
+                f"{filename}: InvalidHeaderLength: {count} bytes in a file of {size} bytes"
+            )
+        return cls(text.decode(), count + 8, size, framework, filename, keep_orig_dict)
+
+    def select_byte_ranges(self, keep_tensor, merge_gap=4096):
+        """[(first, last)] of the file that hold the kept tensors; small gaps are included."""
+        merged = []
+        for name, frame in self.tensors.items():
+            first, last = (self.header_length + offset for offset in frame.data_offsets)
+            if first == last or not keep_tensor(name):
+                continue
+            if merged and first - merged[-1][1] <= merge_gap:
+                merged[-1] = (merged[-1][0], last)
+            else:
+                merged.append((first, last))
+        return merged
+
+    def __repr__(self):
+        return str({"__metadata__": self.metadata, "tensors": self.tensors})
+
+
+def get_device_numa_node(device):
+    """The NUMA node that a GPU is attached to. None where it is unknown."""
+    if device is None:
+        return None
+    address = _pci_address(device)
+    try:
+        with open(f"/sys/bus/pci/devices/{address}/numa_node") as file:
+            return int(file.read())
+    except OSError:
+        return None
+
+
+def _pci_address(device):
+    """A GPU's address as /sys writes it; empty where PyTorch does not say it."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return ""
+    found = torch.cuda.get_device_properties(device)
+    numbers = [getattr(found, f"pci_{part}_id", None) for part in ("domain", "bus", "device")]
+    return "" if None in numbers else "{:04x}:{:02x}:{:02x}.0".format(*numbers)
+
+
+def live_allocation_count():
+    """Allocations that are held for tensors which this package has loaded."""
+    return sum(loader.memory["tensor_allocations"] for loader in _shared.loaders_of(owner))
+
+
+def live_allocation_bytes():
+    """The bytes of these allocations."""
+    return sum(loader.memory["tensor_bytes"] for loader in _shared.loaders_of(owner))

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ParallelLoader: the tensors of many files, one by one."""
+
+import collections
+
+from ... import _core
+from ..._convert import torch_of
+from .. import _shared
+from . import chunk_plan, loader
+from .common import owner
+
+
+class ParallelLoader:
+    """(name, tensor) pairs of many files, the next of which are read while these are used.
+
+    Tensors may be kept. queue_size + 2 files are on their way (with -1 one). With max_batch_bytes
+    or device_memory_budget these are parts of files of bounded size, and the tensors are copies,
+    unless borrowed_tensors says that none is kept. A budget that cannot be met is a BudgetInfeasibleError
+    of the constructor.
+    """
+
+    def __init__(
+        self, pg, hf_weights_files, max_concurrent_producers=1, queue_size=0,
+        use_tqdm_on_load=True, device="cpu", bbuf_size_kb=16384, max_threads=16, nogds=False,
+        set_numa=True, debug_log=False, framework="pytorch", tensor_filter=None, all_local=False,
+        max_batch_bytes=None, use_chunk_budget_as_allocation_size=False,
+        device_memory_budget=None, accumulate_resident=True, resident_tensor=None, use_fgds=False,
+        borrowed_tensors=False, **kwargs,
+    ):  # fmt: skip
+        if max_concurrent_producers != 1:
+            raise ValueError("max_concurrent_producers must be 1")
+        if resident_tensor is not None and not accumulate_resident:
+            raise ValueError("resident_tensor requires accumulate_resident=True")
+        if borrowed_tensors and accumulate_resident:
+            raise ValueError("borrowed_tensors requires accumulate_resident=False")
+        is_bounded = max_batch_bytes is not None or device_memory_budget is not None
+        if use_chunk_budget_as_allocation_size and not is_bounded:
+            raise ValueError(
+                "use_chunk_budget_as_allocation_size requires max_batch_bytes or "
+                "device_memory_budget"
+            )
+        loader.check_framework(framework)
+        loader.warn_of_gds(nogds, use_fgds)
+        self._device = _shared.device_text(device)
+        on = self._device if _shared.has_direct(self._device) else "cpu"
+        self._loader = _shared.loader(on, owner=owner)
+        self._files = list(hf_weights_files)
+        self._depth = max(1, queue_size + 2)
+        self._filter = tensor_filter
+        self._copies = is_bounded and not borrowed_tensors
+        self._shows = use_tqdm_on_load and (pg is None or pg.rank() == 0)
+        self._running = collections.deque()
+        self._closed = False
+        self._chunks = None
+        if is_bounded:
+            is_resident = resident_tensor or (lambda name: accumulate_resident)
+            opening = [self._loader.open(path, strictness="reference") for path in self._files]
+            files = [
+                chunk_plan.file_sizes(path, operation.result(), tensor_filter, is_resident)
+                for path, operation in zip(self._files, opening)
+            ]
+            drops_copies = self._copies and any(
+                file.resident_bytes < sum(file.tensors.values()) for file in files
+            )
+            self._chunks, self._depth = chunk_plan.plan(
+                files, self._depth, max_batch_bytes, device_memory_budget, int(drops_copies)
+            )
+
+    def iterate_weights(self):
+        if self._closed:
+            raise RuntimeError("the loader is closed")
+        found = self._file_by_file() if self._chunks is None else self._chunk_by_chunk()
+        for name, tensor in self._shown(found):
+            made = torch_of(tensor)
+            del tensor
+            if self._device != "cpu" and not made.is_cuda:
+                made = made.to(self._device)
+            elif self._copies:
+                made = made.clone()
+            yield name, made
+            del made
+
+    def _file_by_file(self):
+        keep = self._filter
+        select = None if keep is None else (lambda info: keep(info.name))
+        left = collections.deque(self._files)
+        while (left or self._running) and not self._closed:
+            while left and len(self._running) < self._depth:
+                self._running.append(self._loader.stream(left.popleft(), select=select))
+            yield from self._running[0]
+            self._running.popleft()
+
+    def _chunk_by_chunk(self):
+        left = collections.deque(self._chunks)
+        while (left or self._running) and not self._closed:
+            while left and len(self._running) < self._depth:
+                checkpoint, names = left.popleft()
+                wanted = _core.Selection().names(names)
+                load = checkpoint.load(wanted, strictness="reference")
+                self._running.append((load, names))
+            yield from self._tensors_of(*self._running[0])
+            self._running.popleft()
+
+    @staticmethod
+    def _tensors_of(load, names):
+        model = load.result()
+        for name in names:
+            yield name, model[name]
+
+    def _shown(self, pairs):
+        if not self._shows:
+            return pairs
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            return pairs
+        return tqdm(pairs, desc="Loading safetensors")
+
+    def close(self):
+        self._closed = True
+        for running in self._running:
+            operation = running[0] if isinstance(running, tuple) else running
+            operation.cancel()
+        self._running.clear()
