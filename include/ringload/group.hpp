@@ -4,11 +4,13 @@
 // The ranks of one program: threads, or processes, that load a checkpoint together
 // (`ringload/group_load.hpp`).
 //
-//   auto ranks = ringload::thread_groups(4);                              // One for each thread.
-//   auto mine = ringload::join_group("/run/job7", rank, ranks);           // Processes of a
-//   machine. auto mine = ringload::mpi_group(MPI_COMM_WORLD);                      //
-//   `ringload/mpi.hpp`
+//   // One group for each thread of a process:
+//   std::vector<std::unique_ptr<ringload::group>> groups = ringload::thread_groups(4);
 //
+//   // This process' group, of the processes of a machine:
+//   std::unique_ptr<ringload::group> group = ringload::join_group("/run/job7", rank, ranks);
+//
+// `ringload/mpi.hpp` has groups of the processes of MPI.
 // All functions block.
 
 #include <chrono>

@@ -4,8 +4,9 @@
 // Ranks that load one checkpoint together: each reads its part of the bytes, and then they give
 // each other what each needs.
 //
-//   auto load = co_await ringload::load_async(loader, ranks, "Qwen/Qwen3-8B");   // On every rank,
-//   auto norm = co_await load.tensor_async("model.norm.weight");                 // and so on:
+//   // On every rank, and the same calls on all of them:
+//   auto load = co_await ringload::load_async(loader, group, "Qwen/Qwen3-8B", {});
+//   auto norm = co_await load.tensor_async("model.norm.weight");
 //   auto q = co_await load.shard_async("model.layers.0.self_attn.q_proj.weight", 0);
 
 #include <boost/asio/async_result.hpp>

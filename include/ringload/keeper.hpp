@@ -6,9 +6,11 @@
 //
 //   ringload::loader loader{ringload::shared_host()};
 //   ringload::keeper keeper{"/run/models"};
-//   keeper.publish("qwen", co_await loader.load_async("Qwen/Qwen3-8B"));
+//   ringload::model loaded = co_await loader.load_async("Qwen/Qwen3-8B");
+//   keeper.publish("qwen", loaded);
 //
-//   ringload::model qwen = ringload::attach("/run/models", "qwen");       // In another process.
+//   // In another process:
+//   ringload::model qwen = ringload::attach("/run/models", "qwen");
 //
 // Memory of the host lives as long as any process has it: the keeper may crash, end or be replaced.
 //

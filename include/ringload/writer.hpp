@@ -5,7 +5,7 @@
 // safetensors file. For all tensors at once there is `loader::save_async`.
 //
 //   ringload::writer out("model.zt");
-//   co_await out.add_async(tensor, how);
+//   co_await out.add_async(tensor, options);
 //   ringload::written done = co_await out.finish_async();
 //
 // The file appears under its name when finish_async completes. Until then, whatever happens, what

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Keeps one copy of a model for all processes of a machine, and attaches to it, as another process
+// would.
+//
+//   keep_model CHECKPOINT SOCKET
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <exception>
+#include <iostream>
+#include <ringload/keeper.hpp>
+#include <ringload/ringload.hpp>
+#include <string>
+
+namespace asio = boost::asio;
+
+asio::awaitable<void> keep(ringload::loader& loader, std::string source, std::string socket) {
+  ringload::model model = co_await loader.load_async(source);
+  ringload::keeper keeper{socket};
+  keeper.publish("model", model);
+
+  // In another process: the same pages, read-only, without a copy.
+  ringload::model attached = ringload::attach(socket, "model");
+  std::cout << attached.size() << " tensors attached\n";
+}
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::cerr << "usage: keep_model CHECKPOINT SOCKET\n";
+    return 2;
+  }
+  try {
+    asio::io_context context;
+    ringload::loader loader{ringload::shared_host()};
+    asio::co_spawn(context, keep(loader, argv[1], argv[2]), [](std::exception_ptr failure) {
+      if (failure) std::rethrow_exception(failure);
+    });
+    context.run();
+  } catch (const std::exception& failure) {
+    std::cerr << failure.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The examples in the comments of the public headers. This file is compiled and never run;
+// code_blocks.cmake checks that it has every example.
+
+#include <boost/asio/awaitable.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <ringload/byte_source.hpp>
+#include <ringload/group_load.hpp>
+#include <ringload/hdf5.hpp>
+#include <ringload/keeper.hpp>
+#include <ringload/remote.hpp>
+#include <ringload/ringload.hpp>
+#include <ringload/writer.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace asio = boost::asio;
+
+// byte_source.hpp
+asio::awaitable<void> from_a_store(std::shared_ptr<ringload::byte_store> my_store) {
+  ringload::loader loader{ringload::host(), {}, {ringload::extension(my_store)}};
+  ringload::model m = co_await loader.load_async("cache://models/7b");
+}
+
+asio::awaitable<void> from_bytes(ringload::loader& loader, std::span<const std::byte> bytes) {
+  auto m = co_await loader.load_async(ringload::from_memory(bytes, "model.safetensors"));
+}
+
+// extension.hpp, hdf5.hpp
+void with_hdf5() {
+  // libhdf5 is asked in this process.
+  ringload::loader loader{ringload::host(), {}, {ringload::hdf5()}};
+}
+
+// remote.hpp
+asio::awaitable<void> over_http() {
+  ringload::loader loader{ringload::host(), {}, {ringload::remote()}};
+  co_await loader.load_async("https://host/path/model.safetensors");
+}
+
+// group.hpp
+void groups_of_ranks(std::uint32_t rank, std::uint32_t ranks) {
+  // One group for each thread of a process:
+  std::vector<std::unique_ptr<ringload::group>> groups = ringload::thread_groups(4);
+
+  // This process' group, of the processes of a machine:
+  std::unique_ptr<ringload::group> group = ringload::join_group("/run/job7", rank, ranks);
+}
+
+// group_load.hpp
+asio::awaitable<void> with_ranks(ringload::loader& loader, std::shared_ptr<ringload::group> group) {
+  // On every rank, and the same calls on all of them:
+  auto load = co_await ringload::load_async(loader, group, "Qwen/Qwen3-8B", {});
+  auto norm = co_await load.tensor_async("model.norm.weight");
+  auto q = co_await load.shard_async("model.layers.0.self_attn.q_proj.weight", 0);
+}
+
+// keeper.hpp
+asio::awaitable<void> keep() {
+  ringload::loader loader{ringload::shared_host()};
+  ringload::keeper keeper{"/run/models"};
+  ringload::model loaded = co_await loader.load_async("Qwen/Qwen3-8B");
+  keeper.publish("qwen", loaded);
+}
+
+void attach() {
+  // In another process:
+  ringload::model qwen = ringload::attach("/run/models", "qwen");
+}
+
+// selection.hpp
+void select(std::uint64_t first, std::uint64_t count, std::uint64_t rank, std::uint64_t ranks) {
+  auto some = ringload::select()
+                  .names({"lm_head.weight"})
+                  .matching("model.layers.0.*")
+                  .slice("lm_head.weight", 0, first, count)
+                  .shard("*.q_proj.weight", 0, rank, ranks);
+  auto split = ringload::select().replicate("*").shard("*.q_proj.weight", 0);
+}
+
+// writer.hpp
+asio::awaitable<void> write(ringload::tensor tensor, ringload::storing options) {
+  ringload::writer out("model.zt");
+  co_await out.add_async(tensor, options);
+  ringload::written done = co_await out.finish_async();
+}
