@@ -48,13 +48,18 @@ class TensorFrame:
         )
 
     def __getitem__(self, index):
-        """The frame of a slice. An integer is a slice of length 1, so no dimension is removed."""
+        """The frame of a slice. An integer is a slice of length 1, so no dimension is removed.
+
+        A slice of no elements has no dimensions, as in the package.
+        """
         parts = index if isinstance(index, tuple) else (index,)
         if len(parts) > len(self.shape):
             raise IndexError(f"{len(parts)} indices for a tensor of {len(self.shape)} dimensions")
         shape, strides, offsets = list(self.shape), list(self.strides), list(self.offsets)
         for dim, part in enumerate(parts):
             first, length, step = _range(part, self.shape[dim])
+            if length == 0:
+                return TensorFrame(self.dtype, [], self.data_offsets, [], [], False)
             shape[dim] = length
             strides[dim] *= step
             offsets[dim] += first
