@@ -67,10 +67,16 @@ class Writer:
             return
         _shared.check_names([name, *data.components])
         attributes = {key: json.dumps(value) for key, value in (data.attributes or {}).items()}
+        # All is checked that can be, before the object is begun.
+        parts = [
+            (
+                described(part, array),
+                storing(compress, checksum, data.type if part == "values" else None),
+            )
+            for part, array in data.components.items()
+        ]
         self._do(lambda: self._inner.declare(name, data.format, list(data.shape), attributes))
-        for part, array in data.components.items():
-            how = storing(compress, checksum, data.type if part == "values" else None)
-            one = described(part, array)
+        for one, how in parts:
             self._do(lambda one=one, how=how: self._inner.add_part(name, one, how))
 
     def write_numpy(
