@@ -204,6 +204,7 @@ def test_read_into_pytorch_copies_as_pytorch_does(tmp_path):
         expected = torch.zeros_like(tensor)
         expected.copy_(values)
         assert torch.equal(tensor, expected), name
+    reader.read_into("x", torch.zeros(4, device="meta"))  # As of any device but the host.
     with pytest.raises(TypeError):
         reader.read_into("x", torch.zeros(4).to_sparse())
 
