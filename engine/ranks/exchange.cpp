@@ -100,6 +100,7 @@ void exchange::whole(std::uint32_t t, const new_tensor& into) {
   for (const read_piece& piece : pieces_of(t)) {
     const byte_place at = place_of(piece, into.info());
     const auto region = into.bytes().subspan(at.begin, at.bytes);
+    if (region.empty()) continue;
     if (piece.rank == all_.rank()) copy(bytes_of(into.info().name), region);
     all_.broadcast(region, piece.rank);
   }
@@ -109,6 +110,7 @@ void exchange::push(std::uint32_t t, const tensor_info& landed, std::uint32_t to
                     std::span<std::byte> into) {
   for (const read_piece& piece : pieces_of(t)) {
     const byte_place at = place_of(piece, landed);
+    if (at.bytes == 0) continue;
     if (all_.rank() == to && piece.rank == to) {
       copy(bytes_of(landed.name), into.subspan(at.begin, at.bytes));
     } else if (all_.rank() == to) {
@@ -129,7 +131,7 @@ void exchange::block(std::uint32_t t, const tensor_info& landed, std::uint32_t d
     const block_part mine = part_of(piece, landed, dim, block_at(own));
     const auto region = into.subspan(mine.result_begin, mine.bytes());
     if (piece.rank != own) {
-      all_.receive(region, piece.rank);
+      if (!region.empty()) all_.receive(region, piece.rank);
       continue;
     }
     const std::byte* const from = bytes_of(landed.name).data();

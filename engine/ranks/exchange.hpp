@@ -3,7 +3,7 @@
 
 // What each rank has read becomes what each rank has asked for. Every rank goes through the pieces
 // of a tensor in the same order, and only the one that has a piece sends: so nobody waits in a
-// circle. Blocks; throws what the group throws.
+// circle. An empty message is neither sent nor received. Blocks; throws what the group throws.
 
 #include <cstdint>
 #include <memory>

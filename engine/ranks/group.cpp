@@ -41,9 +41,12 @@ void group::broadcast(std::span<std::byte> bytes, std::uint32_t root) {
 
 void group::scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,
                     std::uint32_t root) {
-  if (rank() != root) return receive(into, root);
+  if (rank() != root) {
+    if (!into.empty()) receive(into, root);
+    return;
+  }
   for (std::uint32_t r = 0; r < size(); ++r) {
-    if (r != root) send(parts[r], r);
+    if (r != root && !parts[r].empty()) send(parts[r], r);
   }
   if (!into.empty()) std::memmove(into.data(), parts[root].data(), into.size());
 }

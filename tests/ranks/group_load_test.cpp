@@ -4,15 +4,25 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <random>
+#include <ringload/error.hpp>
 #include <ringload/group_load.hpp>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/made_checkpoint.hpp"
@@ -119,7 +129,99 @@ std::string all_right(group_load& load, const std::vector<shaped>& tensors, std:
   return {};
 }
 
+// Ranks of a program's own: a queue of messages from each rank to each. A message that nobody
+// sends is waited for until `lost_after`.
+constexpr std::chrono::seconds lost_after{60};
+
+struct message_queues {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<std::vector<std::byte>>> messages;
+  bool failed = false;
+  std::size_t empty_messages = 0;
+};
+
+class queue_group final : public group {
+ public:
+  queue_group(message_queues& queues, std::uint32_t rank, std::uint32_t ranks)
+      : queues_(queues), rank_(rank), ranks_(ranks) {}
+
+  std::uint32_t rank() const noexcept override { return rank_; }
+  std::uint32_t size() const noexcept override { return ranks_; }
+  void send(std::span<const std::byte> bytes, std::uint32_t to) override {
+    const std::lock_guard lock(queues_.mutex);
+    if (bytes.empty()) ++queues_.empty_messages;
+    queues_.messages[{rank_, to}].emplace_back(bytes.begin(), bytes.end());
+    queues_.changed.notify_all();
+  }
+  void receive(std::span<std::byte> bytes, std::uint32_t from) override {
+    std::unique_lock lock(queues_.mutex);
+    if (bytes.empty()) ++queues_.empty_messages;
+    auto& waiting = queues_.messages[{from, rank_}];
+    const bool came = queues_.changed.wait_for(lock, lost_after,
+                                               [&] { return queues_.failed || !waiting.empty(); });
+    if (!came || queues_.failed) throw error(errc::rank_failed, "rank", "no message");
+    if (waiting.front().size() != bytes.size()) {
+      throw error(errc::malformed_message, "rank", "a message of another length");
+    }
+    std::ranges::copy(waiting.front(), bytes.begin());
+    waiting.pop_front();
+  }
+  void fail(std::string_view) noexcept override { interrupt(); }
+  void interrupt() noexcept override {
+    const std::lock_guard lock(queues_.mutex);
+    queues_.failed = true;
+    queues_.changed.notify_all();
+  }
+
+ private:
+  message_queues& queues_;
+  const std::uint32_t rank_;
+  const std::uint32_t ranks_;
+};
+
 }  // namespace
+
+TEST_CASE("group_load: a group of the program's own never sees an empty message") {
+  // Of five ranks, the last have no part of most blocks of `few`, and none has one of `empty`.
+  std::vector<shaped> tensors = {{"long", "F32", 4, {100, 7}},
+                                 {"few", "U8", 1, {3, 5}},
+                                 {"empty", "F32", 4, {0, 3}},
+                                 {"cut", "I64", 8, {11, 30}}};
+  const made_file file(made_file::as_it_is::text, text_of(tensors, 5));
+  for (const std::uint32_t ranks : {2U, 5U}) {
+    message_queues queues;
+    std::vector<std::string> wrong(ranks);
+    {
+      std::vector<std::jthread> threads;
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        threads.emplace_back([&, rank] {
+          try {
+            queue_group all(queues, rank, ranks);
+            loader with(host(), small_limits(2, read_engine::threads));
+            group_load load = begin(with, all, file.name());
+            wrong[rank] = all_right(load, tensors, rank, ranks);
+          } catch (const std::exception& e) {
+            wrong[rank] = e.what();
+          }
+        });
+      }
+    }
+    for (const std::string& each : wrong) CHECK(each == "");
+    CHECK(queues.empty_messages == 0);
+  }
+}
+
+TEST_CASE("group: a scatter sends no empty part") {
+  message_queues queues;
+  queue_group root(queues, 0, 3);
+  const std::vector<std::byte> one(1);
+  const std::vector<std::span<const std::byte>> parts = {{}, one, {}};
+  root.scatter(parts, {}, 0);
+  queue_group last(queues, 2, 3);
+  last.scatter({}, {}, 0);
+  CHECK(queues.empty_messages == 0);
+}
 
 TEST_CASE("group_load: what ranks get of random checkpoints is what the file holds") {
   std::mt19937_64 random(11);
