@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <utility>
 
 #include "formats/printable.hpp"
 
@@ -28,6 +29,14 @@ struct event {
 constexpr std::size_t event_head_bytes = offsetof(event, text);
 
 std::string name_of(std::uint32_t rank) { return "rank " + std::to_string(rank); }
+
+// How long a rank that is asked may take: it answers at once if it waits in a call.
+constexpr std::chrono::seconds answer_time{1};
+
+void tell(const rank_sockets& to, socket_group::event_kind kind, std::uint32_t about) noexcept {
+  const event packet = {kind, about, {}};
+  (void)::send(to.events.get(), &packet, event_head_bytes, MSG_NOSIGNAL);
+}
 
 bool would_block() noexcept { return errno == EAGAIN || errno == EWOULDBLOCK; }
 
@@ -70,6 +79,7 @@ socket_group::socket_group(std::uint32_t rank, std::vector<rank_sockets> others,
       timeout_(timeout),
       others_(std::move(others)),
       left_(others_.size()),
+      waits_for_(rank),
       wake_(std::move(wake)) {}
 
 socket_group::~socket_group() {
@@ -124,12 +134,20 @@ void socket_group::take_event(std::uint32_t of) {
     left_[of] = true;
     return;
   }
+  if (found.kind == event_kind::asks) {
+    tell(others_[of], event_kind::waits, waits_for_);
+    return;
+  }
+  if (found.kind == event_kind::waits) {
+    answer_ = found.about;
+    return;
+  }
   const std::string_view text(found.text.data(), bytes - event_head_bytes);
   give_up(found.about, printable(text, found.text.size()));
 }
 
-void socket_group::wait_for(std::uint32_t other, short direction) {
-  const auto until = std::chrono::steady_clock::now() + timeout_;
+bool socket_group::poll_until(std::chrono::steady_clock::time_point until, int messages,
+                              short direction) {
   for (;;) {
     std::vector<::pollfd> all;
     for (std::uint32_t r = 0; r < size(); ++r) {
@@ -137,22 +155,42 @@ void socket_group::wait_for(std::uint32_t other, short direction) {
       all.push_back({listens ? others_[r].events.get() : -1, POLLIN, 0});
     }
     all.push_back({wake_.get(), POLLIN, 0});
-    all.push_back({others_[other].messages.get(), direction, 0});
+    all.push_back({messages, direction, 0});
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     const int most = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1 << 30));
     const int ready = ::poll(all.data(), all.size(), most);
-    if (ready < 0 && errno != EINTR) throw error(system_code(errno), name_of(other), {});
+    if (ready < 0 && errno != EINTR) throw error(system_code(errno), name_of(waits_for_), {});
     check();
     // Before messages: those that a rank sent before it failed are of no use any more.
     for (std::uint32_t r = 0; r < size(); ++r) {
       if (all[r].revents != 0) take_event(r);
     }
-    if (all.back().revents != 0) return;
-    if (ready == 0) {
-      give_up(other, "it did not come within " + std::to_string(timeout_.count()) + " ms");
-    }
+    if (all.back().revents != 0 || answer_) return true;
+    if (ready == 0) return false;
   }
+}
+
+std::uint32_t socket_group::last_awaited(std::uint32_t other) {
+  std::vector<bool> asked(size());
+  for (;;) {
+    asked[other] = true;
+    tell(others_[other], event_kind::asks, rank_);
+    const bool answers = poll_until(std::chrono::steady_clock::now() + answer_time, -1, 0);
+    const auto next = std::exchange(answer_, std::nullopt);
+    if (!answers || !next || *next == rank_ || asked[*next]) return other;
+    other = *next;
+  }
+}
+
+void socket_group::wait_for(std::uint32_t other, short direction) {
+  waits_for_ = other;
+  const auto until = std::chrono::steady_clock::now() + timeout_;
+  if (!poll_until(until, others_[other].messages.get(), direction)) {
+    give_up(last_awaited(other),
+            "it did not come within " + std::to_string(timeout_.count()) + " ms");
+  }
+  waits_for_ = rank_;
 }
 
 void socket_group::send(std::span<const std::byte> bytes, std::uint32_t to) {

@@ -4,6 +4,9 @@
 // A group whose ranks have two sockets to each other rank: a stream of the messages, and packets
 // that say that the rank has failed, or has left. What ends a process closes its sockets, so that
 // the others know at once.
+//
+// A rank whose time limit is over asks the rank that it waits for which rank that one waits for,
+// and so on. The last of them is the one that did not come.
 
 #include <atomic>
 #include <chrono>
@@ -29,7 +32,7 @@ struct rank_sockets {
 
 class socket_group final : public group {
  public:
-  enum class event_kind : std::uint32_t { failed, left };
+  enum class event_kind : std::uint32_t { failed, left, asks, waits };
 
   // By rank; empty for this one. `wake` is an eventfd.
   socket_group(std::uint32_t rank, std::vector<rank_sockets> others, unique_fd wake,
@@ -52,6 +55,10 @@ class socket_group final : public group {
   // Returns when the rank's messages can go on; throws what has ended the group.
   void wait_for(std::uint32_t other, short direction);
   void take_event(std::uint32_t of);
+  // False when `until` has come, before the socket `messages` is ready or an answer is there.
+  bool poll_until(std::chrono::steady_clock::time_point until, int messages, short direction);
+  // The rank that `other` waits for in the end, or itself.
+  std::uint32_t last_awaited(std::uint32_t other);
   [[noreturn]] void give_up(std::uint32_t because_of, const std::string& reason);
   void tell_all(event_kind kind, std::uint32_t about, std::string_view text) noexcept;
 
@@ -59,7 +66,9 @@ class socket_group final : public group {
   const std::chrono::milliseconds timeout_;
   std::vector<rank_sockets> others_;
   std::vector<bool> left_;
-  std::optional<error> ended_;  // What every call fails with.
+  std::optional<error> ended_;           // What every call fails with.
+  std::uint32_t waits_for_;              // This rank itself: for none.
+  std::optional<std::uint32_t> answer_;  // Whom the rank that was asked waits for.
 
   // Of any thread.
   const unique_fd wake_;  // Readable once this rank was interrupted.

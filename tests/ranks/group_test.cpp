@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "core/packet_socket.hpp"
+#include "ranks/socket_group.hpp"
 #include "support/child_program.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/rank_threads.hpp"
@@ -141,6 +142,31 @@ TEST_CASE("group: a rank that does not come ends the group when the time is over
       },
       std::chrono::milliseconds(50));
   CHECK(holds(said[1], "did not come within 50 ms"));
+}
+
+TEST_CASE("group: the rank that did not come is named, also by a rank that waits for another") {
+  // Rank 2 waits for rank 0, which has more time and waits for rank 1.
+  auto sockets = detail::all_sockets(3);
+  REQUIRE(sockets.has_value());
+  const auto made = [&](std::uint32_t rank, std::chrono::milliseconds timeout) {
+    return detail::socket_group(rank, std::move((*sockets)[rank]), std::move(*detail::new_wake()),
+                                timeout);
+  };
+  detail::socket_group first = made(0, patience);
+  const detail::socket_group stopped = made(1, patience);
+  detail::socket_group last = made(2, std::chrono::milliseconds(50));
+  std::string first_said;
+  std::string last_said;
+  {
+    const std::jthread waits([&] {
+      std::vector<std::byte> token(1);
+      first_said = what_of([&] { first.receive(token, 1); });
+    });
+    std::vector<std::byte> token(1);
+    last_said = what_of([&] { last.receive(token, 0); });
+  }
+  CHECK(last_said == "rank 1: it did not come within 50 ms");
+  CHECK(first_said == last_said);
 }
 
 TEST_CASE("group: an interrupted rank waits no longer, and its later calls fail as well") {
