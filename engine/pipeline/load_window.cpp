@@ -6,6 +6,7 @@
 #include <boost/asio/error.hpp>
 #include <utility>
 
+#include "core/block.hpp"
 #include "core/checked.hpp"
 #include "core/mapping.hpp"
 #include "formats/printable.hpp"
@@ -21,10 +22,13 @@ namespace {
 // from coming back is little.
 constexpr std::uint64_t groups_in_window = 16;
 
-// A tensor begins at the same distance from a block as in the file, and memory is taken in huge
-// pages.
-std::uint64_t arena_bytes_of(std::uint64_t bytes, std::uint32_t tensors) {
-  return round_up(bytes + std::uint64_t{tensors} * 2 * 4096, huge_page_bytes);
+// Beyond any memory; keeps the sums below from overflowing.
+constexpr std::uint64_t group_bytes_max = std::uint64_t{1} << 62;
+
+// An upper bound: a tensor begins at the same distance from a block as in the file, so it may need
+// two blocks more than its bytes.
+std::uint64_t arena_bytes_of(std::uint64_t bytes, std::uint32_t tensors, std::uint64_t page_bytes) {
+  return round_up(bytes + std::uint64_t{tensors} * 2 * block_bytes, page_bytes);
 }
 
 void add_to(load_stats& sum, const load_stats& one) {
@@ -48,27 +52,36 @@ void add_to(load_stats& sum, const load_stats& one) {
 
 }  // namespace
 
+std::uint64_t window_page_bytes(const device& on, const limits& within) noexcept {
+  const bool small = on.kind() == device_kind::host && within.kept_bytes == 0 &&
+                     within.huge_pages != huge_pages::reserved;
+  return small ? std::uint64_t{block_bytes} : huge_page_bytes;
+}
+
 result<std::vector<window_group>> make_window_groups(const std::vector<std::uint64_t>& bytes,
                                                      std::uint64_t window_bytes,
+                                                     std::uint64_t page_bytes,
                                                      std::uint32_t& culprit) {
-  const std::uint64_t group_bytes = window_bytes / groups_in_window;
+  const std::uint64_t usable_bytes = std::min(window_bytes, group_bytes_max);
+  const std::uint64_t group_bytes = usable_bytes / groups_in_window;
   std::vector<window_group> groups;
   std::uint64_t sum = 0;
   for (std::uint32_t t = 0; t < bytes.size(); ++t) {
     const auto with = checked_add(sum, bytes[t]);
-    const bool joins = !groups.empty() && with && *with < window_bytes &&
-                       arena_bytes_of(*with, t + 1 - groups.back().first) <= group_bytes;
+    const bool joins =
+        !groups.empty() && with && *with < usable_bytes &&
+        arena_bytes_of(*with, t + 1 - groups.back().first, page_bytes) <= group_bytes;
     if (!joins) groups.push_back({t, t, 0});
     sum = joins ? *with : bytes[t];
     window_group& group = groups.back();
     group.last = t + 1;
-    const bool fits = sum <= window_bytes;
-    if (fits) group.bytes = arena_bytes_of(sum, group.last - group.first);
-    if (!fits || group.bytes > window_bytes) {
+    group.bytes =
+        sum <= usable_bytes ? arena_bytes_of(sum, group.last - group.first, page_bytes) : sum;
+    if (group.bytes > usable_bytes) {
       culprit = t;
       return fault{errc::memory_exceeded, "",
-                   "it takes " + grouped(bytes[t]) + " bytes in whole pages, the window has " +
-                       grouped(window_bytes)};
+                   "with the pages around it, it may take " + grouped(group.bytes) +
+                       " bytes, and the window has " + grouped(window_bytes)};
     }
   }
   return groups;
@@ -275,8 +288,15 @@ void load_window::arrived(const std::exception_ptr& failure, tensor one) {
 
 // All its tensors are handed out, or in hand; the load may have failed since.
 void load_window::end_front() {
-  for (const auto& each : begun_[front_].load->arenas()) {
-    if (each) begun_[front_].memory.push_back({each, each->memory_bytes()});
+  begun& front = begun_[front_];
+  const std::uint64_t page_bytes =
+      window_page_bytes(engine_->devices.listed().front(), engine_->within);
+  front.bytes = 0;  // From here on, what was really taken.
+  for (const auto& each : front.load->arenas()) {
+    if (!each) continue;
+    const std::uint64_t taken = round_up(each->memory_bytes(), page_bytes);
+    front.memory.push_back({each, taken});
+    front.bytes += taken;
   }
   ++front_;
   next_tensor_ = 0;

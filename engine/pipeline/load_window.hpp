@@ -19,6 +19,8 @@
 #include <mutex>
 #include <optional>
 #include <ringload/detail/request.hpp>
+#include <ringload/device.hpp>
+#include <ringload/limits.hpp>
 #include <ringload/loading.hpp>
 #include <ringload/stats.hpp>
 #include <vector>
@@ -39,10 +41,15 @@ struct window_group {
   std::uint64_t bytes;
 };
 
-// Cuts the tensors into groups; `bytes` is by tensor, loaded. Fails with errc::memory_exceeded
-// where one does not fit into the window, and then `culprit` is its index.
+// The size that allocations for tensors are a multiple of.
+std::uint64_t window_page_bytes(const device& on, const limits& within) noexcept;
+
+// Cuts the tensors into groups; `bytes` is by tensor, loaded, and memory is taken in multiples of
+// `page_bytes`. Fails with errc::memory_exceeded if a tensor does not fit into the window, and then
+// `culprit` is its index.
 result<std::vector<window_group>> make_window_groups(const std::vector<std::uint64_t>& bytes,
                                                      std::uint64_t window_bytes,
+                                                     std::uint64_t page_bytes,
                                                      std::uint32_t& culprit);
 
 class load_window : public std::enable_shared_from_this<load_window> {

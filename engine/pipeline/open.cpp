@@ -253,7 +253,9 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
   load.checks = std::move(*checks);
   if (options.window_bytes > 0) {
     std::uint32_t culprit = 0;
-    auto groups = make_window_groups(wanted.loaded_bytes_of_each(), options.window_bytes, culprit);
+    auto groups =
+        make_window_groups(wanted.loaded_bytes_of_each(), options.window_bytes,
+                           window_page_bytes(by.devices.listed().front(), by.within), culprit);
     if (!groups) return groups.error().in(at_tensor(load.named->catalog(), culprit));
     load.groups = std::move(*groups);
     load.chosen = std::make_shared<const std::vector<chosen_tensor>>(std::move(chosen->which));

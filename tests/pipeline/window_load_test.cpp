@@ -40,21 +40,63 @@ std::vector<std::uint32_t> sizes_of(const std::vector<detail::window_group>& gro
 }  // namespace
 
 TEST_CASE("window: tensors are grouped up to a sixteenth of it, larger ones are alone") {
+  constexpr std::uint64_t page = 4096;
   std::uint32_t culprit = 0;
   // A sixteenth of 64 MiB is 4 MiB, of which two blocks a tensor may be lost.
   const auto groups = detail::make_window_groups({mib, mib, mib, mib, 5 * mib, 10, 20 * mib, 0, 0},
-                                                 64 * mib, culprit);
+                                                 64 * mib, page, culprit);
   REQUIRE(groups.has_value());
   CHECK(sizes_of(*groups) == std::vector<std::uint32_t>{3, 1, 1, 1, 1, 2});
-  CHECK((*groups)[0].bytes == 4 * mib);
-  CHECK((*groups)[2].bytes == 6 * mib);
-  CHECK(detail::make_window_groups({}, mib, culprit)->empty());
+  CHECK((*groups)[0].bytes == 3 * mib + 6 * page);
+  CHECK((*groups)[2].bytes == 5 * mib + 2 * page);
+  CHECK((*groups)[3].bytes == 3 * page);
+  CHECK(detail::make_window_groups({}, mib, page, culprit)->empty());
+  const auto by_huge_pages = detail::make_window_groups({mib, 10}, 64 * mib, 2 * mib, culprit);
+  CHECK(by_huge_pages->at(0).bytes == 2 * mib);
 
-  const auto too_large = detail::make_window_groups({mib, 64 * mib, mib}, 64 * mib, culprit);
+  const auto too_large = detail::make_window_groups({mib, 64 * mib, mib}, 64 * mib, page, culprit);
   REQUIRE(!too_large.has_value());
   CHECK(too_large.error().code == errc::memory_exceeded);
   CHECK(culprit == 1);
-  CHECK(!detail::make_window_groups({~0ULL, ~0ULL}, 64 * mib, culprit).has_value());
+  CHECK(!detail::make_window_groups({~0ULL, ~0ULL}, 64 * mib, page, culprit).has_value());
+  CHECK(!detail::make_window_groups({~0ULL, ~0ULL}, ~0ULL, page, culprit).has_value());
+}
+
+TEST_CASE("window: a message about too small a window has the number that is compared") {
+  std::uint32_t culprit = 0;
+  const auto refused = detail::make_window_groups({24}, 8192, 4096, culprit);
+  REQUIRE(!refused.has_value());
+  CHECK(holds(refused.error().cause, "12,288 bytes"));
+  CHECK(holds(refused.error().cause, "8,192"));
+  CHECK(detail::make_window_groups({24}, 12'288, 4096, culprit).has_value());
+}
+
+TEST_CASE("window: memory of the host is taken in pages of 4 KiB, unless huge ones are kept") {
+  limits within;
+  CHECK(detail::window_page_bytes(host(), within) == 4096);
+  within.kept_bytes = 1;
+  CHECK(detail::window_page_bytes(host(), within) == 2 * mib);
+  within.kept_bytes = 0;
+  within.huge_pages = huge_pages::reserved;
+  CHECK(detail::window_page_bytes(host(), within) == 2 * mib);
+  CHECK(detail::window_page_bytes(device(device_kind::cuda, 0, nullptr), limits()) == 2 * mib);
+}
+
+TEST_CASE("window: a small one holds small tensors, several to a load") {
+  // A sixteenth of 31 MiB has room for 125 tensors of 8,000 bytes, and no load has fewer.
+  std::uint32_t culprit = 0;
+  const std::vector<std::uint64_t> many(2'000, 8'000);
+  const auto groups = detail::make_window_groups(many, 31 * mib, 4096, culprit);
+  REQUIRE(groups.has_value());
+  CHECK(groups->size() == 16);
+
+  const made_file file(equal_tensors(100, 24));
+  loader with(host(), small_limits());
+  loading load = get(with.start_async(file.name(), through(mib), use_future));
+  std::vector<tensor> held;  // All of them fit.
+  while (auto next = get(load.next_async(use_future))) held.push_back(std::move(*next));
+  CHECK(held.size() == 100);
+  CHECK(with.memory().tensor_bytes_peak <= mib);
 }
 
 TEST_CASE("window: all tensors come, in order, and never more of them than fit") {
@@ -99,12 +141,12 @@ TEST_CASE("window: what is held leaves no room, and dropping it makes room again
     }
   }
   CHECK(full->code() == errc::memory_exceeded);
-  CHECK(held.size() == 4);
-  CHECK(holds(full->what(), "tensor 't4'"));
+  CHECK(held.size() == 5);
+  CHECK(holds(full->what(), "tensor 't5'"));
   held.erase(held.begin());
-  CHECK(get(load.next_async(use_future))->name() == "t4");
+  CHECK(get(load.next_async(use_future))->name() == "t5");
   held.clear();
-  for (int i = 5; i < 12; ++i) {
+  for (int i = 6; i < 12; ++i) {
     CHECK(get(load.next_async(use_future))->name() == "t" + std::to_string(i));
   }
   CHECK(!get(load.next_async(use_future)).has_value());
