@@ -31,7 +31,7 @@ class worker_threads {
       if (!all_.empty()) return;
       throw error({refused.code().value(), boost::system::system_category()}, {},
                   "a thread could not be started: " + refused.code().message() +
-                      ": a limit of threads may be reached (ulimit -u)");
+                      ": a limit may be reached: of threads (ulimit -u), of addresses (ulimit -v)");
     }
   }
   worker_threads(const worker_threads&) = delete;

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/fault.hpp"
 
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/system/generic_category.hpp>
 #include <boost/system/system_category.hpp>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
 #include <string_view>
 
 namespace ringload::inline v0 {
@@ -114,9 +121,32 @@ RINGLOAD_EXPORT boost::system::error_code system_code(int error_number) noexcept
   return {error_number, boost::system::system_category()};
 }
 
+namespace {
+
+// Whether another thread's stack would exceed the limit of addresses (RLIMIT_AS). pthread_create
+// reports that as it does a limit of threads.
+bool has_no_room_for_stack() {
+  ::rlimit addresses = {};
+  if (::getrlimit(RLIMIT_AS, &addresses) != 0 || addresses.rlim_cur == RLIM_INFINITY) return false;
+  ::pthread_attr_t usual;
+  std::size_t stack_bytes = 0;
+  if (::pthread_getattr_default_np(&usual) != 0) return false;
+  ::pthread_attr_getstacksize(&usual, &stack_bytes);
+  ::pthread_attr_destroy(&usual);
+  std::ifstream statm("/proc/self/statm");
+  std::uint64_t pages = 0;
+  if (!(statm >> pages)) return false;
+  const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return pages * page_bytes + stack_bytes > addresses.rlim_cur;
+}
+
+}  // namespace
+
 fault thread_refused(int error_number) {
   std::string cause = "a thread could not be started: " + system_code(error_number).message();
-  if (error_number == EAGAIN) {
+  if (error_number == EAGAIN && has_no_room_for_stack()) {
+    cause += ": the limit of address space leaves no room for its stack (ulimit -v)";
+  } else if (error_number == EAGAIN) {
     cause += ": a limit of threads is reached (ulimit -u, or the control group's pids.max)";
   }
   return {system_code(error_number), "", std::move(cause)};

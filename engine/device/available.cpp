@@ -29,23 +29,60 @@ std::optional<std::uint64_t> number_in(const fs::path& file) {
   return std::nullopt;
 }
 
-// "/user.slice/a.service", of the line "0::/user.slice/a.service"; empty where there is none.
-std::string group_of(const fs::path& file) {
+// The files of a control group that bounds memory, by the version of control groups.
+struct group_files {
+  const char* folder;  // Beneath /.
+  const char* most;
+  const char* taken;
+  const char* inactive;  // In memory.stat: page cache.
+  const char* active;
+};
+constexpr group_files version_2 = {"sys/fs/cgroup", "memory.max", "memory.current", "inactive_file",
+                                   "active_file"};
+constexpr group_files version_1 = {"sys/fs/cgroup/memory", "memory.limit_in_bytes",
+                                   "memory.usage_in_bytes", "total_inactive_file",
+                                   "total_active_file"};
+
+struct own_groups {
+  std::string of_version_2;  // "/user.slice/a.service"; empty: none.
+  std::string of_version_1;
+};
+
+// Of the lines "0::/user.slice/a.service" and "4:cpu,memory:/a".
+own_groups groups_in(const fs::path& file) {
+  own_groups found;
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("0::/")) return line.substr(3);
+    const std::size_t controllers = line.find(':') + 1;
+    const std::size_t end = line.find(":/", controllers);
+    if (controllers == 0 || end == std::string::npos) continue;
+    const std::string listed = "," + line.substr(controllers, end - controllers) + ",";
+    if (line.starts_with("0::")) found.of_version_2 = line.substr(end + 1);
+    if (listed.find(",memory,") != std::string::npos) found.of_version_1 = line.substr(end + 1);
   }
-  return {};
+  return found;
 }
 
-std::optional<std::uint64_t> available_in(const fs::path& group) {
-  const auto most = number_in(group / "memory.max");
-  const auto taken = number_in(group / "memory.current");
+std::optional<std::uint64_t> available_in(const fs::path& group, const group_files& files) {
+  const auto most = number_in(group / files.most);
+  const auto taken = number_in(group / files.taken);
   if (!most || !taken) return std::nullopt;
-  const std::uint64_t cached = number_after(group / "memory.stat", "inactive_file").value_or(0) +
-                               number_after(group / "memory.stat", "active_file").value_or(0);
+  const std::uint64_t cached = number_after(group / "memory.stat", files.inactive).value_or(0) +
+                               number_after(group / "memory.stat", files.active).value_or(0);
   const std::uint64_t held = *taken - std::min(*taken, cached);
   return *most - std::min(*most, held);
+}
+
+// The least of the group and of those that it is in, each of which bounds it.
+void take_least(const fs::path& root, const std::string& own, const group_files& files,
+                std::optional<std::uint64_t>& least) {
+  if (own.empty()) return;
+  for (fs::path group = fs::path(own).relative_path();; group = group.parent_path()) {
+    if (const auto here = available_in(root / files.folder / group, files)) {
+      least = std::min(least.value_or(*here), *here);
+    }
+    if (group.empty()) return;
+  }
 }
 
 }  // namespace
@@ -53,16 +90,10 @@ std::optional<std::uint64_t> available_in(const fs::path& group) {
 std::optional<std::uint64_t> available_bytes(const fs::path& root) {
   std::optional<std::uint64_t> least = number_after(root / "proc/meminfo", "MemAvailable:");
   if (least) *least *= 1024;
-  const std::string own = group_of(root / "proc/self/cgroup");
-  if (own.empty()) return least;
-  // Each group bounds those in it.
-  const fs::path top = root / "sys/fs/cgroup";
-  for (fs::path group = fs::path(own).relative_path();; group = group.parent_path()) {
-    if (const auto here = available_in(top / group)) {
-      least = std::min(least.value_or(*here), *here);
-    }
-    if (group.empty()) return least;
-  }
+  const own_groups own = groups_in(root / "proc/self/cgroup");
+  take_least(root, own.of_version_2, version_2, least);
+  take_least(root, own.of_version_1, version_1, least);
+  return least;
 }
 
 }  // namespace ringload::inline v0

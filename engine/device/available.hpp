@@ -10,8 +10,8 @@
 
 namespace ringload::inline v0 {
 
-// In bytes, without swap; reclaimable page cache counts as available. Empty if unknown. Knows
-// control groups of version 2 only. `root` is the folder of /proc and /sys.
+// In bytes, without swap; reclaimable page cache counts as available. Empty if unknown. Control
+// groups are of version 1 or 2. `root` is the folder of /proc and /sys.
 std::optional<std::uint64_t> available_bytes(const std::filesystem::path& root = "/");
 
 }  // namespace ringload::inline v0

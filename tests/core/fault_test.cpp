@@ -2,12 +2,15 @@
 #include "core/fault.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <boost/system/generic_category.hpp>
 #include <boost/system/system_category.hpp>
 #include <cerrno>
 #include <cstdint>
 #include <exception>
+#include <fstream>
 #include <set>
 #include <string>
 
@@ -67,6 +70,24 @@ TEST_CASE("message_of: a limit that was reached is named") {
   CHECK(message_of(thread_refused(EPERM)) ==
         "a thread could not be started: Operation not permitted");
   CHECK(thread_refused(EAGAIN).code == system_code(EAGAIN));
+}
+
+TEST_CASE("thread_refused: the limit of address space is named if it leaves no room for a stack") {
+  std::ifstream statm("/proc/self/statm");
+  std::uint64_t pages = 0;
+  if (!(statm >> pages)) {
+    MESSAGE("skipped: there is no /proc");
+    return;
+  }
+  const ::rlim_t taken = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  ::rlimit before = {};
+  REQUIRE(::getrlimit(RLIMIT_AS, &before) == 0);
+  const ::rlimit tight = {taken + (1 << 20), before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_AS, &tight) == 0);
+  const fault refused = thread_refused(EAGAIN);
+  REQUIRE(::setrlimit(RLIMIT_AS, &before) == 0);
+  CHECK(refused.cause.find("ulimit -v") != std::string::npos);
+  CHECK(refused.cause.find("ulimit -u") == std::string::npos);
 }
 
 TEST_CASE("fault: each layer puts its place before those further in") {

@@ -94,3 +94,23 @@ TEST_CASE("available: a control group's limit, where /proc/meminfo says nothing"
   one.has_group("/a", std::to_string(2 * gib), gib);
   CHECK(one.available() == gib);
 }
+
+TEST_CASE("available: the least that a control group of version 1 and its ancestors leave") {
+  const made_system one;
+  one.has(8 * gib);
+  one.put("proc/self/cgroup", "9:name=systemd:/\n4:cpu,memory:/a/b\n3:memoryless:/c\n0::/\n");
+  const auto group = [&](const std::string& name, std::uint64_t most, std::uint64_t taken,
+                         std::uint64_t cached) {
+    const std::string folder = "sys/fs/cgroup/memory" + name;
+    one.put(folder + "/memory.limit_in_bytes", std::to_string(most) + "\n");
+    one.put(folder + "/memory.usage_in_bytes", std::to_string(taken) + "\n");
+    one.put(folder + "/memory.stat", "cache 1\ninactive_file 1\ntotal_inactive_file " +
+                                         std::to_string(cached) + "\ntotal_active_file 0\n");
+  };
+  group("", 9'223'372'036'854'771'712, 7 * gib, 0);  // No limit.
+  CHECK(one.available() == 8 * gib);
+  group("/a/b", 4 * gib, 2 * gib, gib);
+  CHECK(one.available() == 3 * gib);
+  group("/a", 3 * gib, 2 * gib, 0);
+  CHECK(one.available() == gib);
+}
