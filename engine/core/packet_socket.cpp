@@ -71,6 +71,13 @@ result<unique_fd> listen_at(const std::string& path, unsigned mode) {
     ::unlink(path.c_str());
     bound = ::bind(made->get(), generic(*to), sizeof *to) == 0;
   }
+  if (!bound && errno == EADDRINUSE) {
+    struct ::stat there = {};
+    const bool is_socket = ::lstat(path.c_str(), &there) == 0 && S_ISSOCK(there.st_mode);
+    return fault{system_code(EADDRINUSE), "",
+                 is_socket ? "another program listens there"
+                           : "there is something else than an abandoned socket"};
+  }
   if (!bound) return failed();
   // Nobody can connect before it listens.
   if (::chmod(path.c_str(), mode) != 0 || ::listen(made->get(), SOMAXCONN) != 0) {

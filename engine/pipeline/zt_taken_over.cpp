@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <cstddef>
 #include <map>
 #include <memory>
 
@@ -61,14 +63,34 @@ result<void> complete_lengths(zt_object& object) {
   return {};
 }
 
+// copy_file_range(), or what it does if the kernel or a filter of system calls has none. Moves both
+// offsets. -1 with errno, as there.
+::ssize_t copy_some(int from, ::off64_t& at, int to, std::uint64_t bytes) {
+  ::off64_t there = at;
+  const ::ssize_t n = ::copy_file_range(from, &at, to, &there, bytes, 0);
+  const bool is_missing = n < 0 && (errno == ENOSYS || errno == EXDEV || errno == EOPNOTSUPP ||
+                                    errno == EPERM || errno == EINVAL);
+  if (!is_missing) return n;
+  std::array<std::byte, std::size_t{64} << 10> room;
+  const ::ssize_t got = ::pread(from, room.data(), std::min<std::uint64_t>(room.size(), bytes), at);
+  for (::ssize_t done = 0; done < got;) {
+    const ::ssize_t written =
+        ::pwrite(to, room.data() + done, static_cast<std::size_t>(got - done), at + done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return -1;
+    done += written;
+  }
+  if (got > 0) at += got;
+  return got;
+}
+
 // 0, or errno.
 int copy_all(int from, int to, std::uint64_t bytes, const std::atomic<bool>& stop) {
   ::off64_t at = 0;
   while (static_cast<std::uint64_t>(at) < bytes) {
     if (stop) return ECANCELED;
     const std::uint64_t step = std::min(bytes - static_cast<std::uint64_t>(at), copied_at_once);
-    ::off64_t there = at;
-    const ::ssize_t n = ::copy_file_range(from, &at, to, &there, step, 0);
+    const ::ssize_t n = copy_some(from, at, to, step);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno;
     if (n == 0) return EIO;

@@ -166,6 +166,10 @@ result<void> unpublished_entry::take_temporary_name() {
       has_name_ = true;
       return {};
     }
+    if (errno == ENOENT) {
+      return refused(ENOENT, "the folder '" + printable_path(folder_of(target_).native()) +
+                                 "' does not exist");
+    }
     if (errno != EEXIST) return refused(errno);
   }
   return refused(EEXIST, "too many files named .ringload-* beside it");
@@ -236,7 +240,10 @@ result<void> unpublished_entry::rename_to_target() {
 result<void> unpublished_entry::publish(bool sync) {
   if (sync) {
     const int problem = fd_ ? sync_file(fd_.get()) : sync_folder(path_);
-    if (problem != 0) return refused(problem, "it cannot be flushed to the drive");
+    if (problem != 0) {
+      return refused(problem,
+                     "it cannot be flushed to the drive: " + system_code(problem).message());
+    }
   }
   if (!has_name_ && !may_replace_) {
     if (auto good = link_to_target(); !good) return good;
@@ -251,7 +258,8 @@ result<void> unpublished_entry::publish(bool sync) {
   fd_ = unique_fd();
   if (!sync) return {};
   const int problem = sync_folder(folder_of(target_));
-  return problem == 0 ? result<void>() : refused(problem, "its folder cannot be flushed");
+  if (problem == 0) return {};
+  return refused(problem, "its folder cannot be flushed: " + system_code(problem).message());
 }
 
 // ---- The public face ----

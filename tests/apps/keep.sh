@@ -33,7 +33,10 @@ expect 0 "$ringload" sum first --attach "$socket" --device host
 expect 1 "$ringload" sum nothing --attach "$socket"
 complains "model 'nothing': the keeper has no model of that name"
 expect 1 "$ringload" keep "$work/two" --socket "$socket"
-complains 'Address already in use'
+complains ': another program listens there'
+: >"$work/plain"
+expect 1 "$ringload" keep "$work/two" --socket "$work/plain"
+complains ': there is something else than an abandoned socket'
 expect 2 "$ringload" sum first --attach "$socket" --json
 expect 2 "$ringload" keep "$work/two"
 expect 2 "$ringload" keep "$work/two" --socket "$socket" --mode 9

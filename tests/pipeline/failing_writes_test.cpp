@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "core/fault.hpp"
 #include "support/descriptors.hpp"
 #include "support/seccomp.hpp"
 #include "support/temporary_folder.hpp"
@@ -27,6 +28,14 @@ namespace {
 
 std::atomic<int> calls_to_failure = -1;  // Below 0: none is to come.
 std::atomic<int> error_to_come = EIO;
+// These calls fail each time with this error; 0: they do not.
+std::atomic<int> copy_refusal = 0;
+std::atomic<int> fsync_refusal = 0;
+
+bool is_refused(int error_number) {
+  errno = error_number;
+  return error_number != 0;
+}
 
 bool fails_now() {
   if (calls_to_failure < 0 || calls_to_failure-- != 0) return false;
@@ -45,7 +54,7 @@ ssize_t pwrite(int fd, const void* from, size_t bytes, off_t offset) {
 }
 ssize_t copy_file_range(int from, off64_t* at, int to, off64_t* there, size_t bytes,
                         unsigned flags) {
-  if (fails_now()) return -1;
+  if (is_refused(copy_refusal) || fails_now()) return -1;
   return syscall(SYS_copy_file_range, from, at, to, there, bytes, flags);
 }
 int ftruncate(int fd, off_t bytes) noexcept {
@@ -54,7 +63,10 @@ int ftruncate(int fd, off_t bytes) noexcept {
 int fallocate(int fd, int mode, off_t from, off_t bytes) {
   return fails_now() ? -1 : static_cast<int>(syscall(SYS_fallocate, fd, mode, from, bytes));
 }
-int fsync(int fd) { return fails_now() ? -1 : static_cast<int>(syscall(SYS_fsync, fd)); }
+int fsync(int fd) {
+  if (is_refused(fsync_refusal) || fails_now()) return -1;
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
 int linkat(int from, const char* a, int to, const char* b, int flags) noexcept {
   return fails_now() ? -1 : static_cast<int>(syscall(SYS_linkat, from, a, to, b, flags));
 }
@@ -152,4 +164,35 @@ TEST_CASE("writer: a call that fails leaves the old file or the new one") {
     });
     CHECK(all.failures >= 9);
   }
+}
+
+TEST_CASE("writer: without copy_file_range, a file is copied by reads and writes") {
+  walk all;
+  {
+    writer out(all.path);
+    add(out, noise_view("a", dtype::u8, {3'000'001}, 1));
+    finish(out);
+  }
+  const auto before = loaded_bytes(all.path).at("a");
+  for (const int refusal : {ENOSYS, EOPNOTSUPP, EXDEV, EPERM}) {
+    copy_refusal = refusal;
+    writer out = writer::append(all.path);
+    add(out, noise_view("b" + std::to_string(refusal), dtype::u8, {5}, 2));
+    finish(out);
+    copy_refusal = 0;
+    CHECK(loaded_bytes(all.path).at("a") == before);
+  }
+  CHECK(loaded_bytes(all.path).size() == 5);
+}
+
+TEST_CASE("writer: a flush that fails says why") {
+  walk all;
+  writer out(all.path);
+  add(out, noise_view("a", dtype::u8, {5}, 1));
+  fsync_refusal = EDQUOT;
+  const auto failed = failure_of(out.finish_async(asio::use_future));
+  fsync_refusal = 0;
+  REQUIRE(failed.has_value());
+  CHECK(failed->code() == system_code(EDQUOT));
+  CHECK(holds(failed->what(), "it cannot be flushed to the drive: Disk quota exceeded"));
 }
