@@ -1,45 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/pickle.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
-#include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
-#include "formats/little_endian.hpp"
+#include "formats/pickle_machine.hpp"
 #include "formats/printable.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::int64_t integer_max = (std::int64_t{1} << 59) - 1;
-constexpr std::uint32_t text_bytes_max = (1U << 28) - 1;
-constexpr std::size_t line_bytes_max = 1000;
 constexpr std::size_t globals_max = 10'000;  // Of PyTorch's there are some dozens.
-constexpr std::size_t container_values = 4;  // What an empty one costs, in values.
-// What protocol 3 has beyond 2 are two opcodes for bytes, which are not read.
 constexpr unsigned protocol_min = 2;
-constexpr unsigned protocol_max = 3;
+constexpr unsigned protocol_max = 5;
 
 struct opcode_name {
   unsigned char code;
   std::string_view name;
 };
 
-// Those that a writer of other protocols uses: for the message.
-constexpr std::array<opcode_name, 24> other_opcodes = {{
-    {0x93, "STACK_GLOBAL"}, {0x95, "FRAME"},    {0x94, "MEMOIZE"},
-    {'i', "INST"},          {'o', "OBJ"},       {0x82, "EXT1"},
-    {0x83, "EXT2"},         {0x84, "EXT4"},     {0x8C, "SHORT_BINUNICODE"},
-    {'I', "INT"},           {'S', "STRING"},    {'V', "UNICODE"},
-    {'p', "PUT"},           {'g', "GET"},       {'P', "PERSID"},
-    {'d', "DICT"},          {'l', "LIST"},      {0x8B, "LONG4"},
-    {'T', "BINSTRING"},     {'B', "BINBYTES"},  {'C', "SHORT_BINBYTES"},
-    {0x92, "NEWOBJ_EX"},    {0x90, "ADDITEMS"}, {'2', "DUP"},
+// Opcodes that are not read, for the message.
+constexpr std::array<opcode_name, 18> other_opcodes = {{
+    {'i', "INST"},
+    {'o', "OBJ"},
+    {0x82, "EXT1"},
+    {0x83, "EXT2"},
+    {0x84, "EXT4"},
+    {'I', "INT"},
+    {'S', "STRING"},
+    {'V', "UNICODE"},
+    {'p', "PUT"},
+    {'g', "GET"},
+    {'P', "PERSID"},
+    {'d', "DICT"},
+    {'l', "LIST"},
+    {0x8B, "LONG4"},
+    {'T', "BINSTRING"},
+    {'2', "DUP"},
+    {0x92, "NEWOBJ_EX"},
+    {0x97, "NEXT_BUFFER"},
 }};
 
 std::string shown(unsigned char code) {
@@ -51,278 +53,31 @@ std::string shown(unsigned char code) {
   return hex.data();
 }
 
-class machine {
- public:
-  machine(std::string_view bytes, std::uint64_t first_byte) : first_byte_(first_byte) {
-    made_.bytes = bytes.substr(0, pickle_bytes_max);
-    longer_ = bytes.size() > pickle_bytes_max;
-    // Room for all that there can be, so that nothing is ever copied to grow: an opcode makes one
-    // value at most. What is not used has no pages.
-    const std::size_t most = std::min(made_.bytes.size(), pickle_values_max);
-    stack_.reserve(std::min(most, pickle_stack_max));
-    made_.items.reserve(most);
-    marks_.reserve(std::min(most, pickle_stack_max));
-    made_.containers.reserve(most / container_values);
-  }
+}  // namespace
 
-  result<pickle> run();
-
- private:
-  // Each returns false once something was wrong.
-  bool step(unsigned char code);
-  bool push_number(unsigned char code);
-  bool push_text(unsigned char code);
-  bool build_tuple(unsigned char code);
-  bool fill(unsigned char code);
-  bool remember(unsigned char code);
-  bool global();
-  bool call();
-  bool build();
-  bool fill_from_pairs(pickle_value pairs);
-  bool extend(pickle_value into, std::span<const pickle_value> more);
-
-  bool fail(errc code, std::string cause);
-  bool take(std::size_t count, std::span<const std::byte>& out);
-  bool line(std::string_view& out);
-  bool charge(std::size_t values);
-  bool check_height(std::size_t height);
-  bool push(pickle_value v);
-  bool pop(pickle_value& out);
-  bool to_mark(std::size_t& begin);
-  bool push_container(pickle_kind kind);
-  std::uint32_t add_items(std::span<const pickle_value> more);
-  std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
-  template <std::unsigned_integral T>
-  bool number(std::uint64_t& out);
-
-  pickle made_;
-  bool longer_ = false;
-  std::uint64_t first_byte_;
-  std::size_t at_ = 0;
-  std::size_t opcode_at_ = 0;
-  std::size_t values_ = 0;
-  std::vector<pickle_value> stack_;
-  std::vector<std::size_t> marks_;
-  std::vector<std::optional<pickle_value>> memo_;
-  std::unordered_map<std::string_view, std::uint32_t> global_numbers_;  // By both lines.
-  fault fault_;
-};
-
-bool machine::fail(errc code, std::string cause) {
-  fault_ = {code, "byte " + grouped(first_byte_ + opcode_at_), std::move(cause)};
-  return false;
-}
-
-bool machine::take(std::size_t count, std::span<const std::byte>& out) {
-  if (count > made_.bytes.size() - at_) {
-    if (!longer_) return fail(errc::truncated_file, "the pickle goes on past its last byte");
-    return fail(errc::header_too_large, "the pickle has more than " + grouped(pickle_bytes_max) +
-                                            " bytes, and no more are allowed");
-  }
-  out = std::as_bytes(std::span(made_.bytes)).subspan(at_, count);
-  at_ += count;
-  return true;
-}
-
-template <std::unsigned_integral T>
-bool machine::number(std::uint64_t& out) {
-  std::span<const std::byte> found;
-  if (!take(sizeof(T), found)) return false;
-  out = little_endian<T>(found);
-  return true;
-}
-
-bool machine::line(std::string_view& out) {
-  const std::string_view rest = made_.bytes.substr(at_, line_bytes_max);
-  const std::size_t end = rest.find('\n');
-  if (end == std::string_view::npos && rest.size() == line_bytes_max) {
-    return fail(errc::malformed_header, "the name of a class or function is too long");
-  }
-  std::span<const std::byte> taken;
-  if (end == std::string_view::npos) return take(rest.size() + 1, taken);
-  out = rest.substr(0, end);
-  return take(end + 1, taken);
-}
-
-bool machine::charge(std::size_t values) {
-  values_ += values;
-  if (values_ <= pickle_values_max) return true;
-  return fail(errc::header_too_large,
-              "the pickle makes more than " + grouped(pickle_values_max) + " values");
-}
-
-bool machine::check_height(std::size_t height) {
-  if (height < pickle_stack_max) return true;
-  return fail(errc::header_too_large,
-              "the pickle's stack has more than " + grouped(pickle_stack_max) + " values");
-}
-
-bool machine::push(pickle_value v) {
-  if (!charge(1) || !check_height(stack_.size())) return false;
-  stack_.push_back(v);
-  return true;
-}
-
-bool machine::pop(pickle_value& out) {
-  if (stack_.size() <= floor()) return fail(errc::malformed_header, "the stack is empty here");
-  out = stack_.back();
-  stack_.pop_back();
-  --values_;
-  return true;
-}
-
-// Where the values above the last mark begin.
-bool machine::to_mark(std::size_t& begin) {
-  if (marks_.empty()) return fail(errc::malformed_header, "there is no mark on the stack");
-  begin = marks_.back();
-  marks_.pop_back();
-  return true;
-}
-
-bool machine::push_container(pickle_kind kind) {
-  if (!charge(container_values)) return false;
-  made_.containers.emplace_back();
-  return push({kind, static_cast<std::uint32_t>(made_.containers.size() - 1)});
-}
-
-std::uint32_t machine::add_items(std::span<const pickle_value> more) {
-  const auto at = static_cast<std::uint32_t>(made_.items.size());
-  made_.items.insert(made_.items.end(), more.begin(), more.end());
-  values_ += more.size();
-  return at;
-}
-
-bool machine::push_number(unsigned char code) {
-  std::uint64_t value = 0;
-  switch (code) {
-    case 'K':
-      return number<std::uint8_t>(value) &&
-             push(pickle_value::of_integer(static_cast<std::int64_t>(value)));
-    case 'M':
-      return number<std::uint16_t>(value) &&
-             push(pickle_value::of_integer(static_cast<std::int64_t>(value)));
-    case 'J':
-      return number<std::uint32_t>(value) &&
-             push(pickle_value::of_integer(static_cast<std::int32_t>(value)));
-    case 'G': return number<std::uint64_t>(value) && push({pickle_kind::number, 0});
-    default: break;
-  }
-  // LONG1: the lowest byte first, the highest bit of the last is the sign.
-  std::span<const std::byte> digits;
-  if (!number<std::uint8_t>(value) || !take(static_cast<std::size_t>(value), digits)) return false;
-  if (digits.size() > 8) {
-    const auto begin = static_cast<std::uint32_t>(at_ - digits.size());
-    return push({pickle_kind::number, begin, static_cast<std::uint32_t>(digits.size())});
-  }
-  const bool negative = !digits.empty() && (digits.back() & std::byte{0x80}) != std::byte{0};
-  std::uint64_t bits = negative ? ~std::uint64_t{0} : 0;
-  for (std::size_t i = digits.size(); i-- > 0;) {
-    bits = bits << 8 | std::to_integer<std::uint64_t>(digits[i]);
-  }
-  const auto integer = static_cast<std::int64_t>(bits);
-  if (integer > integer_max || integer < -integer_max) return push({pickle_kind::number, 0});
-  return push(pickle_value::of_integer(integer));
-}
-
-bool machine::push_text(unsigned char code) {
-  std::uint64_t length = 0;
-  if (!(code == 'X' ? number<std::uint32_t>(length) : number<std::uint8_t>(length))) return false;
-  std::span<const std::byte> taken;
-  const std::size_t begin = at_;
-  if (!take(static_cast<std::size_t>(length), taken)) return false;
-  if (length > text_bytes_max) return fail(errc::header_too_large, "this text is too long");
-  return push(
-      {pickle_kind::text, static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(length)});
-}
-
-bool machine::build_tuple(unsigned char code) {
-  std::size_t begin = stack_.size();
-  if (code == 't') {
-    if (!to_mark(begin)) return false;
-  } else {
-    const std::size_t count = code == ')' ? 0 : code - 0x84U;
-    if (count > stack_.size() - floor()) {
-      return fail(errc::malformed_header, "the stack is empty here");
-    }
-    begin = stack_.size() - count;
-  }
-  const std::span<const pickle_value> parts = std::span(stack_).subspan(begin);
-  const auto count = static_cast<std::uint32_t>(parts.size());
-  const std::uint32_t at = add_items(parts);
-  stack_.resize(begin);
-  values_ -= count;
-  return push({pickle_kind::tuple, at, count});
-}
-
-// What a subclass of list or dict, made by a call, is filled with belongs to an object that is
-// never made.
-bool machine::extend(pickle_value into, std::span<const pickle_value> more) {
-  if (into.is(pickle_kind::call)) return true;
-  if (!charge(2 * more.size())) return false;  // It grows by copying.
-  std::vector<pickle_value>& to = made_.containers[into.a()];
-  to.insert(to.end(), more.begin(), more.end());
-  return true;
-}
-
-bool machine::fill(unsigned char code) {
-  const bool many = code == 'e' || code == 'u';
-  const bool dict = code == 's' || code == 'u';
-  const std::size_t single = dict ? 2 : 1;
-  std::size_t begin = 0;
-  if (many) {
-    if (!to_mark(begin)) return false;
-  } else {
-    if (stack_.size() - floor() < single) {
-      return fail(errc::malformed_header, "the stack is empty here");
-    }
-    begin = stack_.size() - single;
-  }
-  if (begin <= floor()) return fail(errc::malformed_header, "the stack is empty here");
-  const pickle_value into = stack_[begin - 1];
-  if (!into.is(pickle_kind::call) && !into.is(dict ? pickle_kind::dict : pickle_kind::list)) {
-    return fail(errc::malformed_header, dict ? "an item is set in what is no dictionary"
-                                             : "an item is appended to what is no list");
-  }
-  const std::size_t count = stack_.size() - begin;
-  if (dict && count % 2 != 0) return fail(errc::malformed_header, "a key has no value");
-  if (!extend(into, std::span(stack_).subspan(begin))) return false;
-  stack_.resize(begin);
-  values_ -= count;
-  return true;
-}
-
-bool machine::remember(unsigned char code) {
-  const bool wide = code == 'r' || code == 'j';
-  std::uint64_t index = 0;
-  if (!(wide ? number<std::uint32_t>(index) : number<std::uint8_t>(index))) return false;
-  if (code == 'h' || code == 'j') {
-    if (index >= memo_.size() || !memo_[index]) {
-      return fail(errc::malformed_header, "nothing was remembered as " + grouped(index));
-    }
-    return push(*memo_[index]);
-  }
-  if (stack_.size() <= floor()) return fail(errc::malformed_header, "the stack is empty here");
-  if (index >= memo_.size()) {
-    // Writers count up; the gaps of an optimised pickle are few.
-    if (index >= pickle_values_max) {
-      return fail(errc::header_too_large, "a value would be remembered as " + grouped(index));
-    }
-    if (!charge(2 * (index + 1 - memo_.size()))) return false;
-    constexpr std::size_t usual = 1024;
-    if (index >= usual && index >= memo_.capacity()) memo_.reserve(pickle_values_max / 2);
-    memo_.resize(index + 1);
-  }
-  memo_[index] = stack_.back();
-  return true;
-}
-
-bool machine::global() {
-  const std::size_t begin = at_;
+bool pickle_machine::global() {
   std::string_view module;
   std::string_view name;
-  if (!line(module) || !line(name)) return false;
-  const auto [found, is_new] = global_numbers_.try_emplace(
-      made_.bytes.substr(begin, at_ - begin), static_cast<std::uint32_t>(made_.globals.size()));
+  return line(module) && line(name) && push_global(module, name);
+}
+
+// STACK_GLOBAL: both names are on the stack, as text.
+bool pickle_machine::global_of_stack() {
+  pickle_value name;
+  pickle_value module;
+  if (!pop(name) || !pop(module)) return false;
+  if (!name.is(pickle_kind::text) || !module.is(pickle_kind::text)) {
+    return fail(errc::malformed_header, "the name of a class or function is no text");
+  }
+  if (name.b() >= pickle_name_bytes_max || module.b() >= pickle_name_bytes_max) {
+    return fail(errc::malformed_header, "the name of a class or function is too long");
+  }
+  return push_global(made_.text(module), made_.text(name));
+}
+
+bool pickle_machine::push_global(std::string_view module, std::string_view name) {
+  const auto [found, is_new] =
+      global_numbers_.try_emplace({module, name}, static_cast<std::uint32_t>(made_.globals.size()));
   if (is_new) {
     if (made_.globals.size() == globals_max) {
       return fail(errc::header_too_large,
@@ -334,7 +89,7 @@ bool machine::global() {
 }
 
 // OrderedDict([["name", tensor], ...]), as Python 2 wrote it.
-bool machine::fill_from_pairs(pickle_value pairs) {
+bool pickle_machine::fill_from_pairs(pickle_value pairs) {
   const std::vector<pickle_value> list = made_.container(pairs);
   for (const pickle_value pair : list) {
     const auto items = pair.is(pickle_kind::tuple) ? made_.tuple(pair)
@@ -349,7 +104,7 @@ bool machine::fill_from_pairs(pickle_value pairs) {
   return true;
 }
 
-bool machine::call() {
+bool pickle_machine::call() {
   pickle_value arguments;
   pickle_value callee;
   if (!pop(arguments) || !pop(callee)) return false;
@@ -374,7 +129,7 @@ bool machine::call() {
 }
 
 // The state of an object, which nobody needs; but a tensor's would be another storage.
-bool machine::build() {
+bool pickle_machine::build() {
   pickle_value state;
   if (!pop(state)) return false;
   if (stack_.size() <= floor()) return fail(errc::malformed_header, "the stack is empty here");
@@ -387,7 +142,7 @@ bool machine::build() {
   return fail(errc::unsupported_feature, "a tensor would be changed after it was made");
 }
 
-bool machine::step(unsigned char code) {
+bool pickle_machine::step(unsigned char code) {
   pickle_value top;
   std::uint64_t value = 0;
   switch (code) {
@@ -395,7 +150,7 @@ bool machine::step(unsigned char code) {
       if (!number<std::uint8_t>(value)) return false;
       if (value >= protocol_min && value <= protocol_max) return true;
       return fail(errc::unsupported_feature, "this is a pickle of protocol " + grouped(value) +
-                                                 ", and protocols 2 and 3 are read");
+                                                 ", and protocols 2 to 5 are read");
     case 'N': return push({pickle_kind::none, 0});
     case 0x88: return push({pickle_kind::boolean, 1});
     case 0x89: return push({pickle_kind::boolean, 0});
@@ -405,12 +160,20 @@ bool machine::step(unsigned char code) {
     case 'G':
     case 0x8A: return push_number(code);
     case 'X':
-    case 'U': return push_text(code);
+    case 'U':
+    case 'B':
+    case 'C':
+    case 0x8C:
+    case 0x8D:
+    case 0x8E:
+    case 0x96: return push_text(code);
+    case 0x95: return number<std::uint64_t>(value);  // FRAME: how much to read ahead.
     case '(':
       if (!charge(1) || !check_height(marks_.size())) return false;
       marks_.push_back(stack_.size());
       return true;
     case 't':
+    case 0x91:
     case ')':
     case 0x85:
     case 0x86:
@@ -420,13 +183,16 @@ bool machine::step(unsigned char code) {
     case '}': return push_container(pickle_kind::dict);
     case 'a':
     case 'e':
+    case 0x90:
     case 's':
     case 'u': return fill(code);
     case 'q':
     case 'r':
     case 'h':
     case 'j': return remember(code);
+    case 0x94: return remember_as(remembered_);
     case 'c': return global();
+    case 0x93: return global_of_stack();
     case 'R':
     case 0x81: return call();
     case 'b': return build();
@@ -442,7 +208,7 @@ bool machine::step(unsigned char code) {
   }
 }
 
-result<pickle> machine::run() {
+result<pickle> pickle_machine::run() {
   for (;;) {
     opcode_at_ = at_;
     std::span<const std::byte> code;
@@ -461,8 +227,6 @@ result<pickle> machine::run() {
   return std::move(made_);
 }
 
-}  // namespace
-
 pickle_value pickle_value::of_integer(std::int64_t value) noexcept {
   pickle_value out;
   out.bits_ =
@@ -471,7 +235,7 @@ pickle_value pickle_value::of_integer(std::int64_t value) noexcept {
 }
 
 result<pickle> read_pickle(std::span<const std::byte> bytes, std::uint64_t first_byte) {
-  return machine(as_text(bytes), first_byte).run();
+  return pickle_machine(as_text(bytes), first_byte).run();
 }
 
 }  // namespace ringload::inline v0

@@ -5,8 +5,9 @@
 // nothing. What would be a call becomes a node that says which function and which arguments, and
 // whoever reads the nodes decides what they can mean.
 //
-// The opcodes are those of PyTorch's own restricted reader, which are protocol 2; any other is
-// refused by name. A value takes 8 bytes, whatever it is, and the number of values is bounded.
+// The opcodes are those that Python's own writer uses for the values of a checkpoint, in protocols
+// 2 to 5. Any other opcode is refused by name. A value takes 8 bytes, whatever its kind, and the
+// number of values is bounded.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,10 +29,11 @@ inline constexpr std::size_t pickle_stack_max = 1'000'000;
 enum class pickle_kind : std::uint8_t {
   none,
   boolean,
-  integer,  // That fits in 60 bits.
-  number,   // Any other: nobody asks for its value.
-  text,     // Or bytes, of Python 2.
-  tuple,
+  integer,     // That fits in 60 bits.
+  number,      // Any other: nobody asks for its value.
+  text,        // Or bytes, of Python 2.
+  bytes,       // Or a bytearray.
+  tuple,       // Or a frozenset.
   list,        // Or a set.
   dict,        // Or an OrderedDict: keys and values in turn.
   global,      // A class or a function, by name.

@@ -19,7 +19,7 @@ struct role_row {
 constexpr std::string_view utils = "torch._utils";
 
 // Those of the first block are what PyTorch's own restricted reader lets through besides tensors.
-constexpr std::array<role_row, 32> roles = {{
+constexpr std::array<role_row, 33> roles = {{
     {"collections", "OrderedDict", torch_role::plain},
     {"collections", "Counter", torch_role::plain},
     {"_codecs", "encode", torch_role::plain},
@@ -48,6 +48,7 @@ constexpr std::array<role_row, 32> roles = {{
     {utils, "_rebuild_parameter_with_state", torch_role::parameter},
     {"torch._tensor", "_rebuild_from_type_v2", torch_role::from_type},
     {utils, "_rebuild_sparse_tensor", torch_role::sparse},
+    {utils, "_rebuild_sparse_csr_tensor", torch_role::sparse},  // PyTorch 1.9 to 1.13.
     {utils, "_rebuild_qtensor", torch_role::unsupported},
     {utils, "_rebuild_nested_tensor", torch_role::unsupported},
     {utils, "_rebuild_wrapper_subclass", torch_role::unsupported},

@@ -178,6 +178,7 @@ bool state_walker::visit(pickle_value v, const std::string& name, unsigned depth
     case pickle_kind::integer:
     case pickle_kind::number: plain_.add(name, "a number"); return true;
     case pickle_kind::text: plain_.add(name, "text"); return true;
+    case pickle_kind::bytes: plain_.add(name, "bytes"); return true;
     case pickle_kind::global: plain_.add(name, full_name(in_.global(v))); return true;
     case pickle_kind::persistent: plain_.add(name, "a storage without a shape"); return true;
   }

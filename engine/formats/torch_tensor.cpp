@@ -243,7 +243,7 @@ result<entry> rebuilt_tensor(const pickle& in, const torch_call& call,
                  {},
                  "a tensor of shape " + shape_text(of.size) + " does not fit in 64 bits"};
   }
-  if (*end > *stated / unit) {
+  if (*touched != 0 && *end > *stated / unit) {  // Without elements the offset says nothing.
     return fault{errc::extent_outside_file,
                  {},
                  "its last element would be number " + grouped(*end) + " of its " + key +
@@ -255,7 +255,7 @@ result<entry> rebuilt_tensor(const pickle& in, const torch_call& call,
   out.bytes = *bytes;
   out.shape = of.size;
   stored_stream stream = storage->stream;
-  std::uint64_t first_byte = *begin * unit;
+  std::uint64_t first_byte = *touched == 0 ? 0 : *begin * unit;
   out.offset = stream.offset;
   if (stream.how == codec::raw) {  // Only what is needed of it is read.
     stream.offset += first_byte;

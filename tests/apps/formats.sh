@@ -28,7 +28,7 @@ for manifest in "$data"/*/*.manifest; do
 done
 [ "$loaded" -ge 20 ] || fail "only $loaded files were loaded"
 
-for file in quantised conjugate namespace protocol_4 script; do
+for file in quantised conjugate namespace script; do
   expect 1 "$ringload" ls "$data/torch/$file.pt"
   complains "^ringload: error: .*$file.pt: "
 done

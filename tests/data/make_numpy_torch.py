@@ -6,6 +6,7 @@ What FILE must give stands in FILE.list and FILE.manifest; see listing.py.
 """
 import collections
 import pathlib
+import sys
 import zipfile
 
 import ml_dtypes
@@ -186,11 +187,47 @@ def torch_files(folder):
     torch.save({"w": torch.ones(2, dtype=torch.complex64).conj()}, folder / "conjugate.pt")
     torch.save({"args": __import__("argparse").Namespace(lr=1), "w": torch.ones(2)},
                folder / "namespace.pt")
-    torch.save({"w": torch.ones(2)}, folder / "protocol_4.pt", pickle_protocol=4)
     torch.jit.save(torch.jit.trace(linear, torch.ones(1, 3)), folder / "script.pt")
 
 
+def torch_protocols(folder):
+    """What each pickle protocol has. torch 1.13 wrote these."""
+    linear = torch.nn.Linear(3, 2)
+    # A set is no container of tensors here; long text and bytes have a form of their own.
+    others = {"bytes": b"abc", "long": bytes(300), "text": "t" * 300, "array": bytearray(b"xy"),
+              "set": {1}, "frozen": frozenset([2]), "big": 1 << 70}
+    for protocol in (3, 4, 5):
+        value = {"nested": nested(torch.nn.Parameter(torch.ones(3))), "views": views(),
+                 "module": linear.state_dict(), "long_text_" + "k" * 300: torch.ones(1)}
+        for form, zipped in {"": True, "_legacy": False}.items():
+            path = folder / f"protocol_{protocol}{form}.pt"
+            saved = dict(value, others={k: v for k, v in others.items()
+                                        if protocol > 3 or k not in ("array", "set", "frozen")})
+            torch.save(saved, path, pickle_protocol=protocol,
+                       _use_new_zipfile_serialization=zipped)
+            write_expected(path, flat(value))
+
+    # No elements, at an offset beyond the storage.
+    empty = {"rows": torch.zeros(3, 0)[1:], "columns": torch.zeros(0, 5)[:, 1:],
+             "half": torch.arange(6.0).reshape(2, 3)[2:], "w": torch.ones(2)}
+    torch.save(empty, folder / "empty.pt")
+    torch.save(empty, folder / "empty_legacy.pt", _use_new_zipfile_serialization=False)
+    write_expected(folder / "empty.pt", empty)
+    write_expected(folder / "empty_legacy.pt", empty)
+
+    # PyTorch 1.9 to 1.13 name another function than later ones.
+    csr = torch.tensor([[0, 2.0, 0], [3, 0, 4]]).to_sparse_csr()
+    torch.save({"csr": csr}, folder / "sparse_csr.pt", pickle_protocol=4)
+    write_expected(folder / "sparse_csr.pt", {
+        "csr/crow_indices": csr.crow_indices(), "csr/col_indices": csr.col_indices(),
+        "csr/values": csr.values()})
+
+
 if __name__ == "__main__":
-    for subfolder, make in {"numpy": numpy_files, "torch": torch_files}.items():
+    # With the name of one: only that.
+    for make, subfolder in {numpy_files: "numpy", torch_files: "torch",
+                            torch_protocols: "torch"}.items():
+        if len(sys.argv) > 1 and make.__name__ not in sys.argv:
+            continue
         (here / subfolder).mkdir(exist_ok=True)
         make(here / subfolder)

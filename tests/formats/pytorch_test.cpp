@@ -106,8 +106,7 @@ TEST_CASE("pytorch: a tensor outside of its storage is refused") {
   CHECK(code_with({.size = {2, 3}, .stride = {1LL << 58, 1LL << 58}}) == errc::extent_outside_file);
   CHECK(code_with({.size = {1LL << 58, 1LL << 58}, .stride = {1, 1}}) == errc::size_overflow);
   CHECK(code_with({.size = {3, 3}, .stride = {1LL << 58, 1LL << 58}}) != good);
-  CHECK(code_with({.offset = 7, .size = {0}, .stride = {1}}) == errc::extent_outside_file);
-  CHECK(code_with({.offset = 6, .size = {0}, .stride = {1}}) == good);
+  CHECK(code_with({.offset = 7, .size = {1}, .stride = {1}}) == errc::extent_outside_file);
   CHECK(code_with({.offset = (1LL << 59) - 1}) == errc::extent_outside_file);
   CHECK(code_with({.offset = -1}) == errc::malformed_header);
   CHECK(code_with({.size = {-2, 3}}) == errc::malformed_header);
@@ -115,6 +114,28 @@ TEST_CASE("pytorch: a tensor outside of its storage is refused") {
   CHECK(code_with({.stride = {1}}) == errc::malformed_header);
   CHECK(code_with({.size = std::vector<std::int64_t>(65, 1),
                    .stride = std::vector<std::int64_t>(65, 1)}) == errc::malformed_header);
+}
+
+TEST_CASE("pytorch: a tensor without elements may begin beyond its storage") {
+  for (const std::int64_t offset :
+       {std::int64_t{0}, std::int64_t{6}, std::int64_t{7}, (std::int64_t{1} << 59) - 1}) {
+    CAPTURE(offset);
+    const std::string file = with_tensor({.offset = offset, .size = {2, 0}, .stride = {1, 1}});
+    const auto found = parsed(file);
+    REQUIRE(found.has_value());
+    CHECK(found->tensors.at(0).bytes == 0);
+    CHECK(found->tensors.at(0).shape == dims{2, 0});
+    CHECK(found->tensors.at(0).offset == file.find(std::string(24, '\1')));
+  }
+}
+
+TEST_CASE("pytorch: tensors under a key of bytes have no name") {
+  const std::string object = pickled::dict({"C\1k"s, saved_tensor{}()});
+  CHECK(code_of(holding(object)) == errc::unsupported_feature);
+  const auto found = parsed(holding(object), profile::reference);
+  REQUIRE(found.has_value());
+  CHECK(found->tensors.empty());
+  CHECK(found->notes.size() == 1);
 }
 
 TEST_CASE("pytorch: a storage has the size that the tensor says, and is there") {
@@ -378,6 +399,9 @@ TEST_CASE("pytorch: sparse tensors are composites, their parts tensors") {
   CHECK(found->composites[0].parts ==
         std::vector<std::string>{"crow_indices", "col_indices", "values"});
   CHECK(found->composites[1].layout == "sparse_coo");
+  std::string of_1_13 = sparse("torch.sparse_csr", {t, t, t, size});
+  of_1_13.replace(of_1_13.find("sparse_tensor"), 13, "sparse_csr_tensor");
+  CHECK(parsed(holding(pickled::dict({pickled::text("s"), of_1_13})))->composites.size() == 1);
   const auto code = [&](const std::string& value) {
     return code_of(holding(pickled::dict({pickled::text("s"), value})));
   };
