@@ -82,7 +82,8 @@ struct RINGLOAD_EXPORT fill_policies {
   /// once, to nearest, ties to even; to an integer truncated. Unlike there, integers saturate, and
   /// NaN becomes 0. Too large for f8_e4m3, which has no infinity, becomes 448, and so does
   /// infinity, as in PyTorch from 2.12 on; older ones make it NaN. To bool, 0 is false and
-  /// everything else, NaN too, true.
+  /// everything else, NaN too, true. A destination on a GPU is only converted from f32, f16, bf16,
+  /// f8_e4m3 and f8_e5m2, to f32, f16 and bf16; any other pair is `errc::unsupported_dtype`.
   on_dtype dtype = on_dtype::exact;
   /// Another shape: `errc::wrong_shape`, or the tensor is broadcast by PyTorch's rule: from the
   /// last dimension on, each size is the destination's, or 1, or missing.

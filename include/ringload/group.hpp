@@ -53,7 +53,8 @@ class RINGLOAD_EXPORT group {
   /// What the bytes of all calls lie in.
   virtual device_kind memory() const noexcept;
 
-  /// To one other rank, which receives exactly as many bytes. May return before it has them.
+  /// To one other rank, which receives exactly as many bytes. May return before it has them. A load
+  /// and the functions below never send or receive an empty message.
   virtual void send(std::span<const std::byte> bytes, std::uint32_t to) = 0;
   virtual void receive(std::span<std::byte> bytes, std::uint32_t from) = 0;
 

@@ -135,9 +135,11 @@ struct load_options {
   /// fit as a whole; 0: all of it at once. With `loader::start_async` only. `next_async` then gives
   /// the tensors in the checkpoint's order, and their memory comes back when they are dropped:
   /// then, at the next call, reading goes on. Tensors that lie near each other share memory, up to
-  /// a sixteenth of the window. A tensor that is larger than the window, or that finds it full of
-  /// tensors that are still held, is `errc::memory_exceeded`; in the latter case the next call may
-  /// succeed. There is no model, and no tensor by its name.
+  /// a sixteenth of the window. Whole pages count: each tensor may need 8 KiB beside its bytes, and
+  /// shared memory is a multiple of 4 KiB, or of 2 MiB on a GPU, with `limits::kept_bytes` and on
+  /// reserved pages. A tensor that is larger than the window, or that finds it full of tensors that
+  /// are still held, is `errc::memory_exceeded`; in the latter case the next call may succeed.
+  /// There is no model, and no tensor by its name.
   std::uint64_t window_bytes = 0;
 
   /// With `per_file` a fused tensor lies with the first of its parts. With `per_tensor` the host
