@@ -50,16 +50,14 @@ int run_program(std::string_view program, const std::function<void()>& command) 
     complain(program, "error: memory: out of memory");
     return 1;
   } catch (const error& failed) {
-    const std::string place = failed.place().empty() ? std::string(program) + ": " : "";
-    complain(program, "error: " + place + failed.what());
+    complain(program, std::string("error: ") + failed.what());
     return 1;
   } catch (const boost::system::system_error& failed) {
     // Of Asio's: its own words name its source file.
-    complain(program,
-             std::string("error: ") + error(failed.code(), std::string(program), {}).what());
+    complain(program, std::string("error: ") + error(failed.code(), {}, {}).what());
     return 1;
   } catch (const std::exception& failed) {
-    complain(program, "error: " + std::string(program) + ": " + failed.what());
+    complain(program, std::string("error: ") + failed.what());
     return 1;
   }
 }

@@ -2,6 +2,7 @@
 #include "command_line.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 
@@ -21,9 +22,10 @@ constexpr const char* about = "Loads tensor checkpoints from disk into memory, t
 constexpr const char* about_sources =
     "SOURCE is a file of tensors (safetensors, GGUF, NumPy's .npy and .npz, PyTorch's .pt, .pth "
     "and\n"
-    ".bin), told by its content; several such files; a folder that holds a checkpoint; a shard\n"
-    "index (model.safetensors.index.json); or, in the local Hugging Face cache or else on the\n"
-    "hub, owner/model[@revision], hf://owner/model[@revision][/FILE] or\n"
+    ".bin, ONNX, zTensor's .zt, HDF5), told by its content; several such files; a folder that "
+    "holds\n"
+    "a checkpoint; a shard index (model.safetensors.index.json); or, in the local Hugging Face\n"
+    "cache or else on the hub, owner/model[@revision], hf://owner/model[@revision][/FILE] or\n"
     "https://huggingface.co/owner/model; or https://host/file, s3://bucket/key, "
     "s3://bucket/prefix.\n";
 
@@ -292,7 +294,14 @@ CLI::App& add_keep(CLI::App& root, keep_request& request) {
   CLI::App& keep = *root.add_subcommand(
       "keep", "Load models, and hold them for other processes to attach, until Ctrl-C");
   const auto take_models = [&request](const std::vector<std::string>& all) {
-    for (const std::string& each : all) request.models.push_back(named_source(each));
+    for (const std::string& each : all) {
+      auto model = named_source(each);
+      const auto same = [&](const auto& other) { return other.first == model.first; };
+      if (std::ranges::any_of(request.models, same)) {
+        refuse("SOURCE", model.first, "is the name of two models");
+      }
+      request.models.push_back(std::move(model));
+    }
   };
   keep.add_option_function<std::vector<std::string>>(
           "SOURCE", take_models, "A checkpoint, and before it NAME= if its name is to be another")

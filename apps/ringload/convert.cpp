@@ -104,6 +104,39 @@ asio::awaitable<void> write_shards(
   co_await finish_file(s);
 }
 
+// The same error of a file in the folder that is being written, with the name that the file will
+// have.
+error with_target(const error& failed, const std::string& temporary, const std::string& target) {
+  const std::string_view text = failed.what();
+  if (!failed.place().starts_with(temporary)) return failed;
+  const std::string_view cause = text.substr(std::min(text.size(), failed.place().size() + 2));
+  return {failed.code(), target + std::string(failed.place().substr(temporary.size())),
+          std::string(cause)};
+}
+
+asio::awaitable<void> to_folder(state& s, const std::vector<conversion_pass>& passes,
+                                const std::vector<std::vector<ringload::planned_tensor>>& shards) {
+  unpublished folder(s.request.to, entry_kind::folder, false);
+  const auto count = static_cast<std::uint32_t>(shards.size());
+  std::vector<std::string> paths;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    paths.push_back((folder.path() / shard_name(i, count)).string());
+  }
+  try {
+    co_await write_shards(s, paths, passes, shards);
+    if (count > 1) {
+      unpublished index(folder.path() / "model.safetensors.index.json", entry_kind::file, false);
+      index.write(index_text(shards));
+      index.publish();
+    }
+  } catch (const error& failed) {
+    const std::size_t end = s.request.to.find_last_not_of('/') + 1;
+    throw with_target(failed, printable(folder.path().native()),
+                      printable(s.request.to.substr(0, end)));
+  }
+  folder.publish();
+}
+
 asio::awaitable<void> to_safetensors(state& s) {
   const convert_request& request = s.request;
   const auto passes =
@@ -118,18 +151,7 @@ asio::awaitable<void> to_safetensors(state& s) {
     co_await write_shards(s, paths, passes, shards);
     co_return;
   }
-  unpublished folder(request.to, entry_kind::folder, false);
-  const auto count = static_cast<std::uint32_t>(shards.size());
-  for (std::uint32_t i = 0; i < count; ++i) {
-    paths.push_back((folder.path() / shard_name(i, count)).string());
-  }
-  co_await write_shards(s, paths, passes, shards);
-  if (count > 1) {
-    unpublished index(folder.path() / "model.safetensors.index.json", entry_kind::file, false);
-    index.write(index_text(shards));
-    index.publish();
-  }
-  folder.publish();
+  co_await to_folder(s, passes, shards);
 }
 
 // ---- .zt ----
@@ -308,8 +330,10 @@ progress so_far(const state& s) {
 
 void convert_checkpoint(const convert_request& request, output& out) {
   watch_for_interrupts();
-  if (fs::exists(fs::symlink_status(request.to))) {
-    throw error({EEXIST, boost::system::system_category()}, printable(request.to), {});
+  std::error_code ignored;  // The writer says what is wrong with the path.
+  if (fs::exists(fs::symlink_status(request.to, ignored))) {
+    throw error({EEXIST, boost::system::system_category()}, printable(request.to),
+                "it exists already");
   }
   std::optional<unpublished> manifest;
   if (!request.manifest.empty()) manifest.emplace(request.manifest, entry_kind::file, true);

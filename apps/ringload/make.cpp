@@ -216,7 +216,8 @@ std::uint64_t write_all(const make_request& request,
   std::uint64_t bytes = 0;
   for (const auto& shard : shards) bytes += bytes_of(shard);
 
-  if (!request.force && fs::exists(fs::symlink_status(request.path))) {
+  std::error_code ignored;  // `unpublished` says what is wrong with the path.
+  if (!request.force && fs::exists(fs::symlink_status(request.path, ignored))) {
     throw error({EEXIST, boost::system::system_category()}, printable(request.path),
                 "it exists already (--force replaces it)");
   }

@@ -12,6 +12,7 @@
 #include <ringload/loader.hpp>
 #include <ringload/writer.hpp>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -57,6 +58,31 @@ void check_names(const rewrite_request& request, const catalog& in) {
                 printable(request.from.front()) + ": tensor '" + printable(name) + "'", {});
   }
 }
+
+// Before the output is begun, so that both inputs are known.
+class name_owners {
+ public:
+  void add(const std::string& path, const catalog& in) {
+    std::unordered_set<std::string> parts;
+    for (const composite_info& each : in.composites) {
+      add_name(path, each.name);
+      for (const std::string& part : each.parts) parts.insert(each.name + "/" + part);
+    }
+    for (const tensor_info& each : in.tensors) {
+      if (!parts.contains(each.name)) add_name(path, each.name);
+    }
+  }
+
+ private:
+  void add_name(const std::string& path, const std::string& name) {
+    const auto [owner, is_new] = paths_.try_emplace(name, path);
+    if (is_new) return;
+    throw error(errc::duplicate_tensor, printable(path) + ": tensor '" + printable(name) + "'",
+                "'" + printable(owner->second) + "' has one of that name too");
+  }
+
+  std::unordered_map<std::string, std::string> paths_;
+};
 
 copying copying_of(const rewrite_request& request) {
   copying how;
@@ -116,8 +142,10 @@ void rewrite_archive(const rewrite_request& request, output& out) {
   const bool in_place = request.what == verb::append || request.what == verb::replace;
   const auto so_far = [&s] { return progress{s.out.bytes_taken(), s.bytes_total}; };
   if (request.what != verb::replace) {
+    name_owners owners;
     for (const std::string& each : request.from) {
       const catalog found = zt_catalog(each);
+      owners.add(each, found);
       if (request.what == verb::remove) check_names(request, found);
       for (const tensor_info& tensor : found.tensors) s.bytes_total += tensor.stored_bytes;
     }

@@ -84,10 +84,22 @@ cmp "$work/expected" "$work/found" || fail "--dtype"
 # What is there stays.
 echo before >"$work/there.zt"
 expect 1 "$ringload" convert "$work/m" "$work/there.zt"
-complains 'there.zt: File exists'
+complains 'there.zt: it exists already$'
 expect 1 "$ringload" convert "$work/m" "$work/folder"
-complains 'folder: File exists'
+complains 'folder: it exists already$'
 [ "$(cat "$work/there.zt")" = before ] || fail "there.zt was touched"
+# Paths that cannot be.
+expect 1 "$ringload" convert "$work/m" "$work/$(printf '%0300d' 0).zt"
+complains '0.zt: File name too long$'
+expect 1 "$ringload" make "$work/$(printf '%0300d' 0)" --bytes 1M
+complains '0: File name too long$'
+expect 1 "$ringload" convert "$work/m" "$work/absent/x.zt"
+complains "absent/x.zt: the folder '.*/absent' does not exist"
+expect 1 "$ringload" convert "$work/m" ""
+complains '^ringload: error: the path names nothing new$'
+# A full disk, or a limit of a file's size: the shard's name is the one that it would have.
+(ulimit -f 4000; expect 1 "$ringload" convert "$work/m" "$work/shards" --shard-bytes 3M) || exit 1
+complains 'shards/model-0000[1-9]-of-[0-9]*.safetensors: .*File too large'
 expect 2 "$ringload" convert "$work/m"
 expect 2 "$ringload" convert "$work/m" "$work/x.safetensors" --zstd 3
 expect 2 "$ringload" convert "$work/m" "$work/x.zt" --shard-bytes 1M
@@ -125,7 +137,7 @@ expect 0 "$ringload" merge "$work/less.zt" "$work/rest.zt" -o "$work/merged.zt"
 sums "$work/merged.zt" >"$work/found"
 cmp "$work/all" "$work/found" || fail "merge"
 expect 1 "$ringload" merge "$work/a.zt" "$work/rest.zt" -o "$work/twice.zt"
-complains "twice.zt: tensor '.*': the file has one of that name already"
+complains "rest.zt: tensor '.*': '.*/a.zt' has one of that name too"
 [ ! -e "$work/twice.zt" ] || fail "merge of what is there twice"
 
 cp "$work/less.zt" "$work/target.zt"

@@ -11,7 +11,7 @@
 fails() {
   for command in ls load sum; do
     expect 1 timeout 60 "$ringload" $command "$1"
-    complains '^ringload: error: [^:]*: '
+    [ -z "$1" ] || complains '^ringload: error: [^:]*: '
     complains "$2"
     [ ! -s "$work/out" ] || fail "$command prints something all the same"
   done
@@ -31,7 +31,7 @@ fails "$work/folder" 'folder'
 mkfifo "$work/fifo.safetensors"
 fails "$work/fifo.safetensors" 'fifo.safetensors'
 fails /dev/null 'null'
-fails '' ''
+fails '' '^ringload: error: the name of the checkpoint is empty$'
 # A line's end in a name stays one line.
 fails "$work/no
 such" 'no'
@@ -54,7 +54,7 @@ for command in load sum; do
       >"$work/out" 2>"$work/err" || code=$?
     [ "$code" -ne 127 ] || continue # Not even its libraries can be opened.
     [ "$code" -eq 0 ] && continue
-    complains '^ringload: error: .*: Too many open files: .*ulimit -n'
+    complains '^ringload: error: .*Too many open files: .*ulimit -n'
   done
   [ "$code" -eq 0 ] || fail "ulimit -n 30 is not enough for $command"
 done
@@ -71,6 +71,16 @@ for limit in $(seq 1 16); do
     grep -q -e ermission -e 'fork' "$work/err" && continue
     [ "$code" -eq 0 ] || complains '^ringload: error: .*thread could not be started: .*ulimit -u'
   done
+done
+
+# Little address space: the same, and it is not called a limit of threads.
+for limit in 60000 80000 120000 160000 200000 300000; do
+  code=0
+  (ulimit -v "$limit" && exec timeout 60 "$ringload" load "$work/good.safetensors") \
+    >"$work/out" 2>"$work/err" || code=$?
+  [ "$code" -ne 124 ] || fail "load hangs with ulimit -v $limit"
+  [ "$code" -ne 1 ] || complains '^ringload: error: '
+  ! grep -q -e 'ulimit -u' "$work/err" || complains 'ulimit -v'
 done
 
 # What the library refuses.
@@ -100,4 +110,10 @@ done
 
 expect 0 "$ringload" --version
 expect 0 "$ringload" --help
+for command in ls load sum keep verify; do
+  expect 0 "$ringload" $command --help
+  for format in safetensors GGUF NumPy PyTorch ONNX zTensor HDF5; do
+    grep -q -w "$format" "$work/out" || fail "$command --help does not name $format"
+  done
+done
 expect 0 "$ringload" sum --help

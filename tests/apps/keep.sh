@@ -37,6 +37,8 @@ complains ': another program listens there'
 : >"$work/plain"
 expect 1 "$ringload" keep "$work/two" --socket "$work/plain"
 complains ': there is something else than an abandoned socket'
+expect 2 "$ringload" keep "a=$work/two" "a=$work/one.safetensors" --socket "$work/other"
+complains "'a' is the name of two models"
 expect 2 "$ringload" sum first --attach "$socket" --json
 expect 2 "$ringload" keep "$work/two"
 expect 2 "$ringload" keep "$work/two" --socket "$socket" --mode 9
