@@ -23,6 +23,7 @@
 #include "fio.hpp"
 #include "interrupts.hpp"
 #include "json.hpp"
+#include "legs.hpp"
 #include "machine.hpp"
 #include "repeated.hpp"
 #include "run.hpp"
@@ -32,6 +33,8 @@
 namespace ringload::bench {
 
 namespace {
+
+constexpr double noise_of_idle_machine = 0.05;
 
 struct leg {
   const char* name;
@@ -59,7 +62,9 @@ struct found_legs {
   const leg& wall() const {
     return legs[drive].rate() < legs[copies].rate() ? legs[drive] : legs[copies];
   }
-  double share_of_wall() const { return legs[whole].rate() / wall().rate(); }
+  legs_rates rates() const {
+    return {wall().title, wall().rate(), legs[both].rate(), legs[whole].rate()};
+  }
   bool has_fio() const { return !legs[fio].gb_per_s.empty(); }
   double rate_ratio(leg_index of) const { return legs[of].rate() / legs[fio].rate(); }
   double cpu_ratio(leg_index of) const { return legs[of].cpu() / legs[fio].cpu(); }
@@ -160,11 +165,7 @@ std::string legs_text(const legs_request& request, const found_legs& found, std:
   }
   const double seconds = median(found.loader_seconds);
   const double first = median(found.seconds_to_first_tensor);
-  text += fmt::format(
-      "\nThe wall is {}. The loader reaches {:.3f} of it, and {:.3f} of what both "
-      "give without a format.\n",
-      found.wall().title, found.share_of_wall(),
-      found.legs[whole].rate() / found.legs[both].rate());
+  text += "\n" + verdict_of(found.rates()) + "\n";
   if (found.has_fio()) {
     const auto shares = [&](leg_index of) {
       return fmt::format("{:.3f} of its rate for {:.2f} of its processor time",
@@ -205,8 +206,9 @@ void append_legs(std::string& to, const legs_request& request, const found_legs&
   }
   legs.close();
   object.field("wall", std::string_view(found.wall().name))
-      .field("loader_share_of_wall", found.share_of_wall())
-      .field("loader_share_of_both", found.legs[whole].rate() / found.legs[both].rate())
+      .field("conclusive", found.rates().is_conclusive())
+      .field("loader_share_of_wall", found.rates().share_of_wall())
+      .field("loader_share_of_both", found.rates().share_of_both())
       .field("seconds_to_first_tensor", median(found.seconds_to_first_tensor))
       .field("loader_seconds", median(found.loader_seconds))
       .field("pinned_bytes_peak", found.pinned_bytes)
@@ -214,6 +216,23 @@ void append_legs(std::string& to, const legs_request& request, const found_legs&
 }
 
 }  // namespace
+
+bool legs_rates::is_conclusive() const noexcept {
+  return wall > 0 && loader <= wall * (1 + noise_of_idle_machine);
+}
+
+std::string verdict_of(const legs_rates& rates) {
+  if (!rates.is_conclusive()) {
+    return fmt::format(
+        "Inconclusive: the loader's {:.2f} GB/s is above its wall, {} with {:.2f} GB/s. Something "
+        "else has slowed the machine down meanwhile: measure again, with more --runs.",
+        rates.loader, rates.wall_title, rates.wall);
+  }
+  return fmt::format(
+      "The wall is {}. The loader reaches {:.3f} of it, and {:.3f} of what both give without a "
+      "format.",
+      rates.wall_title, rates.share_of_wall(), rates.share_of_both());
+}
 
 void measure_legs(const legs_request& asked, tool::output& out) {
   const device to = tool::device_named(asked.device);

@@ -7,12 +7,13 @@
 "$ringload" make "$work/model" --bytes 40M --shards 2 --no-progress >/dev/null || fail "make"
 expect 0 "$bench" legs "$work/model" --runs 2
 silent
-grep -q '^The wall is ' "$work/out" || fail "no wall"
+grep -q '^The wall is \|^Inconclusive: ' "$work/out" || fail "no wall"
 expect 0 "$bench" legs "$work/model" --runs 1 --json
 for leg in disk copies both loader kept; do
   [ -n "$(measured legs.$leg.gb_per_s)" ] || fail "leg $leg"
 done
 [ -z "$(measured legs.fio.gb_per_s 2>/dev/null)" ] || fail "fio, which was not asked"
+case $(measured conclusive) in true | false) ;; *) fail "conclusive" ;; esac
 case $(measured wall) in disk | copies) ;; *) fail "wall $(measured wall)" ;; esac
 expect 1 "$bench" legs "$work/absent"
 complains 'absent'
