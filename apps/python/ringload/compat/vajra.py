@@ -23,6 +23,7 @@ from typing import Any, Optional
 
 from .. import (
     Error,
+    InvalidFileError,
     Loader,
     OutOfMemoryError,
     RemoteError,
@@ -73,11 +74,13 @@ def _opened(loader, source):
     source = _files_of(source)
     try:
         return loader.open(source).result()
-    except UsageError as failure:
-        if failure.kind != "ambiguous_source":
-            raise
-    # A model of the hub or of its cache that has several files and no index.
-    return loader.open(source, independent_files=True).result()
+    except (SourceNotFoundError, InvalidFileError, UsageError) as failure:
+        first = failure
+    # A model of the hub or of its cache may have several files and no index, also in sub-folders.
+    try:
+        return loader.open(source, independent_files=True).result()
+    except (Error, OSError):
+        raise first from None
 
 
 def _check_types(checkpoint):
