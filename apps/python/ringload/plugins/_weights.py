@@ -18,8 +18,8 @@ default_window = "2GiB"
 # How long a full window may release nothing. An engine whose threads copy tensors is faster.
 patience_seconds = 1.0
 _retry_seconds = 0.002
-# The library reserves a window's memory in whole huge pages, and keeps small tensors together in
-# groups of a sixteenth of the window.
+# On a GPU, a window takes its memory in pages of 2 MiB. Small tensors lie together
+# in groups of a sixteenth of the window.
 _rounding_bytes = 4 << 20
 _groups = 16
 
