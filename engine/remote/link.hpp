@@ -4,6 +4,7 @@
 // A connection to one origin. Its making is in connection.cpp, what it carries in receiving.cpp:
 // the only sources that know Beast and TLS.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,6 +19,9 @@
 namespace ringload::inline v0::remote_http {
 
 inline constexpr std::uint32_t header_bytes_max = 64 << 10;
+// Bytes that were received and not parsed: a header and the beginning of its body, the line before
+// a chunk, or the trailers.
+inline constexpr std::size_t unparsed_bytes_max = 128 << 10;
 
 using answer_parser = http::response_parser<http::buffer_body>;
 
@@ -71,7 +75,7 @@ class link {
 
   const std::shared_ptr<host_pool> pool_;
   std::optional<wire> wire_;
-  beast::flat_buffer buffer_;  // What was received and not looked at.
+  beast::flat_buffer buffer_{unparsed_bytes_max};  // Received and not parsed.
   std::shared_ptr<resolution> resolving_;
   body_sink* sink_ = nullptr;  // That is waited for.
   exchange* ahead_ = nullptr;

@@ -52,6 +52,9 @@ inline exchange_failure of_code(const error_code& code, const char* doing) {
   const bool ended = code == asio::error::eof || code == http::error::end_of_stream ||
                      code == http::error::partial_message || code == ssl::error::stream_truncated;
   if (ended) return passing(std::string("the server ended the connection, ") + doing);
+  if (code == http::error::buffer_overflow) {
+    return malformed("the server's answer has a chunk header, or trailers, without end");
+  }
   if (code.category() == http::make_error_code(http::error::bad_field).category()) {
     return malformed("the server's answer is no HTTP: " + code.message());
   }

@@ -20,6 +20,17 @@
 using namespace ringload;
 using namespace ringload::testing;
 
+namespace {
+
+// The value of Content-Range for the range that was asked for.
+std::string range_of(const web_request& asked) {
+  const std::string bytes = good(asked, 0).bytes;
+  const std::size_t begin = bytes.find("Content-Range: ") + 15;
+  return bytes.substr(begin, bytes.find("\r\n", begin) - begin);
+}
+
+}  // namespace
+
 TEST_CASE("http: a file is loaded by ranges, on connections that are kept") {
   scripted_server server(good);
   const std::string name = server.address("/m/model.safetensors?download=true");
@@ -277,6 +288,42 @@ TEST_CASE("http: what is no HTTP, or a head without end, is an error") {
         [&](const web_request&, std::uint64_t) { return web_reply{text, after::closed}; });
     loader with = loads();
     CHECK(failure(with, server.address("/x.safetensors")).code() == errc::malformed_answer);
+  }
+}
+
+TEST_CASE("http: chunk headers and trailers without end are errors after some KiB") {
+  const std::string chunked = web_head(200, {"Transfer-Encoding: chunked"});
+  // What the answer begins with after its head, and what follows for ever.
+  const std::vector<std::pair<std::string, std::string>> forms = {
+      {"5;", "x=y;"},         // Extensions,
+      {"5;x", "x"},           // one of them,
+      {"5;x=\"", "\\\""},     // or one that is quoted.
+      {"0", "0"},             // The size of a chunk.
+      {"0\r\n", "X: y\r\n"},  // Trailers,
+      {"0\r\nX: ", "y"},      // or one of them.
+  };
+  scripted_server server(good);
+  std::uint64_t before = 0;
+  for (const auto& [begin, repeated] : forms) {
+    for (const std::uint64_t nth : {std::uint64_t{0}, header_reads}) {
+      CAPTURE(begin);
+      CAPTURE(nth);
+      server.follow([&, nth = nth](const web_request& asked, std::uint64_t n) {
+        if (n < nth) return good(asked, n);
+        web_reply reply{chunked + begin, after::endless, repeated};
+        if (nth > 0)
+          reply.bytes.replace(0, chunked.size(),
+                              web_head(206, {"Transfer-Encoding: chunked", "ETag: \"one\"",
+                                             "Content-Range: " + range_of(asked)}));
+        return reply;
+      });
+      loader with = loads();
+      CHECK(failure(with, server.address("/x.safetensors")).code() == errc::malformed_answer);
+      CHECK(server.wait_until_alone());
+      // What sockets hold is more than what is received.
+      CHECK(server.repeated_bytes() - before < (16 << 20));
+      before = server.repeated_bytes();
+    }
   }
 }
 

@@ -48,9 +48,11 @@ struct web_reply {
     reset,
     stalled,  // Nothing more is sent, until the client goes.
     dripped,  // A byte from time to time, until the client goes.
+    endless,  // `repeated` again and again, until the client goes; at most 256 MiB.
   };
   std::string bytes;
   end after = end::kept;
+  std::string repeated = {};
   std::size_t held = 0;  // So many of the last bytes drip until the next request has come.
 };
 
@@ -124,6 +126,11 @@ class scripted_server {
   std::uint64_t ahead() const {
     const std::lock_guard lock(mutex_);
     return ahead_;
+  }
+  // How many bytes endless replies have sent.
+  std::uint64_t repeated_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return repeated_bytes_;
   }
   std::uint64_t accepted() const {
     const std::lock_guard lock(mutex_);
@@ -227,6 +234,7 @@ class scripted_server {
                                         asio::redirect_error(asio::use_awaitable, code));
       }
       if (reply.after == web_reply::end::dripped) co_await drip(client);
+      if (reply.after == web_reply::end::endless) co_await repeat(client, reply.repeated);
     }
   }
 
@@ -245,6 +253,18 @@ class scripted_server {
     if (!alone) count(ahead_, 1);
     co_await asio::async_write(client, asio::buffer(rest.data(), rest.size()),
                                asio::redirect_error(asio::use_awaitable, code));
+  }
+
+  asio::awaitable<void> repeat(tcp::socket& client, const std::string& text) {
+    boost::system::error_code code;
+    std::string block;
+    while (block.size() < (16 << 10)) block += text;
+    client.set_option(asio::socket_base::send_buffer_size(64 << 10), code);
+    for (std::uint64_t sent = 0; !code && sent < (256 << 20); sent += block.size()) {
+      co_await asio::async_write(client, asio::buffer(block),
+                                 asio::redirect_error(asio::use_awaitable, code));
+      count(repeated_bytes_, static_cast<int>(block.size()));
+    }
   }
 
   asio::awaitable<void> drip(tcp::socket& client) {
@@ -268,6 +288,7 @@ class scripted_server {
   std::vector<web_request> log_;
   std::uint64_t accepted_ = 0;
   std::uint64_t ahead_ = 0;
+  std::uint64_t repeated_bytes_ = 0;
   std::size_t answered_ = 0;
   std::size_t open_ = 0;
 
