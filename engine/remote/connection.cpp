@@ -105,7 +105,8 @@ asio::awaitable<std::optional<exchange_failure>> link::tunnel() {
   if (code) co_return of_code(code, "asking the proxy");
   const unsigned status = parser.get().result_int();
   if (status == 200 && buffer_.size() == 0) co_return std::nullopt;
-  exchange_failure failed = passing("the proxy answered " + std::to_string(status) + " to CONNECT");
+  exchange_failure failed = passing("the proxy http://" + how().proxy->authority() + " answered " +
+                                    std::to_string(status) + " to CONNECT");
   failed.final = status < 500;
   co_return failed;
 }
@@ -119,12 +120,24 @@ asio::awaitable<std::optional<exchange_failure>> link::shake_hands() {
     co_return hopeless("the name of its host cannot be sent");
   }
   tls.set_verify_mode(ssl::verify_peer, code);
-  tls.set_verify_callback(ssl::host_name_verification(pool_->to.host), code);
+  // Without the error of OpenSSL's own, a wrong name would be an unspecified failure.
+  const auto check_host = [names = ssl::host_name_verification(pool_->to.host)](
+                              bool trusted, ssl::verify_context& chain) {
+    const bool fits = names(trusted, chain);
+    if (trusted && !fits) {
+      X509_STORE_CTX_set_error(chain.native_handle(), X509_V_ERR_HOSTNAME_MISMATCH);
+    }
+    return fits;
+  };
+  tls.set_verify_callback(check_host, code);
   wire_->lowest().expires_after(how().connect_time_max);
   co_await tls.async_handshake(ssl::stream_base::client,
                                asio::redirect_error(asio::use_awaitable, code));
   if (!code) co_return std::nullopt;
   const long verified = SSL_get_verify_result(tls.native_handle());
+  if (verified == X509_V_ERR_HOSTNAME_MISMATCH) {
+    co_return hopeless("its certificate is for another host than '" + pool_->to.host + "'");
+  }
   if (verified != X509_V_OK) {
     co_return hopeless(std::string("its certificate is not trusted: ") +
                        X509_verify_cert_error_string(verified));
@@ -153,6 +166,9 @@ asio::awaitable<std::optional<exchange_failure>> link::connect() {
   if (!failed && !aborted_) {
     auto reached = co_await reach(all);
     failed = std::move(reached);
+  }
+  if (failed && !direct) {
+    failed->what.cause = "the proxy http://" + how().proxy->authority() + ": " + failed->what.cause;
   }
   if (!failed && !direct && pool_->to.tls && !aborted_) {
     auto through = co_await tunnel();

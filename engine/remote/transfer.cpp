@@ -269,6 +269,11 @@ transfer::next_step transfer::redirect(const exchange& x) {
     fault why;
     return end_with(goal_.settle(x.answer, why), why);
   }
+  if (to_.tls && !next->tls) {
+    return {result<void>(remote_fault("it was redirected from https to http://" +
+                                      next->authority() + ", which is not followed")),
+            {}};
+  }
   if (++redirects_ > how().redirects_max) {
     return {result<void>(remote_fault("it was redirected more than " +
                                       grouped(how().redirects_max) + " times")),

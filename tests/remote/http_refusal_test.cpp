@@ -225,8 +225,18 @@ TEST_CASE("http: through a proxy, which names the object, and may not lead into 
   CHECK(inside.code() == errc::remote_failed);
   CHECK(holds(inside.what(), "private network"));
   const error tunnel = failure(with, "https://public.example/x.safetensors");
-  CHECK(holds(tunnel.what(), "the proxy answered 403"));
+  CHECK(holds(tunnel.what(), "the proxy " + proxy.address("") + " answered 403"));
   CHECK(proxy.log().back().target == "public.example:443");
+}
+
+TEST_CASE("http: a proxy that cannot be reached is named") {
+  remote_options how = quick();
+  how.proxy = "http://127.0.0.1:1";
+  how.tries_max = 1;
+  loader with = loads(how);
+  for (const char* name : {"http://public.example/x", "https://public.example/x"}) {
+    CHECK(holds(failure(with, name).what(), "the proxy http://127.0.0.1:1: no connection to it"));
+  }
 }
 
 TEST_CASE("http: options that contradict themselves are refused") {
