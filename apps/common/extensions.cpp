@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "extensions.hpp"
 
+#include <ringload/error.hpp>
+
 #ifdef RINGLOAD_WITH_HDF5
 #include <filesystem>
 #include <ringload/hdf5.hpp>
@@ -10,8 +12,6 @@
 #ifdef RINGLOAD_WITH_REMOTE
 #include <cstdio>
 #include <ringload/remote.hpp>
-#else
-#include <ringload/error.hpp>
 #endif
 
 namespace ringload::tool {
@@ -23,6 +23,17 @@ void tell_of_cache(const hub_cached_file& file) {
   if (file.why.empty()) return;
   std::fprintf(stderr, "ringload: %s is not written into the cache: %s\n", file.name.c_str(),
                file.why.c_str());
+}
+
+// A setting that is refused is named as the user gave it.
+extension network(const remote_options& how, const remote_wish& wish, const surroundings& here) {
+  try {
+    return remote(how);
+  } catch (const error& refused) {
+    if (refused.place().empty()) throw;
+    const std::string cause = std::string(refused.what()).substr(refused.place().size() + 2);
+    throw error(refused.code(), setting_of(refused.place(), wish, here), cause);
+  }
 }
 
 }  // namespace
@@ -49,7 +60,7 @@ std::vector<extension> extensions([[maybe_unused]] const std::optional<remote_wi
     if (wish->chunk_bytes) how.chunk_bytes = *wish->chunk_bytes;
     how.ca_file = wish->ca_file;
     how.proxy = wish->proxy;
-    all.push_back(remote(how));
+    all.push_back(network(how, *wish, here));
   }
 #endif
   return all;

@@ -18,13 +18,23 @@ constexpr std::size_t file_bytes_max = std::size_t{1} << 20;
 
 using values = std::map<std::string, std::string>;
 
-// The first variable that is set and not empty; else empty.
-std::string first_of(std::initializer_list<const char*> names, const surroundings& of) {
+using variables = std::initializer_list<const char*>;
+constexpr variables profile_names = {"AWS_PROFILE", "AWS_DEFAULT_PROFILE"};
+constexpr variables s3_endpoints = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"};
+
+// The name of the first variable that is set and not empty; else empty.
+std::string set_of(variables names, const surroundings& of) {
   for (const char* name : names) {
-    auto value = of.variable(name);
-    if (value && !value->empty()) return *std::move(value);
+    const auto value = of.variable(name);
+    if (value && !value->empty()) return name;
   }
   return {};
+}
+
+// Its value.
+std::string first_of(variables names, const surroundings& of) {
+  const std::string name = set_of(names, of);
+  return name.empty() ? name : of.variable(name).value_or("");
 }
 
 bool is_true(std::string text) {
@@ -102,7 +112,7 @@ bool is_offline(const remote_wish& wish, const surroundings& of) {
 }
 
 s3_options s3_settings(const remote_wish& wish, const surroundings& of) {
-  std::string profile = first_of({"AWS_PROFILE", "AWS_DEFAULT_PROFILE"}, of);
+  std::string profile = first_of(profile_names, of);
   if (profile.empty()) profile = "default";
   const std::string keys_file = first_of({"AWS_SHARED_CREDENTIALS_FILE"}, of);
   const std::string config_file = first_of({"AWS_CONFIG_FILE"}, of);
@@ -114,8 +124,7 @@ s3_options s3_settings(const remote_wish& wish, const surroundings& of) {
   out.region = first_of({"AWS_REGION", "AWS_DEFAULT_REGION"}, of);
   if (out.region.empty()) out.region = value_of(config, "region");
   out.endpoint = wish.endpoint;
-  if (out.endpoint.empty())
-    out.endpoint = first_of({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}, of);
+  if (out.endpoint.empty()) out.endpoint = first_of(s3_endpoints, of);
   if (out.endpoint.empty()) out.endpoint = value_of(config, "endpoint_url");
   const std::string style = value_of(config, "s3.addressing_style");
   if (style == "path") out.path_style = true;
@@ -133,8 +142,29 @@ s3_options s3_settings(const remote_wish& wish, const surroundings& of) {
     out.session_token = value_of(*from, "aws_session_token");
   }
   if (out.secret_access_key.empty()) out.access_key_id.clear();
-  if (out.access_key_id.empty()) out.session_token.clear();
+  if (!out.access_key_id.empty()) return out;
+  out.session_token.clear();
+  if (set_of(profile_names, of).empty()) return out;
+  const bool absent = keys.empty() && config.empty();
+  out.missing_keys_reason =
+      (absent ? "there is no profile '" : "there are no keys in the profile '") +
+      printable(profile) + "' of " + set_of(profile_names, of);
   return out;
+}
+
+std::string setting_of(const std::string& option, const remote_wish& wish, const surroundings& of) {
+  if (option == "remote_options::ca_file") return "--ca-file";
+  if (option == "remote_options::proxy") return "--proxy";
+  if (option == "remote_options::connections") return "--connections";
+  if (option == "remote_options::chunk_bytes") return "--chunk-bytes";
+  if (option == "hub_options::token") return "the hub's token";
+  if (option == "s3_options::access_key_id") return "the keys for S3";
+  const bool hub = option == "hub_options::endpoint";
+  if (!hub && option != "s3_options::endpoint") return option;
+  if (!wish.endpoint.empty()) return "--endpoint";
+  if (hub) return "HF_ENDPOINT";
+  const std::string variable = set_of(s3_endpoints, of);
+  return variable.empty() ? "endpoint_url of the profile of AWS" : variable;
 }
 
 }  // namespace ringload::tool

@@ -49,4 +49,8 @@ bool is_offline(const remote_wish& wish, const surroundings& of);
 /// keys from elsewhere (sso, credential_process, role_arn, a machine's own role) has none here.
 s3_options s3_settings(const remote_wish& wish, const surroundings& of);
 
+/// The option of the command line, or the variable, that gave an option of the library its value:
+/// for "hub_options::endpoint" it is --endpoint or HF_ENDPOINT. Others are returned as they are.
+std::string setting_of(const std::string& option, const remote_wish& wish, const surroundings& of);
+
 }  // namespace ringload::tool

@@ -114,6 +114,8 @@ error::~error() = default;
 
 // Exported for ringload_remote, as are those below.
 RINGLOAD_EXPORT fault fault::in(const std::string& outer) const {
+  // A store has named the file already.
+  if (where == outer || where.starts_with(outer + ": ")) return *this;
   return {code, where.empty() ? outer : outer + ": " + where, cause};
 }
 

@@ -24,7 +24,7 @@ struct fault {
   std::string
       cause;  // "its bytes end at 4,096 but the file at 4,000"; empty: the code says it all.
 
-  /// The same fault with `outer` put before the place.
+  /// The same fault with `outer` put before the place, unless the place begins with it.
   RINGLOAD_EXPORT fault in(const std::string& outer) const;
 };
 

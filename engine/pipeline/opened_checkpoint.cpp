@@ -24,6 +24,12 @@ result<void> check_unchanged_size(const struct ::stat& now, const std::string& p
                    grouped(bytes) + " now"};
 }
 
+result<std::string> identity_of(const byte_source& object, const std::string& path) {
+  auto found = attempt([&]() -> result<std::string> { return object.identity(); });
+  if (!found && found.error().where.empty()) return found.error().in(printable_path(path));
+  return found;
+}
+
 result<open_file> open_for_reading(source_file opened, const file_info& info, read_route route,
                                    direct_files& direct) {
   open_file file;
@@ -31,7 +37,9 @@ result<open_file> open_for_reading(source_file opened, const file_info& info, re
   file.bytes = info.bytes;
   if (opened.object) {
     if (route == read_route::direct) file.direct_refusal = "it is not a file of a file system";
-    file.identity = opened.object->identity();
+    auto identity = identity_of(*opened.object, info.path);
+    if (!identity) return identity.error();
+    file.identity = std::move(*identity);
     file.object = std::move(opened.object);
     file.drive = open_file::of_store;
     return file;
@@ -59,14 +67,14 @@ result<opened_source> find_source(const source_name& source, const open_options&
                                   const opening& by) {
   read_options reading = options.strictness;
   reading.nameless = options.nameless;
-  const source_options how(reading, by.with, by.stop);
+  source_options how(reading, by.with, by.stop);
   if (const auto* list = std::get_if<path_list>(&source)) return open_files(list->paths, how);
   if (const auto* found = std::get_if<found_source>(&source)) {
-    return open_found(*found, options.independent_files, how);
+    how.independent_files = options.independent_files;
+    return open_found(*found, how);
   }
-  const std::string& name = std::get<std::string>(source);
-  if (options.independent_files) return open_folder_of_files(name, how);
-  return open_checkpoint(name, how);
+  how.independent_files = options.independent_files;
+  return open_checkpoint(std::get<std::string>(source), how);
 }
 
 catalog catalog_of_source(const source_name& source, const open_options& how,
@@ -118,7 +126,9 @@ result<void> check_unchanged(const opened_checkpoint& one) {
   for (const open_file& file : one.files) {
     if (file.supply) continue;
     if (file.object) {
-      if (file.object->identity() == file.identity) continue;
+      const auto identity = identity_of(*file.object, file.path);
+      if (!identity) return identity.error();
+      if (*identity == file.identity) continue;
       return fault{errc::changed_file, printable_path(file.path), {}};
     }
     struct ::stat now = {};

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "remote/percent.hpp"
+#include "source/hub_address.hpp"
 
 namespace ringload::inline v0::remote_http {
 
@@ -76,12 +77,13 @@ class http_store final : public byte_store {
   explicit http_store(std::shared_ptr<http_client> by) : client_(std::move(by)) {}
 
   bool has_name(std::string_view source) const noexcept override {
-    return source.starts_with("http://") || source.starts_with("https://");
+    return begins_with_scheme(source, "http://") || begins_with_scheme(source, "https://");
   }
 
   found_source find(std::string_view source, const std::stop_token&) override {
     auto url = parse_http_url(source);
-    if (!url) raise(url.error());
+    // The address itself may hold a password.
+    if (!url) raise(url.error().in("the address"));
     const std::string path(url->path());
     auto file = percent_decoded(path.substr(path.rfind('/') + 1));
     if (!file) raise(file.error());

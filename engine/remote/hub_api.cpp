@@ -166,6 +166,11 @@ const hub_file* hub_listing::find(std::string_view name) const noexcept {
   return at != files.end() && at->name == name ? &*at : nullptr;
 }
 
+void add_entry(std::string_view name, std::vector<std::string>& to) {
+  const std::string_view entry = name.substr(0, name.find('/'));
+  if (to.empty() || to.back() != entry) to.emplace_back(entry);
+}
+
 std::string hub_listing_address(std::string_view endpoint, const model_name& model) {
   return std::string(endpoint) + "/api/models/" + model.repository + "/revision/" +
          percent_encoded(model.revision) + "?blobs=true";

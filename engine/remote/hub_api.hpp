@@ -32,6 +32,10 @@ struct hub_listing {
   const hub_file* find(std::string_view name) const noexcept;
 };
 
+// Adds the entry of a folder that the name of a file beneath it shows: the file, or a sub-folder,
+// unless that was added last.
+void add_entry(std::string_view name, std::vector<std::string>& to);
+
 // GET: the revision's commit and its files. `endpoint` ends without '/'.
 std::string hub_listing_address(std::string_view endpoint, const model_name& model);
 

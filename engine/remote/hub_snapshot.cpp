@@ -40,7 +40,7 @@ std::string cached_checkpoint(const std::string& cache, const model_name& model,
   std::vector<std::string> names = {file};
   if (file.empty()) {
     std::vector<std::string> listed;
-    for (const hub_file& each : listing.files) listed.push_back(each.name);
+    for (const hub_file& each : listing.files) add_entry(each.name, listed);
     const auto chosen = choose_checkpoint(listed);
     if (!chosen) return {};
     names = chosen->index.empty() ? chosen->files : std::vector{chosen->index};

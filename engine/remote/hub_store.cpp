@@ -33,6 +33,10 @@ sign_function bearer(const std::string& token) {
   };
 }
 
+std::string origin_of(const http_url& url) {
+  return (url.tls ? "https://" : "http://") + url.authority();
+}
+
 // What all of a store's folders use.
 struct hub_access {
   std::shared_ptr<http_client> client;
@@ -55,6 +59,7 @@ class hub_folder final : public byte_folder {
       : access_(access), model_(std::move(model)), listing_(std::move(listing)) {}
 
   std::vector<std::string> names(const std::stop_token& stop) override;
+  std::vector<std::string> names_beneath(const std::stop_token& stop) override;
   std::shared_ptr<byte_source> open(const std::string& name, const std::stop_token& stop) override;
   void expect(std::span<const std::string> names, const std::stop_token& stop) override;
   std::string path_of(const std::string& name) const override {
@@ -73,6 +78,12 @@ class hub_folder final : public byte_folder {
 };
 
 std::vector<std::string> hub_folder::names(const std::stop_token&) {
+  std::vector<std::string> out;
+  for (const hub_file& each : listing_.files) add_entry(each.name, out);
+  return out;
+}
+
+std::vector<std::string> hub_folder::names_beneath(const std::stop_token&) {
   std::vector<std::string> out;
   for (const hub_file& each : listing_.files) out.push_back(each.name);
   return out;
@@ -160,7 +171,9 @@ hub_store::hub_store(std::shared_ptr<http_client> client, const hub_options& how
     throw to_error({errc::invalid_limits, "hub_options::token",
                     "it holds a blank, or a character that no token has"});
   }
-  value_or_throw(parse_http_url(access_.endpoint), "hub_options::endpoint");
+  if (auto endpoint = parse_http_url(access_.endpoint); !endpoint) {
+    throw to_error({errc::invalid_limits, "hub_options::endpoint", endpoint.error().cause});
+  }
   if (how.cache == hub_cache::off) return;
   access_.cache = how.cache_folder;
   if (access_.cache.empty()) {
@@ -200,6 +213,16 @@ result<hub_listing> hub_store::fetch_listing(const model_name& model,
     if (!listing) return listing.error().in(request.what.shown);
     return listing;
   }
+  const std::string* const location = answer->field("location");
+  if (answer->status >= 300 && answer->status < 400 && location != nullptr) {
+    // Who follows it would trust that host in place of the hub, and without the token.
+    const auto to = resolve_location(answer->from, *location);
+    if (to) {
+      return fault{errc::remote_failed, request.what.shown,
+                   "the hub redirects to " + origin_of(*to) +
+                       ", which is not followed: give that as the endpoint"};
+    }
+  }
   return access_.refused(*answer, model);
 }
 
@@ -230,7 +253,6 @@ found_source hub_store::find(std::string_view source, const std::stop_token& sto
   if (!listing) throw to_error(listing.error());
   if (!access_.cache.empty()) {
     out.local_path = cached_checkpoint(access_.cache, address.model, *listing, address.file);
-    if (!out.local_path.empty()) return out;
   }
   out.folder = std::make_shared<hub_folder>(access_, address.model, std::move(*listing));
   out.file = address.file;

@@ -164,7 +164,7 @@ result<void> object_body::check_expected() const {
   if (!expected || *expected == facts_->bytes) return {};
   return fault{
       errc::changed_file, "",
-      "it was said to have " + grouped(*expected) + " bytes, and has " + grouped(facts_->bytes)};
+      "it was listed with " + grouped(*expected) + " bytes, and has " + grouped(facts_->bytes)};
 }
 
 // What is known of the object is what its first answer says.
@@ -187,7 +187,7 @@ result<void> object_body::first_answer(const answer_head& head) {
 
 result<void> object_body::first_part(const answer_head& head) {
   const remote_object& what = address_->what;
-  auto bytes = check_partial(head, {0, first_bytes, what.bytes, what.etag, {}});
+  auto bytes = check_partial(head, {0, first_bytes, {}, what.etag, {}});
   if (!bytes) return bytes.error();
   const auto range = parse_content_range(*head.field("content-range"));
   if (!range->total) return fault{errc::unsupported_feature, "", "its server hides the size"};

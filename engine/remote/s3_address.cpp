@@ -6,6 +6,7 @@
 
 #include "formats/printable.hpp"
 #include "remote/percent.hpp"
+#include "source/hub_address.hpp"
 
 namespace ringload::inline v0::remote_http {
 
@@ -76,7 +77,7 @@ result<http_url> bucket_url(const s3_place& place, const std::string& bucket) {
 
 }  // namespace
 
-bool is_s3_address(std::string_view text) noexcept { return text.starts_with(scheme); }
+bool is_s3_address(std::string_view text) noexcept { return begins_with_scheme(text, scheme); }
 
 result<s3_address> parse_s3_address(std::string_view text) {
   if (!is_s3_address(text)) return refused("this is no address that begins with s3://");
@@ -103,13 +104,14 @@ result<http_url> s3_object_url(const s3_place& place, const s3_address& object) 
 }
 
 result<http_url> s3_list_url(const s3_place& place, const std::string& bucket,
-                             std::string_view prefix, std::string_view token) {
+                             std::string_view prefix, std::string_view token, s3_depth depth) {
   auto at = bucket_url(place, bucket);
   if (!at) return at;
   // Sorted by name, as the signature wants them.
   at->target += "?";
   if (!token.empty()) at->target += "continuation-token=" + percent_encoded(token) + "&";
-  at->target += "delimiter=%2F&encoding-type=url&list-type=2&prefix=" + percent_encoded(prefix);
+  if (depth == s3_depth::one) at->target += "delimiter=%2F&";
+  at->target += "encoding-type=url&list-type=2&prefix=" + percent_encoded(prefix);
   return at;
 }
 

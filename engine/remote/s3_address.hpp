@@ -3,6 +3,7 @@
 
 // s3://bucket/key and the http addresses that it stands for: of an object, and of a listing. Pure.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,9 +39,14 @@ std::string_view region_of(const s3_place& place) noexcept;
 // The address of an object.
 result<http_url> s3_object_url(const s3_place& place, const s3_address& object);
 
+enum class s3_depth : std::uint8_t {
+  one,  // What lies in the folder itself.
+  all,  // In its sub-folders as well.
+};
+
 // ListObjectsV2 of what lies in a folder: `prefix` is empty or ends with '/'. `token` is that of
 // the page before, or empty.
 result<http_url> s3_list_url(const s3_place& place, const std::string& bucket,
-                             std::string_view prefix, std::string_view token);
+                             std::string_view prefix, std::string_view token, s3_depth depth);
 
 }  // namespace ringload::inline v0::remote_http

@@ -40,6 +40,7 @@ class page_reader {
 
  private:
   bool read_object();
+  bool read_prefix();
   bool fail(std::string cause) {
     cause_ = std::move(cause);
     return false;
@@ -61,6 +62,8 @@ bool page_reader::read() {
     bool good = false;
     if (name == "Contents") {
       good = read_object();
+    } else if (name == "CommonPrefixes") {
+      good = read_prefix();
     } else if (name == "IsTruncated") {
       good = in_.text(text);
       truncated_ = text == "true";
@@ -113,14 +116,39 @@ bool page_reader::read_object() {
   return true;
 }
 
+bool page_reader::read_prefix() {
+  std::string_view name;
+  std::string text;
+  while (in_.next_child(name)) {
+    const bool good = name == "Prefix" ? in_.text(text) : in_.skip();
+    if (!good) return false;
+  }
+  if (in_.failed()) return false;
+  if (out_.prefixes.size() == page_objects_max) {
+    return fail("a page has more than " + grouped(page_objects_max) + " prefixes");
+  }
+  out_.prefixes.push_back(std::move(text));
+  return true;
+}
+
+result<void> decode_key(std::string& key) {
+  std::ranges::replace(key, '+', ' ');
+  auto decoded = percent_decoded(key);
+  if (!decoded) return fault{errc::malformed_answer, "", "a key: " + decoded.error().cause};
+  key = std::move(*decoded);
+  return {};
+}
+
 result<s3_page> page_reader::take() {
+  result<void> good;
   if (!encoded_) return std::move(out_);
   for (s3_object& each : out_.objects) {
-    std::ranges::replace(each.key, '+', ' ');
-    auto key = percent_decoded(each.key);
-    if (!key) return fault{errc::malformed_answer, "", "a key: " + key.error().cause};
-    each.key = std::move(*key);
+    if (good) good = decode_key(each.key);
   }
+  for (std::string& each : out_.prefixes) {
+    if (good) good = decode_key(each);
+  }
+  if (!good) return good.error();
   return std::move(out_);
 }
 
@@ -183,12 +211,13 @@ fault s3_fault(const s3_refusal& answer, const std::string& shown) {
   }
   const bool of_credentials = std::ranges::find(credentials_codes, code) != credentials_codes.end();
   if (answer.status == 401 || answer.status == 403 || of_credentials) {
+    const bool has_reason = !answer.was_signed && !answer.missing_keys_reason.empty();
     return {errc::access_denied, shown,
             (answer.was_signed
                  ? (of_credentials ? "the server does not accept the credentials"
                                    : "these credentials give no access, or there is no such object")
                  : "it is not public: give credentials") +
-                because};
+                because + (has_reason ? "; " + answer.missing_keys_reason : "")};
   }
   return {errc::remote_failed, shown,
           "the server answered with the status " + std::to_string(answer.status) + because};

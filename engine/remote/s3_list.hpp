@@ -23,7 +23,8 @@ struct s3_object {
 
 struct s3_page {
   std::vector<s3_object> objects;
-  std::string next;  // The token of the next page; empty: this is the last.
+  std::vector<std::string> prefixes;  // Of keys that lie deeper: each ends with '/'.
+  std::string next;                   // The token of the next page; empty: this is the last.
 };
 
 // malformed_answer where it is not what ListObjectsV2 promises. Keys are decoded where the page
@@ -43,6 +44,7 @@ struct s3_refusal {
   unsigned status = 0;
   s3_error why;
   bool was_signed = false;
+  std::string missing_keys_reason = {};  // See s3_options.
 };
 
 // What such an answer means, and what can be done about it: source_not_found, access_denied, or

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "formats/printable.hpp"
@@ -24,6 +25,7 @@ constexpr std::string_view region_field = "x-amz-bucket-region";
 struct s3_access {
   s3_place place;
   s3_credentials by;
+  std::string missing_keys_reason;
 
   bool is_signed() const noexcept { return !by.access_key_id.empty(); }
   sign_function sign() const;
@@ -59,6 +61,7 @@ class s3_folder final : public byte_folder {
         prefix_(std::move(prefix)) {}
 
   std::vector<std::string> names(const std::stop_token& stop) override;
+  std::vector<std::string> names_beneath(const std::stop_token& stop) override;
   std::shared_ptr<byte_source> open(const std::string& name, const std::stop_token& stop) override;
   void expect(std::span<const std::string> names, const std::stop_token& stop) override;
   std::string path_of(const std::string& name) const override {
@@ -67,7 +70,10 @@ class s3_folder final : public byte_folder {
 
  private:
   remote_object object(const std::string& name) const;
-  s3_page fetch_page(const std::string& token, const std::stop_token& stop);
+  s3_page fetch_page(const std::string& token, s3_depth depth, const std::stop_token& stop);
+  // Adds what is found to objects_, and the names of sub-folders to `folders`.
+  void list(s3_depth depth, std::set<std::string>& folders, const std::stop_token& stop);
+  std::vector<std::string> names_of_objects(s3_depth depth) const;
   fault explained(const small_answer& refusal, const std::string& place) const;
   fault explained(fault why, const std::string& name, const std::stop_token& stop) const;
 
@@ -77,14 +83,17 @@ class s3_folder final : public byte_folder {
   const std::string prefix_;  // Empty, or ends with '/'.
 
   bool listed_ = false;
+  std::set<std::string> folders_;  // Of prefix_, if that was listed.
   std::map<std::string, s3_object, std::less<>> objects_;
   std::map<std::string, result<std::shared_ptr<byte_source>>, std::less<>> expected_;
 };
 
-s3_page s3_folder::fetch_page(const std::string& token, const std::stop_token& stop) {
+s3_page s3_folder::fetch_page(const std::string& token, s3_depth depth,
+                              const std::stop_token& stop) {
   const std::string place = path_of({});
   small_request request;
-  request.what.url = value_or_throw(s3_list_url(access_.place, bucket_, prefix_, token), place);
+  request.what.url =
+      value_or_throw(s3_list_url(access_.place, bucket_, prefix_, token, depth), place);
   request.what.sign = access_.sign();
   request.what.shown = place;
   request.bytes_max = s3_page_bytes_max;
@@ -94,7 +103,8 @@ s3_page s3_folder::fetch_page(const std::string& token, const std::stop_token& s
 }
 
 fault s3_folder::explained(const small_answer& refusal, const std::string& place) const {
-  s3_refusal why = {refusal.status, parse_s3_error(refusal.body), access_.is_signed()};
+  s3_refusal why = {refusal.status, parse_s3_error(refusal.body), access_.is_signed(),
+                    access_.missing_keys_reason};
   const std::string* const region = refusal.field(region_field);
   if (region != nullptr && why.why.region.empty()) why.why.region = printable(*region);
   return s3_fault(why, place);
@@ -114,26 +124,52 @@ fault s3_folder::explained(fault why, const std::string& name, const std::stop_t
   return explained(*answer, path_of(name));
 }
 
-std::vector<std::string> s3_folder::names(const std::stop_token& stop) {
+void s3_folder::list(s3_depth depth, std::set<std::string>& folders, const std::stop_token& stop) {
   std::string token;
-  for (std::size_t page = 0; !listed_; ++page) {
-    s3_page next = fetch_page(token, stop);
+  bool more = true;
+  for (std::size_t page = 0; more; ++page) {
+    s3_page next = fetch_page(token, depth, stop);
+    for (const std::string& each : next.prefixes) {
+      if (!each.starts_with(prefix_) || !each.ends_with('/')) continue;
+      const std::string name = each.substr(prefix_.size(), each.size() - prefix_.size() - 1);
+      // One that is called as a file would be taken for it.
+      if (is_name(name) && !is_checkpoint_file(name)) folders.insert(name);
+    }
     for (s3_object& each : next.objects) {
       // The folder itself may be an object, and some servers list what was not asked for.
       if (!each.key.starts_with(prefix_)) continue;
       std::string name = each.key.substr(prefix_.size());
       if (is_name(name)) objects_.insert_or_assign(std::move(name), std::move(each));
     }
-    if (objects_.size() > s3_objects_max || page == pages_max) {
+    if (objects_.size() + folders.size() > s3_objects_max || page == pages_max) {
       throw to_error({errc::not_a_checkpoint, path_of({}),
                       "more than " + grouped(s3_objects_max) + " objects lie there"});
     }
-    listed_ = next.next.empty();
+    more = !next.next.empty();
     token = std::move(next.next);
   }
+}
+
+std::vector<std::string> s3_folder::names_of_objects(s3_depth depth) const {
   std::vector<std::string> out;
-  for (const auto& [name, object] : objects_) out.push_back(name);
+  for (const auto& [name, object] : objects_) {
+    if (depth == s3_depth::all || name.find('/') == name.npos) out.push_back(name);
+  }
   return out;
+}
+
+std::vector<std::string> s3_folder::names(const std::stop_token& stop) {
+  if (!listed_) list(s3_depth::one, folders_, stop);
+  listed_ = true;
+  std::vector<std::string> out = names_of_objects(s3_depth::one);
+  out.insert(out.end(), folders_.begin(), folders_.end());
+  return out;
+}
+
+std::vector<std::string> s3_folder::names_beneath(const std::stop_token& stop) {
+  std::set<std::string> none;
+  list(s3_depth::all, none, stop);
+  return names_of_objects(s3_depth::all);
 }
 
 remote_object s3_folder::object(const std::string& name) const {
@@ -183,13 +219,18 @@ class s3_store final : public byte_store {
 s3_store::s3_store(std::shared_ptr<http_client> client, const s3_options& how)
     : client_(std::move(client)),
       access_{{how.region, how.endpoint, how.path_style},
-              {how.access_key_id, how.secret_access_key, how.session_token}} {
+              {how.access_key_id, how.secret_access_key, how.session_token},
+              how.missing_keys_reason} {
   for (const std::string* each : {&how.access_key_id, &how.session_token}) {
     const bool sent = std::ranges::all_of(*each, [](char c) { return c > ' ' && c < '\x7f'; });
     if (!sent) {
-      throw to_error({errc::invalid_limits, "s3_options",
+      throw to_error({errc::invalid_limits, "s3_options::access_key_id",
                       "a credential holds a blank, or a character that no credential has"});
     }
+  }
+  if (how.endpoint.empty()) return;
+  if (auto endpoint = parse_http_url(how.endpoint); !endpoint) {
+    throw to_error({errc::invalid_limits, "s3_options::endpoint", endpoint.error().cause});
   }
 }
 

@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "source/hub_address.hpp"
+
 namespace ringload::inline v0::remote_http {
 
 namespace {
@@ -13,14 +15,9 @@ namespace {
 constexpr std::size_t url_bytes_max = 8192;
 
 // Without the text itself, which may hold a credential.
-fault invalid(const char* why) { return {errc::invalid_source_name, "an address", why}; }
+fault invalid(const char* why) { return {errc::invalid_source_name, "", why}; }
 
 char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool begins_with(std::string_view text, std::string_view prefix) noexcept {
-  return text.size() >= prefix.size() &&
-         std::ranges::equal(text.substr(0, prefix.size()), prefix, {}, lower);
-}
 
 bool is_scheme(std::string_view text) noexcept {
   const auto letter = [](char c) { return lower(c) >= 'a' && lower(c) <= 'z'; };
@@ -124,9 +121,9 @@ result<http_url> parse_http_url(std::string_view text) {
     }
   }
   http_url out;
-  if (begins_with(text, "http://")) {
+  if (begins_with_scheme(text, "http://")) {
     text.remove_prefix(7);
-  } else if (begins_with(text, "https://")) {
+  } else if (begins_with_scheme(text, "https://")) {
     text.remove_prefix(8);
     out.tls = true;
   } else {

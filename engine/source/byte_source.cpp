@@ -4,9 +4,13 @@
 namespace ringload::inline v0 {
 
 byte_source::~byte_source() = default;
+bool byte_source::drop_copy() { return false; }
 byte_folder::~byte_folder() = default;
 byte_store::~byte_store() = default;
 
+std::vector<std::string> byte_folder::names_beneath(const std::stop_token& stop) {
+  return names(stop);
+}
 void byte_folder::expect(std::span<const std::string>, const std::stop_token&) {}
 
 }  // namespace ringload::inline v0

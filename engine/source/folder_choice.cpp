@@ -215,6 +215,18 @@ result<folder_choice> choose_checkpoint(const std::vector<std::string>& names) {
                              : "the folder holds no file of tensors, only " + listed(names)};
 }
 
+result<std::vector<std::string>> choose_independent_files(std::vector<std::string> names) {
+  const auto lies_hidden = [](std::string_view name) {
+    const std::size_t file = name.rfind('/');
+    return file != name.npos && (name.starts_with('.') || name.find("/.") < file);
+  };
+  std::erase_if(names, [&](const std::string& name) {
+    return !is_checkpoint_file(name) || lies_hidden(name);
+  });
+  if (!names.empty()) return names;
+  return fault{errc::not_a_checkpoint, "", "no file in the folder has the name of a checkpoint's"};
+}
+
 bool is_checkpoint_file(std::string_view name) noexcept {
   return std::ranges::any_of(file_kinds,
                              [&](const file_kind& each) { return name.ends_with(each.suffix); });

@@ -24,6 +24,10 @@ struct folder_choice {
 // file. Two candidates are ambiguous_source.
 RINGLOAD_EXPORT result<folder_choice> choose_checkpoint(const std::vector<std::string>& names);
 
+// Of all names in a folder and its sub-folders those of files of tensors, but for what lies in
+// hidden sub-folders (".git"). not_a_checkpoint if there is none.
+result<std::vector<std::string>> choose_independent_files(std::vector<std::string> names);
+
 // Whether a file of that name holds tensors, by its extension.
 RINGLOAD_EXPORT bool is_checkpoint_file(std::string_view name) noexcept;
 

@@ -73,8 +73,21 @@ result<model_name> parse_model_name(std::string_view text) {
 
 namespace {
 
-constexpr std::string_view page_scheme = "https://huggingface.co/";
 constexpr std::string_view name_scheme = "hf://";
+constexpr std::string_view page_schemes[] = {"https://", "http://"};
+constexpr std::string_view page_hosts[] = {"huggingface.co/", "www.huggingface.co/", "hf.co/"};
+
+// What follows the host in the address of a page of the hub.
+std::optional<std::string_view> page_path(std::string_view text) noexcept {
+  for (const std::string_view scheme : page_schemes) {
+    if (!begins_with_scheme(text, scheme)) continue;
+    const std::string_view rest = text.substr(scheme.size());
+    for (const std::string_view host : page_hosts) {
+      if (begins_with_scheme(rest, host)) return rest.substr(host.size());
+    }
+  }
+  return std::nullopt;
+}
 
 // Takes the part of the path up to the next '/', and that with it.
 std::string_view take_part(std::string_view& path) noexcept {
@@ -165,13 +178,21 @@ result<hub_address> parse_page(std::string_view path) {
 
 }  // namespace
 
+bool begins_with_scheme(std::string_view text, std::string_view scheme) noexcept {
+  const auto lower = [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  };
+  return text.size() >= scheme.size() &&
+         std::ranges::equal(text.substr(0, scheme.size()), scheme, {}, lower);
+}
+
 bool is_hub_address(std::string_view text) noexcept {
-  return text.starts_with(name_scheme) || text.starts_with(page_scheme);
+  return begins_with_scheme(text, name_scheme) || page_path(text).has_value();
 }
 
 result<hub_address> parse_hub_address(std::string_view text) {
-  if (text.starts_with(name_scheme)) return parse_name(text.substr(name_scheme.size()));
-  if (text.starts_with(page_scheme)) return parse_page(text.substr(page_scheme.size()));
+  if (begins_with_scheme(text, name_scheme)) return parse_name(text.substr(name_scheme.size()));
+  if (const auto path = page_path(text)) return parse_page(*path);
   return invalid("this is no address of a model on the hub");
 }
 

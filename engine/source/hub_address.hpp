@@ -30,7 +30,11 @@ struct hub_address {
   std::string file;  // Of the model; empty: all of it.
 };
 
-// Whether the text begins with hf:// or https://huggingface.co/.
+// Whether the text begins with the scheme ("hf://"), in capitals or not.
+RINGLOAD_EXPORT bool begins_with_scheme(std::string_view text, std::string_view scheme) noexcept;
+
+// Whether the text begins with hf://, or is an address of the hub's pages: https:// or http:// of
+// huggingface.co, www.huggingface.co or hf.co.
 RINGLOAD_EXPORT bool is_hub_address(std::string_view text) noexcept;
 
 // hf://owner/model[@REVISION][/FILE], where a '/' in the revision is written as %2F but in those

@@ -3,14 +3,17 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string_view>
 #include <utility>
 
+#include "formats/printable.hpp"
 #include "source/openat_beneath.hpp"
 
 namespace ringload::inline v0 {
@@ -38,6 +41,14 @@ rooted_path rooted(const fs::path& real) {
     return {root.native(), inside.native() + "/"};
   }
   return {real.native(), ""};
+}
+
+// Of an entry of the folder `parent`. A symlink is none.
+bool is_folder_at(int parent, const dirent& entry) noexcept {
+  if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_DIR;
+  struct ::stat status = {};
+  return ::fstatat(parent, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISDIR(status.st_mode);
 }
 
 }  // namespace
@@ -83,33 +94,57 @@ result<std::string> model_folder::read_text(const std::string& name, std::size_t
   return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
 }
 
-result<std::vector<std::string>> model_folder::names() const {
-  auto fd = openat_beneath(root_.get(), inside_.empty() ? "." : inside_,
-                           O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+// `folder` is empty, or ends with '/'.
+result<void> model_folder::list(const std::string& folder, entries& into) const {
+  const std::string path = inside_ + folder;
+  auto fd =
+      openat_beneath(root_.get(), path.empty() ? "." : path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (!fd) return fd.error();
   const int listed = ::dup(fd->get());  // Which closedir() closes.
   if (listed < 0) return fault{system_code(errno), ""};
   const auto close = [](DIR* each) { ::closedir(each); };
-  const std::unique_ptr<DIR, decltype(close)> folder(::fdopendir(listed), close);
-  if (!folder) {
+  const std::unique_ptr<DIR, decltype(close)> listing(::fdopendir(listed), close);
+  if (!listing) {
     const int error_number = errno;
     ::close(listed);
     return fault{system_code(error_number), ""};
   }
-  std::vector<std::string> out;
   errno = 0;
-  while (const dirent* each = ::readdir(folder.get())) {
+  while (const dirent* each = ::readdir(listing.get())) {
     const std::string_view name(each->d_name);
     if (name == "." || name == "..") continue;
-    if (out.size() == folder_names_max) {
+    if (into.files.size() + into.folders.size() == folder_names_max) {
       return fault{errc::not_a_checkpoint, "",
                    "the folder has more than " + grouped(folder_names_max) + " files"};
     }
-    out.emplace_back(name);
+    const bool is_folder = is_folder_at(fd->get(), *each);
+    (is_folder ? into.folders : into.files).push_back(folder + each->d_name);
+    errno = 0;
   }
   if (errno != 0) return fault{system_code(errno), ""};
-  std::ranges::sort(out);
-  return out;
+  return {};
+}
+
+result<std::vector<std::string>> model_folder::names() const {
+  entries all;
+  if (auto listed = list("", all); !listed) return listed.error();
+  std::ranges::move(all.folders, std::back_inserter(all.files));
+  std::ranges::sort(all.files);
+  return std::move(all.files);
+}
+
+result<std::vector<std::string>> model_folder::names_beneath() const {
+  entries all;
+  auto listed = list("", all);
+  for (std::size_t i = 0; listed && i < all.folders.size(); ++i) {
+    const std::string folder = all.folders[i] + "/";
+    if (fs::path(all.folders[i]).filename().native().starts_with('.')) continue;
+    listed = list(folder, all);
+    if (!listed) return listed.error().in(printable_path(path_of(folder)));
+  }
+  if (!listed) return listed.error();
+  std::ranges::sort(all.files);
+  return std::move(all.files);
 }
 
 std::string model_folder::path_of(const std::string& name) const {

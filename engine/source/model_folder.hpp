@@ -34,13 +34,23 @@ class RINGLOAD_EXPORT model_folder final : public source_folder {
   // The content of a required text file of at most `bytes_max` bytes.
   result<std::string> read_text(const std::string& name, std::size_t bytes_max) const;
   result<std::vector<std::string>> names() const override;
+  // Symlinks to folders are not followed, and folders that are hidden (".git") are left out.
+  result<std::vector<std::string>> names_beneath() const override;
 
   std::string path_of(const std::string& name) const override;
   std::string shown() const override { return shown_; }
 
  private:
+  // Names, each with the path from the folder.
+  struct entries {
+    std::vector<std::string> files;  // What is no folder.
+    std::vector<std::string> folders;
+  };
+
   model_folder(unique_fd root, std::string inside, std::string shown)
       : root_(std::move(root)), inside_(std::move(inside)), shown_(std::move(shown)) {}
+
+  result<void> list(const std::string& folder, entries& into) const;
 
   unique_fd root_;
   std::string inside_;

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <ringload/byte_source.hpp>
 #include <string>
 #include <utility>
 
+#include "core/attempt.hpp"
 #include "formats/detect.hpp"
 #include "formats/gguf.hpp"
 #include "formats/hdf5.hpp"
@@ -146,7 +148,15 @@ result<std::vector<std::byte>> read_index_text(const source_file& file) {
                  "the index has " + grouped(file.bytes) + " bytes, and no more than " +
                      grouped(index_bytes_max) + " are allowed"};
   }
-  return read_bytes(file, 0, static_cast<std::size_t>(file.bytes));
+  auto text = read_bytes(file, 0, static_cast<std::size_t>(file.bytes));
+  if (!text || !file.object) return text;
+  // An object that checks a digest does so once all of it was read.
+  const auto known = attempt([&]() -> result<void> {
+    file.object->identity();
+    return {};
+  });
+  if (!known) return known.error();
+  return text;
 }
 
 }  // namespace ringload::inline v0

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "core/attempt.hpp"
 #include "formats/printable.hpp"
 #include "formats/shard_index.hpp"
 #include "source/assemble.hpp"
@@ -35,9 +36,26 @@ struct opened_files {
   std::vector<source_file> beside;  // One for each file beside the first, the second...
 };
 
+// Whether the bytes of a file are wrong, and not the way that they came.
+bool is_of_content(const boost::system::error_code& code) noexcept {
+  constexpr errc others[] = {errc::memory_exceeded, errc::changed_file,  errc::source_not_found,
+                             errc::access_denied,   errc::remote_failed, errc::malformed_answer};
+  return code.category() == category() && std::ranges::find(others, code) == std::end(others);
+}
+
+// An object whose copy is no checkpoint is read again without the copy.
+result<parsed_file> parse_file(const source_file& file, const std::string& path,
+                               const source_options& how) {
+  auto parsed = read_entries(file, path, how);
+  if (parsed || !file.object || !is_of_content(parsed.error().code)) return parsed;
+  const auto dropped = attempt([&]() -> result<bool> { return file.object->drop_copy(); });
+  if (dropped && *dropped) return read_entries(file, path, how);
+  return parsed;
+}
+
 result<void> add_file(opened_files& to, source_file file, std::string path,
                       const source_options& how) {
-  auto parsed = read_entries(file, path, how);
+  auto parsed = parse_file(file, path, how);
   if (!parsed) return parsed.error().in(printable_path(path));
   file_info info = {std::move(path), file.bytes, std::string(parsed->format)};
   to.contents.push_back({std::move(info), std::move(parsed->entries), {}});
@@ -166,7 +184,26 @@ result<opened_source> from_index(const source_folder& folder, const source_file&
   return finished(std::move(opened), std::move(made));
 }
 
+result<std::vector<std::string>> independent_files(const source_folder& folder) {
+  auto names = folder.names_beneath();
+  return names ? choose_independent_files(std::move(*names)) : names;
+}
+
+// The error for a source that is a single file.
+fault expected_folder(const std::string& path) {
+  return {system_code(ENOTDIR), printable_path(path),
+          "expected a folder of independent files, and this is none"};
+}
+
+result<opened_source> from_independent_files(const source_folder& folder,
+                                             const source_options& how) {
+  auto names = independent_files(folder);
+  if (!names) return names.error().in(printable_path(folder.shown()));
+  return from_files(folder, *names, how);
+}
+
 result<opened_source> from_folder(const source_folder& folder, const source_options& how) {
+  if (how.independent_files) return from_independent_files(folder, how);
   auto names = folder.names();
   if (!names) return names.error().in(printable_path(folder.shown()));
   auto chosen = choose_checkpoint(*names);
@@ -183,6 +220,7 @@ result<opened_source> from_folder(const source_folder& folder, const source_opti
 result<opened_source> from_folder_file(const source_folder& folder, const std::string& name,
                                        const source_options& how) {
   const fs::path path(name);
+  if (how.independent_files) return expected_folder(folder.path_of(name));
   if (name.ends_with(".index.json")) {
     auto file = folder.open_file(name);
     if (!file) return file.error().in(printable_path(folder.path_of(name)));
@@ -208,6 +246,7 @@ result<opened_source> from_path(unique_fd fd, const std::string& path, const sou
   }
   auto file = as_regular_file(std::move(fd));
   if (!file) return file.error().in(printable_path(path));
+  if (how.independent_files) return expected_folder(path);
   if (!path.ends_with(".index.json")) return from_file(std::move(*file), path, how);
 
   auto folder = folder_around(path);
@@ -222,8 +261,20 @@ result<opened_source> from_local_path(const std::string& path, const source_opti
   return from_path(std::move(fd), path, how);
 }
 
+// Whether the path has all independent files of the store's folder: a cache may have some of them.
+bool has_independent_files(const std::string& path, const source_folder& folder) {
+  const auto local = model_folder::open(path);
+  const auto names = independent_files(folder);
+  if (!local || !names) return false;
+  return std::ranges::all_of(
+      *names, [&](const std::string& name) { return local->open_file(name).has_value(); });
+}
+
 result<opened_source> from_found(const found_source& found, const source_options& how) {
-  if (!found.local_path.empty()) return from_local_path(found.local_path, how);
+  const bool is_partial =
+      how.independent_files && found.folder && found.file.empty() && !found.local_path.empty() &&
+      !has_independent_files(found.local_path, store_folder(found.folder, how.stop));
+  if (!found.local_path.empty() && !is_partial) return from_local_path(found.local_path, how);
   const store_folder folder(found.folder, how.stop);
   return found.file.empty() ? from_folder(folder, how) : from_folder_file(folder, found.file, how);
 }
@@ -280,6 +331,7 @@ result<opened_source> from_hub_address(const std::string& source, const source_o
   auto snapshot = cached_snapshot(address->model, variables);
   if (!snapshot) return snapshot.error().in(printable_path(source));
   if (address->file.empty()) return from_folder(*snapshot, how);
+  if (how.independent_files) return expected_folder(source);
 
   const std::string path = snapshot->path_of(address->file);
   auto file = snapshot->open_file(address->file);
@@ -305,9 +357,12 @@ result<source_file> open_named_file(const std::string& path) {
 // A name that is none of a path, which no extension knows.
 fault unknown_scheme(std::string_view source) {
   const std::string_view scheme = source.substr(0, source.find(':'));
-  constexpr std::string_view of_remote[] = {"http", "https", "hf", "s3"};
+  constexpr std::string_view of_remote[] = {"http://", "https://", "hf://", "s3://"};
   std::string cause = "there is no such file or folder, and no extension knows such addresses";
-  if (std::ranges::find(of_remote, scheme) != std::end(of_remote)) {
+  const auto is_its = [source](std::string_view known) {
+    return begins_with_scheme(source, known);
+  };
+  if (std::ranges::any_of(of_remote, is_its)) {
     cause =
         "to load over the network takes the component remote: the loader was made without the "
         "extension ringload::remote(), or this ringload was built without it";
@@ -339,18 +394,6 @@ result<void> add_listed(opened_files& to, const std::string& path, const source_
   auto file = folder.open_file(found->file);
   if (!file) return file.error().in(printable_path(folder.path_of(found->file)));
   return add_part(to, folder, std::move(*file), found->file, how);
-}
-
-result<opened_source> from_files_of(const source_folder& folder, const source_options& how) {
-  const std::string shown = printable_path(folder.shown());
-  auto names = folder.names();
-  if (!names) return names.error().in(shown);
-  std::erase_if(*names, [](const std::string& name) { return !is_checkpoint_file(name); });
-  if (names->empty()) {
-    return fault{errc::not_a_checkpoint, shown,
-                 "no file in the folder has the name of a checkpoint's"};
-  }
-  return from_files(folder, *names, how);
 }
 
 bool is_of_finding(const boost::system::error_code& code) noexcept {
@@ -394,12 +437,15 @@ result<opened_source> open_checkpoint(std::string_view source, const source_opti
   }
   if (has_scheme(source) && !cacheable) return unknown_scheme(source);
   if (looks_like_path(source) && !cacheable) return no_such_path(path);
-  auto cached =
-      cacheable ? from_hub_address(path, how, variables) : from_model_name(path, how, variables);
-  // Of a model that was fetched in part, the cache may have the index and not all shards.
-  const bool absent = !cached && (cached.error().code == errc::source_not_found ||
-                                  cached.error().code == errc::incomplete_series);
-  if (!absent || store == nullptr) return cached;
+  // The cache may have a part of a model's independent files: only the store knows which there are.
+  if (!how.independent_files || store == nullptr) {
+    auto cached =
+        cacheable ? from_hub_address(path, how, variables) : from_model_name(path, how, variables);
+    // Of a model that was fetched in part, the cache may have the index and not all shards.
+    const bool absent = !cached && (cached.error().code == errc::source_not_found ||
+                                    cached.error().code == errc::incomplete_series);
+    if (!absent || store == nullptr) return cached;
+  }
   auto fetched = from_store(*store, source, how);
   if (!fetched && is_of_finding(fetched.error().code)) return nowhere(source, fetched.error());
   return fetched;
@@ -420,24 +466,11 @@ result<opened_source> open_files(std::span<const std::string> paths, const sourc
   return finished(std::move(opened), std::move(made));
 }
 
-result<opened_source> open_found(const found_source& found, bool independent_files,
-                                 const source_options& how) {
+result<opened_source> open_found(const found_source& found, const source_options& how) {
   if (!found.folder && found.local_path.empty()) {
     return fault{errc::source_not_found, "", "there is neither a folder nor a path"};
   }
-  if (!independent_files) return from_found(found, how);
-  if (found.local_path.empty()) return from_files_of(store_folder(found.folder, how.stop), how);
-  auto folder = model_folder::open(found.local_path);
-  if (!folder) return folder.error().in(printable_path(found.local_path));
-  return from_files_of(*folder, how);
-}
-
-result<opened_source> open_folder_of_files(const std::string& path, const source_options& how) {
-  byte_store* const store = has_scheme(path) ? store_of(path, how) : nullptr;
-  if (store == nullptr) return open_found({nullptr, {}, path}, true, how);
-  auto found = find_in(*store, path, how.stop);
-  if (!found) return found.error().in(printable_path(path));
-  return open_found(*found, true, how);
+  return from_found(found, how);
 }
 
 catalog read_catalog(std::string_view source, const read_options& how) {

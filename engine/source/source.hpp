@@ -37,17 +37,11 @@ result<opened_source> open_checkpoint(std::string_view source, const source_opti
 result<opened_source> open_checkpoint(std::string_view source, const source_options& how,
                                       const environment& variables);
 
-// What a store has found, or a program has by itself. With `independent_files` its folder is taken
-// as by open_folder_of_files().
-result<opened_source> open_found(const found_source& found, bool independent_files,
-                                 const source_options& how);
+// What a store has found, or a program has by itself.
+result<opened_source> open_found(const found_source& found, const source_options& how);
 
 // Several files, each with its own tensors: one catalog of them all, in the given order. A name
 // that stands in two files is duplicate_tensor.
 result<opened_source> open_files(std::span<const std::string> paths, const source_options& how);
-
-// The paths, sorted, of all files in a folder whose names are those of checkpoints, for open_files.
-// Indices and series are ignored.
-result<opened_source> open_folder_of_files(const std::string& path, const source_options& how);
 
 }  // namespace ringload::inline v0

@@ -23,6 +23,8 @@ class source_folder {
   virtual result<source_file> open_file(const std::string& name) const = 0;
   // The names of all entries of the folder, sorted, whether they can be opened or not.
   virtual result<std::vector<std::string>> names() const = 0;
+  // The names of all files in it and in its sub-folders, sorted.
+  virtual result<std::vector<std::string>> names_beneath() const = 0;
   // The path of a file in this folder, for messages and for the catalog.
   virtual std::string path_of(const std::string& name) const = 0;
   virtual std::string shown() const = 0;

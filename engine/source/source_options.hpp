@@ -28,6 +28,9 @@ struct source_options {
   read_options reading;
   std::span<const extension> with;
   std::stop_token stop;  // Requested: what blocks on a store is to end.
+  // The source is a folder, and every checkpoint file in it and in its sub-folders is taken for
+  // itself.
+  bool independent_files = false;
 };
 
 }  // namespace ringload::inline v0

@@ -40,8 +40,14 @@ result<source_file> store_folder::open_file(const std::string& name) const {
   });
 }
 
-result<std::vector<std::string>> store_folder::names() const {
-  auto found = attempt([&]() -> result<std::vector<std::string>> { return of_->names(stop_); });
+result<std::vector<std::string>> store_folder::names() const { return sorted(&byte_folder::names); }
+
+result<std::vector<std::string>> store_folder::names_beneath() const {
+  return sorted(&byte_folder::names_beneath);
+}
+
+result<std::vector<std::string>> store_folder::sorted(listing list) const {
+  auto found = attempt([&]() -> result<std::vector<std::string>> { return ((*of_).*list)(stop_); });
   if (!found) return found.error();
   if (found->size() > folder_names_max) {
     return fault{errc::not_a_checkpoint, "",

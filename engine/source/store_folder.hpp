@@ -20,11 +20,15 @@ class store_folder final : public source_folder {
 
   result<source_file> open_file(const std::string& name) const override;
   result<std::vector<std::string>> names() const override;
+  result<std::vector<std::string>> names_beneath() const override;
   std::string path_of(const std::string& name) const override { return of_->path_of(name); }
   std::string shown() const override { return of_->path_of({}); }
   void expect(std::span<const std::string> names) const override;
 
  private:
+  using listing = std::vector<std::string> (byte_folder::*)(const std::stop_token&);
+  result<std::vector<std::string>> sorted(listing list) const;
+
   const std::shared_ptr<byte_folder> of_;
   const std::stop_token stop_;
 };

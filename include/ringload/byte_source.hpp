@@ -61,7 +61,8 @@ class RINGLOAD_EXPORT byte_source {
 
   /// What becomes another where the object is replaced: an ETag, a version, a time. Asked for when
   /// the object has been opened, and at the end of each load; if it differs then, the load fails
-  /// with errc::changed_file. May block. Empty: nothing is known, or reads notice it themselves.
+  /// with errc::changed_file, and if it throws, with that. May block. Empty: nothing is known, or
+  /// reads notice it themselves.
   virtual std::string identity() const = 0;
 
   /// Begins to read, does not block, and calls `done` once, in any thread, but never from inside
@@ -72,6 +73,10 @@ class RINGLOAD_EXPORT byte_source {
   /// A coroutine `boost::asio::awaitable<void>` is started by
   /// `boost::asio::co_spawn(executor, coroutine(what), std::move(done))`.
   virtual void read_async(const source_read& what, read_handler done) = 0;
+
+  /// Called if the bytes that were read are no checkpoint. A source that takes bytes from a copy
+  /// drops the copy, and returns whether the same reads may now give other bytes. May block.
+  virtual bool drop_copy();
 };
 
 /// Where a checkpoint lies: the counterpart of a folder. Its functions block, and are called from
@@ -80,9 +85,14 @@ class RINGLOAD_EXPORT byte_folder {
  public:
   virtual ~byte_folder();
 
-  /// The names of all files in it, in any order; those in sub-folders with '/'. Throws
-  /// errc::unsupported_feature where the store cannot say.
+  /// The names of all files in it, in any order: the checkpoint is chosen among them. Names of
+  /// sub-folders may be among them, and names of files in sub-folders, with '/'. Throws
+  /// errc::unsupported_feature if the store cannot say.
   virtual std::vector<std::string> names(const std::stop_token& stop) = 0;
+
+  /// The names of all files in it and in its sub-folders, with '/': what
+  /// open_options::independent_files takes. The default returns names().
+  virtual std::vector<std::string> names_beneath(const std::stop_token& stop);
 
   /// Throws errc::source_not_found where there is no such file. Names come from an index, so they
   /// may be hostile; they have no empty part, no "." and no "..", and do not begin with '/'.

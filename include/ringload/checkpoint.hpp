@@ -22,8 +22,10 @@ struct opened_checkpoint;
 /// How a checkpoint is opened.
 struct open_options {
   profile strictness = profile::strict;
-  /// The source is a folder, and each file in it whose name is that of a checkpoint is taken for
-  /// itself: indices and series mean nothing. A name in two files is `errc::duplicate_tensor`.
+  /// The source is a folder, a prefix of S3 or a model, and each file in it whose name is that of a
+  /// checkpoint is taken for itself: indices and series mean nothing. Sub-folders are searched, but
+  /// for hidden ones (".git") and symlinks to folders. A tensor in two files is
+  /// `errc::duplicate_tensor`.
   bool independent_files = false;
   nameless_types nameless = {};
 };

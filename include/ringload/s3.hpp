@@ -24,6 +24,9 @@ struct s3_options {
   std::string access_key_id;
   std::string secret_access_key;
   std::string session_token;  ///< Of temporary credentials; else empty.
+  /// Why there is no key, if a program has looked for one: added to the error where a server
+  /// refuses a request because it is not signed.
+  std::string missing_keys_reason;
 };
 
 }  // namespace ringload::inline v0

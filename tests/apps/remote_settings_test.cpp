@@ -134,6 +134,35 @@ TEST_CASE("s3_settings: keys are of the environment, else of the profile, and al
   CHECK(s3_of(keys, files, wish) == "::@r4 http://127.0.0.1:1");
 }
 
+TEST_CASE("s3_settings: a profile that was chosen and gives no keys is the reason for none") {
+  const texts files = {{"/h/.aws/config", "[profile sso]\nsso_region=r\n"}};
+  const auto reason = [&](const texts& variables, const remote_wish& wish = {}) {
+    return s3_settings(wish, surrounded_by(variables, files)).missing_keys_reason;
+  };
+  CHECK(reason({{"HOME", "/h"}}) == "");
+  CHECK(reason({{"HOME", "/h"}, {"AWS_PROFILE", "nosuch"}}) ==
+        "there is no profile 'nosuch' of AWS_PROFILE");
+  CHECK(reason({{"HOME", "/h"}, {"AWS_DEFAULT_PROFILE", "sso"}}) ==
+        "there are no keys in the profile 'sso' of AWS_DEFAULT_PROFILE");
+  remote_wish anonymous;
+  anonymous.anonymous = true;
+  CHECK(reason({{"HOME", "/h"}, {"AWS_PROFILE", "nosuch"}}, anonymous) == "");
+}
+
+TEST_CASE("setting_of: an option of the library is what the user gave it by") {
+  const surroundings none = surrounded_by({});
+  CHECK(setting_of("remote_options::ca_file", {}, none) == "--ca-file");
+  CHECK(setting_of("remote_options::proxy", {}, none) == "--proxy");
+  CHECK(setting_of("hub_options::endpoint", {}, none) == "HF_ENDPOINT");
+  CHECK(setting_of("s3_options::endpoint", {}, surrounded_by({{"AWS_ENDPOINT_URL", "x"}})) ==
+        "AWS_ENDPOINT_URL");
+  remote_wish wish;
+  wish.endpoint = "garbage";
+  CHECK(setting_of("hub_options::endpoint", wish, none) == "--endpoint");
+  CHECK(setting_of("s3_options::endpoint", wish, none) == "--endpoint");
+  CHECK(setting_of("remote_options::threads", {}, none) == "remote_options::threads");
+}
+
 TEST_CASE("s3_settings: the profile says whether a bucket stands in the path") {
   const auto style = [](const std::string& text) {
     return s3_settings({}, surrounded_by({{"HOME", "/h"}}, {{"/h/.aws/config", text}})).path_style;

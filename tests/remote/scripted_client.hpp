@@ -62,6 +62,7 @@ class scripted_client final : public remote_http::http_client {
     out.status = at->second.status;
     out.body = at->second.body;
     out.fields = at->second.fields;
+    out.from = what.what.url;
     return out;
   }
 

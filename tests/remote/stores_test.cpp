@@ -107,6 +107,12 @@ TEST_CASE("hub_store: its names are hf://, pages of the hub, and owner/model") {
   CHECK(store->has_name("hf://owner/model"));
   CHECK(store->has_name("https://huggingface.co/owner/model"));
   CHECK(store->has_name("owner/model@v1"));
+  for (const char* page : {"http://huggingface.co/o/m", "https://hf.co/o/m", "HTTP://HF.co/o/m",
+                           "https://www.huggingface.co/o/m", "HF://o/m"}) {
+    CAPTURE(page);
+    CHECK(store->has_name(page));
+  }
+  CHECK(!store->has_name("https://hf.co.example/o/m"));
   CHECK(!store->has_name("model.safetensors"));
   CHECK(!store->has_name("./owner/model"));
   CHECK(!store->has_name("https://example.org/owner/model"));
@@ -184,6 +190,61 @@ TEST_CASE("hub_store: a gated model that is listed says so where a file of it is
     CHECK(e.code() == errc::access_denied);
     CHECK(holds(e.what(), "the model is gated"));
   }
+}
+
+TEST_CASE("hub_store: a hub that leads to another host is not followed, and that host is named") {
+  const auto client = hub_client();
+  const auto store = make_hub_store(client, hub_without_cache(), false);
+  client->answers[hub_model_address] = {
+      302, "", {{"location", "https://mirror.example:8443/api?signature=secret"}}};
+  const std::string text = thrown_by(*store, "hf://owner/model", errc::remote_failed);
+  CHECK(holds(text, "the hub redirects to https://mirror.example:8443, which is not followed"));
+  CHECK(!holds(text, "secret"));
+}
+
+TEST_CASE("hub_store: its folder shows sub-folders, and names the files beneath them if asked") {
+  const auto client = hub_client();
+  client->answers[hub_model_address].body =
+      R"({"sha":")" + hub_commit + R"(","siblings":[)" + file_json("unet/b.safetensors", "b") +
+      "," + file_json("unet/a.safetensors", "a") + "," + file_json("config.json", "{}") + "]}";
+  const found_source found =
+      make_hub_store(client, hub_without_cache(), false)->find("hf://owner/model", {});
+  CHECK(found.folder->names({}) == std::vector<std::string>{"config.json", "unet"});
+  CHECK(found.folder->names_beneath({}) ==
+        std::vector<std::string>{"config.json", "unet/a.safetensors", "unet/b.safetensors"});
+}
+
+TEST_CASE("hub_store: bytes that are not the hub's are an error where all of them are hashed") {
+  const temporary_folder cache;
+  hub_options how;
+  how.cache = hub_cache::fill;
+  how.cache_folder = cache.path().native();
+  std::vector<hub_cached_file> told;
+  how.on_cached = [&](const hub_cached_file& file) { told.push_back(file); };
+  const auto client = hub_client();
+  client->objects.begin()->second = std::make_shared<memory_source>("WEIGHTS");
+  {
+    const auto store = make_hub_store(client, how, false);
+    const found_source found = store->find("hf://owner/model", {});
+    const auto file = found.folder->open("model.safetensors", {});
+    CHECK(file->identity().empty());  // As it is opened.
+    CHECK(read_text(*file, 0, 7) == "WEIGHTS");
+    for (int i = 0; i < 2; ++i) {
+      try {
+        static_cast<void>(file->identity());
+        FAIL("no digest was compared");
+      } catch (const error& e) {
+        CHECK(e.code() == errc::wrong_digest);
+        CHECK(e.place().empty());  // Whoever asks knows which file it is.
+        CHECK(holds(e.what(), remote_http::sha256_hex("weights")));
+        CHECK(holds(e.what(), remote_http::sha256_hex("WEIGHTS")));
+      }
+    }
+  }
+  REQUIRE(told.size() == 1);
+  CHECK(!told[0].whole);
+  CHECK(told[0].why.empty());  // The load has said it.
+  CHECK(make_hub_store(client, how, false)->find("owner/model", {}).local_path.empty());
 }
 
 TEST_CASE("hub_store: a listing that is none is refused") {
@@ -281,6 +342,35 @@ TEST_CASE("s3_store: a prefix is a folder of what lies directly in it") {
   CHECK_THROWS_AS(found.folder->open("c", {}), error);
 }
 
+TEST_CASE("s3_store: sub-folders are shown, and searched if that is asked for") {
+  const auto client = std::make_shared<scripted_client>();
+  client->answers["http://s3:9000/bucket/?" + std::string(s3_list) + "m%2F"].body = s3_page_xml(
+      "<EncodingType>url</EncodingType>"
+      "<CommonPrefixes><Prefix>m/a%20b/</Prefix></CommonPrefixes>"
+      "<CommonPrefixes><Prefix>m/x.safetensors/</Prefix></CommonPrefixes>"
+      "<CommonPrefixes><Prefix>other/</Prefix></CommonPrefixes>" +
+      s3_object_xml("m/c"));
+  client->answers["http://s3:9000/bucket/?encoding-type=url&list-type=2&prefix=m%2F"].body =
+      s3_page_xml(s3_object_xml("m/c") + s3_object_xml("m/a b/d.safetensors"));
+  const auto store = make_s3_store(client, s3_of("http://s3:9000"));
+  const found_source found = store->find("s3://bucket/m", {});
+  CHECK(found.file.empty());
+  CHECK(found.folder->names({}) == std::vector<std::string>{"c", "a b"});
+  CHECK(found.folder->names_beneath({}) == std::vector<std::string>{"a b/d.safetensors", "c"});
+  CHECK(found.folder->names({}) == std::vector<std::string>{"c", "a b"});
+}
+
+TEST_CASE("s3_store: an endpoint that is no address is refused when the store is made") {
+  try {
+    make_s3_store(std::make_shared<scripted_client>(), s3_of("garbage"));
+    FAIL("it was made");
+  } catch (const error& e) {
+    CHECK(e.code() == errc::invalid_limits);
+    CHECK(e.place() == "s3_options::endpoint");
+    CHECK(!holds(e.what(), "garbage"));
+  }
+}
+
 TEST_CASE("s3_store: a key is an object, by its name or because nothing lies beneath it") {
   const auto client = std::make_shared<scripted_client>();
   const auto store = make_s3_store(client, s3_of("http://s3:9000"));
@@ -334,6 +424,9 @@ TEST_CASE("s3_store: requests are signed, and no credential is in a message") {
   CHECK(holds(thrown_by(*make_s3_store(client, how), "s3://bucket", errc::access_denied),
               "give credentials"));
   CHECK(client->last_signature().empty());
+  how.missing_keys_reason = "there is no profile 'x'";
+  CHECK(holds(thrown_by(*make_s3_store(client, how), "s3://bucket", errc::access_denied),
+              "; there is no profile 'x'"));
   how.access_key_id = "a\nb";
   CHECK_THROWS_AS(make_s3_store(client, how), error);
 }

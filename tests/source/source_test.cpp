@@ -17,11 +17,14 @@
 #include <vector>
 
 #include "support/checkpoint_folder.hpp"
+#include "support/memory_store.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace ringload;
 using ringload::testing::cached_repository;
 using ringload::testing::index_text;
+using ringload::testing::memory_script;
+using ringload::testing::memory_store;
 using ringload::testing::temporary_folder;
 using ringload::testing::tiny_tensors_text;
 using ringload::testing::write_file;
@@ -40,6 +43,12 @@ environment cache_in(const fs::path& folder) {
 
 result<opened_source> opened(const fs::path& source, const fs::path& cache = "/nonexistent") {
   return open_checkpoint(source.native(), profile::strict, cache_in(cache));
+}
+
+result<opened_source> independent(const fs::path& source, const fs::path& cache = "/nonexistent") {
+  source_options how(profile::strict);
+  how.independent_files = true;
+  return open_checkpoint(source.native(), how, cache_in(cache));
 }
 
 std::string names(const result<opened_source>& of) {
@@ -364,10 +373,55 @@ TEST_CASE("source: a folder of independent files is all of them, if that is aske
   write_file(at.path() / "decoder.safetensors", tiny_tensors_text({"d"}));
   write_file(at.path() / "notes.txt", "no checkpoint");
   CHECK(fault_of(opened(at.path())).code == errc::ambiguous_source);
-  CHECK(names(open_folder_of_files(at.path(), profile::strict)) == "d e ");
+  CHECK(names(independent(at.path())) == "d e ");
   const temporary_folder empty;
-  CHECK(fault_of(open_folder_of_files(empty.path(), profile::strict)).code ==
-        errc::not_a_checkpoint);
+  CHECK(fault_of(independent(empty.path())).code == errc::not_a_checkpoint);
+  const fault file = fault_of(independent(at.path() / "encoder.safetensors"));
+  CHECK(file.code == boost::system::errc::not_a_directory);
+  CHECK(mentions(file, "expected a folder"));
+}
+
+TEST_CASE("source: independent files lie in sub-folders too, but for hidden ones and symlinks") {
+  const temporary_folder at;
+  for (const char* name : {"a", "sub/b", "sub/deeper/c", ".git/d", "sub/.cache/e"}) {
+    const auto path = at.path() / (std::string(name) + ".safetensors");
+    std::filesystem::create_directories(path.parent_path());
+    write_file(path, tiny_tensors_text({path.stem().native()}));
+  }
+  std::filesystem::create_directory_symlink(at.path() / "sub", at.path() / "again");
+  CHECK(names(independent(at.path())) == "a b c ");
+}
+
+TEST_CASE("source: independent files of a model in the cache, by its name and its address") {
+  const temporary_folder at;
+  const cached_repository cached(at.path(), "models--owner--two");
+  cached.add("one.safetensors", tiny_tensors_text({"a"}));
+  cached.add("sub/two.safetensors", tiny_tensors_text({"b"}));
+  for (const char* name : {"owner/two", "owner/two@main", "hf://owner/two"}) {
+    CAPTURE(name);
+    CHECK(names(independent(name, at.path())) == "a b ");
+  }
+  CHECK(fault_of(independent("owner/other", at.path())).code == errc::source_not_found);
+  CHECK(fault_of(independent("hf://owner/two/one.safetensors", at.path())).code ==
+        boost::system::errc::not_a_directory);
+}
+
+TEST_CASE("source: independent files come from the store if the cache has a part of them") {
+  const temporary_folder at;
+  const cached_repository cached(at.path(), "models--owner--in-memory");
+  cached.add("a.safetensors", tiny_tensors_text({"a"}));
+  memory_script script;
+  const auto store = std::make_shared<memory_store>(script);
+  store->put("owner/a.safetensors", tiny_tensors_text({"a"}));
+  store->put("owner/sub/b.safetensors", tiny_tensors_text({"b"}));
+  const std::vector<extension> with = {extension(store)};
+  source_options how(read_options(), with);
+  how.independent_files = true;
+  CHECK(names(open_checkpoint("owner/in-memory", how, cache_in(at.path()))) == "a b ");
+  const found_source found = store->find("memory://owner", {});
+  CHECK(names(open_found({found.folder, "", cached.snapshot().native()}, how)) == "a b ");
+  cached.add("sub/b.safetensors", tiny_tensors_text({"c"}));
+  CHECK(names(open_found({found.folder, "", cached.snapshot().native()}, how)) == "a c ");
 }
 
 TEST_CASE("source: an address of the hub is a model of the cache, or one file of it") {
@@ -403,7 +457,9 @@ TEST_CASE("source: a store may name a file or folder of this machine") {
   };
   store->path = cached.snapshot().native();
   CHECK(names(read("local://x")) == "a b ");
-  CHECK(names(open_folder_of_files("local://x", how)) == "a b ");
+  source_options independent_files = how;
+  independent_files.independent_files = true;
+  CHECK(names(open_checkpoint("local://x", independent_files)) == "a b ");
   // The store knows whether the cache's revision is the hub's.
   CHECK(names(read("hf://owner/name")) == "a b ");
   CHECK(store->asked == 3);
