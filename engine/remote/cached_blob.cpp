@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/attempt.hpp"
 #include "formats/manifest.hpp"
 #include "formats/printable.hpp"
 #include "source/hf_cache.hpp"
@@ -154,10 +155,16 @@ result<void> cached_blob::open_partial() {
   // A file that is shorter than it was recorded is another, or lost its end with the machine.
   auto before = range_set::from_text(read_text(record_), bytes_);
   if (before && static_cast<std::uint64_t>(status.st_size) == bytes_) there_ = std::move(*before);
+  resumed_ = there_.count() > 0;
   if (::ftruncate(fd_.get(), static_cast<::off_t>(bytes_)) != 0) {
     return fault{system_code(errno), ""};
   }
+  return begin_hash();
+}
+
+result<void> cached_blob::begin_hash() {
   const bool is_sha1 = place_.file.digest.size() == sha1_digits;
+  hashed_bytes_ = 0;
   hash_.reset(::EVP_MD_CTX_new());
   const ::EVP_MD* const kind = is_sha1 ? ::EVP_sha1() : ::EVP_sha256();
   if (!hash_ || ::EVP_DigestInit_ex(hash_.get(), kind, nullptr) != 1) {
@@ -209,6 +216,7 @@ result<void> cached_blob::write(std::uint64_t offset, std::span<const std::byte>
   const std::lock_guard<std::mutex> hold(mutex_);
   if (!done) {
     broken_ = at(done.error());
+    changed_.notify_all();
     return *broken_;
   }
   there_.add(range);
@@ -221,21 +229,43 @@ result<void> cached_blob::write(std::uint64_t offset, std::span<const std::byte>
 result<void> cached_blob::advance() {
   while (true) {
     std::uint64_t end = 0;
+    bool anew = false;
     {
       const std::lock_guard<std::mutex> hold(mutex_);
       if (broken_) return *broken_;
       if (published_) return {};
       end = there_.prefix_bytes();
+      anew = std::exchange(hash_is_stale_, false);
     }
-    if (end == hashed_bytes_ && end < bytes_) return {};
-    auto done = hash_up_to(end);
-    if (done && end == bytes_) done = publish();
+    auto done = anew ? begin_hash() : result<void>();
+    if (done && end == hashed_bytes_ && end < bytes_) return {};
+    if (done) done = attempt([&] { return hash_up_to(end); });
+    if (done && end == bytes_) done = attempt([&] { return publish(); });
     if (!done) {
+      const fault& why = done.error();
       const std::lock_guard<std::mutex> hold(mutex_);
-      broken_ = at(done.error());
+      broken_ = why.code == errc::wrong_digest ? why : at(why);
+      changed_.notify_all();
       return *broken_;
     }
   }
+}
+
+bool cached_blob::begin_anew() {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  if (broken_ || published_) return false;
+  there_ = range_set(bytes_);
+  hash_is_stale_ = true;
+  // Else a load that is killed now would leave them to the next.
+  if (auto recorded = write_record(); !recorded) broken_ = at(recorded.error());
+  return std::exchange(resumed_, false);
+}
+
+result<void> cached_blob::wait_until_published() const {
+  std::unique_lock<std::mutex> hold(mutex_);
+  changed_.wait(hold, [this] { return published_ || broken_; });
+  if (published_) return {};
+  return *broken_;
 }
 
 result<void> cached_blob::hash_up_to(std::uint64_t end) {
@@ -255,13 +285,14 @@ result<void> cached_blob::publish() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> value = {};
   unsigned length = 0;
   ::EVP_DigestFinal_ex(hash_.get(), value.data(), &length);
-  if (hex(std::as_bytes(std::span(value).first(length))) != place_.file.digest) {
+  const std::string found = hex(std::as_bytes(std::span(value).first(length)));
+  if (found != place_.file.digest) {
     remove_partial();
     removed_ = true;
-    return fault{errc::wrong_digest,
-                 printable_path(place_.model.repository + "/" + place_.file.name),
-                 "the bytes that came are not those of the hub's digest, so they are not kept in "
-                 "the cache"};
+    return fault{errc::wrong_digest, "",
+                 "the hub gives its digest as " + place_.file.digest +
+                     ", and the bytes that came have " + found +
+                     ": they are not kept in the cache"};
   }
   // After a power failure there is the whole file or none.
   if (::fdatasync(fd_.get()) != 0 || ::rename(partial_.c_str(), blob_.c_str()) != 0) {
@@ -271,6 +302,7 @@ result<void> cached_blob::publish() {
   {
     const std::lock_guard<std::mutex> hold(mutex_);
     published_ = true;
+    changed_.notify_all();
   }
   auto linked = link_snapshot();
   return linked ? write_ref() : linked;

@@ -17,6 +17,7 @@
 // Bytes are written in any order and by several threads; they are hashed in order, by reading back
 // what is there from the beginning on, while the rest is still on its way.
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -60,11 +61,15 @@ class cached_blob {
   // After a failure nothing more is written, and the same is returned again.
   result<void> write(std::uint64_t offset, std::span<const std::byte> from);
   // Hashes what is there from the beginning on. Once that is all, the digest is compared, and the
-  // file appears under its names. wrong_digest: what was there is removed.
+  // file appears under its names. wrong_digest, without a place: what was there is removed.
   result<void> advance();
+  // Forgets all bytes that are there. Returns whether an earlier load had left some of them.
+  bool begin_anew();
 
   std::vector<byte_range> missing() const;
   bool published() const;
+  // Waits for the end of the advance() that has all bytes: its outcome, or an earlier failure.
+  result<void> wait_until_published() const;
 
  private:
   explicit cached_blob(blob_place place);
@@ -73,6 +78,7 @@ class cached_blob {
 
   result<bool> take_lock();
   result<void> open_partial();
+  result<void> begin_hash();
   result<void> hash_up_to(std::uint64_t end);
   result<void> publish();
   result<void> link_snapshot() const;
@@ -99,9 +105,12 @@ class cached_blob {
   std::uint64_t hashed_bytes_ = 0;
   bool removed_ = false;
 
-  mutable std::mutex mutex_;  // Of what follows.
+  mutable std::mutex mutex_;                 // Of what follows.
+  mutable std::condition_variable changed_;  // published_ or broken_.
   range_set there_;
   std::uint64_t unrecorded_bytes_ = 0;
+  bool resumed_ = false;        // An earlier load had left bytes.
+  bool hash_is_stale_ = false;  // advance() begins at the first byte again.
   bool published_ = false;
   std::optional<fault> broken_;
 };

@@ -32,6 +32,7 @@ struct caching {
 
   void write(const source_read& what);
   void advance();
+  // Fetches what no tensor lies in, if little else is missing.
   void finish();
   void tell() const;
 
@@ -40,6 +41,8 @@ struct caching {
   const std::function<void(const hub_cached_file&)> on_cached;
   const std::string name;
   std::atomic<std::uint32_t> wanted = 0;  // Calls of advance() that one of them answers.
+  std::atomic<bool> failed = false;       // A read has failed, or was cancelled.
+  std::atomic<bool> raised = false;       // A load was told of the wrong digest.
 };
 
 // A failure is kept by the blob, and told at the end: the load goes on without the cache.
@@ -61,7 +64,7 @@ void caching::finish() {
   const std::vector<byte_range> gaps = blob->missing();
   std::uint64_t bytes = 0;
   for (const byte_range& each : gaps) bytes += each.end - each.begin;
-  if (bytes == 0 || bytes > gaps_bytes_max) return;
+  if (bytes == 0 || bytes > gaps_bytes_max || failed) return;
   for (const byte_range& each : gaps) {
     std::vector<std::byte> memory(each.end - each.begin);
     std::promise<void> ended;
@@ -87,7 +90,7 @@ void caching::tell() const {
   if (!on_cached) return;
   hub_cached_file out;
   out.name = name;
-  if (auto good = blob->advance(); !good) out.why = message_of(good.error());
+  if (auto good = blob->advance(); !good && !raised) out.why = message_of(good.error());
   out.whole = blob->published();
   for (const byte_range& each : blob->missing()) out.missing_bytes += each.end - each.begin;
   on_cached(out);
@@ -102,6 +105,21 @@ void report_failure(const std::function<void(const hub_cached_file&)>& to, const
   to(out);
 }
 
+// If all bytes are there, or could soon be, waits until the digest is compared. Throws
+// wrong_digest.
+void check_digest(const std::shared_ptr<caching>& state, cache_threads& threads) {
+  std::uint64_t missing_bytes = 0;
+  for (const byte_range& each : state->blob->missing()) missing_bytes += each.end - each.begin;
+  // While a checkpoint is opened, more is missing.
+  if (missing_bytes <= state->from->bytes() / 2) state->finish();
+  if (!state->blob->missing().empty()) return;
+  asio::post(threads.hashing, [state] { state->advance(); });
+  const auto outcome = state->blob->wait_until_published();
+  if (outcome || outcome.error().code != errc::wrong_digest) return;
+  state->raised = true;
+  throw to_error(outcome.error());
+}
+
 class caching_source final : public byte_source {
  public:
   caching_source(std::shared_ptr<caching> state, std::shared_ptr<cache_threads> threads)
@@ -109,8 +127,12 @@ class caching_source final : public byte_source {
   ~caching_source() override;
 
   std::uint64_t bytes() const noexcept override { return state_->from->bytes(); }
-  std::string identity() const override { return state_->from->identity(); }
+  std::string identity() const override {
+    check_digest(state_, *threads_);
+    return state_->from->identity();
+  }
   void read_async(const source_read& what, read_handler done) override;
+  bool drop_copy() override { return state_->blob->begin_anew(); }
 
  private:
   std::shared_ptr<caching> state_;
@@ -127,6 +149,7 @@ void fetch(const std::shared_ptr<caching>& state, cache_threads& threads, const 
   state->from->read_async(
       what, [state, &threads, what, done = std::move(done)](std::exception_ptr failure) mutable {
         if (failure) {
+          state->failed = true;
           std::move(done)(std::move(failure));
           return;
         }

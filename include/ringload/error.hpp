@@ -78,7 +78,7 @@ enum class errc {
   malformed_manifest,   // A line that is no digest of a tensor, or a tensor that is listed twice.
   incomplete_manifest,  // Manifest and checkpoint do not have the same tensors.
   digest_unavailable,   // There is no hasher for a digest, or no digest of a tensor.
-  wrong_digest,         // A tensor's bytes do not match the manifest, or its file's own digest.
+  wrong_digest,         // Bytes do not match the manifest, their file's own digest, or the hub's.
   wrong_indices,        // The indices of a sparse tensor leave its shape, or go back.
 
   // Between processes.

@@ -17,7 +17,11 @@ namespace ringload::inline v0 {
 enum class hub_cache : std::uint8_t {
   off,   ///< Neither read nor written.
   read,  ///< What it has is not fetched.
-  fill,  ///< The same, and bytes that are fetched are written into it as they pass.
+  /// The same, and bytes that are fetched are written into it as they pass, and hashed: a load that
+  /// has fetched a file as a whole fails with errc::wrong_digest if the digest is not the hub's.
+  /// Digests of files of which only a part is loaded, and of files that cannot be written into the
+  /// cache, are not compared; with `off` and `read` none is.
+  fill,
 };
 
 /// What became of a file that was to be written into the cache.
@@ -28,7 +32,9 @@ struct hub_cached_file {
   bool whole = false;  ///< It is in the cache, and its digest is right.
   /// Bytes of it that are still missing. What is there is kept, and the next load goes on with it.
   std::uint64_t missing_bytes = 0;
-  std::string why;  ///< What went wrong; empty: nothing, it was only not loaded as a whole.
+  /// What went wrong. Empty: nothing, it was only not loaded as a whole; or its digest is wrong,
+  /// and the load has failed with that.
+  std::string why;
 };
 
 struct hub_options {
