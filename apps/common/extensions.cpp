@@ -10,6 +10,7 @@
 #include <utility>
 #endif
 #ifdef RINGLOAD_WITH_REMOTE
+#include <chrono>
 #include <cstdio>
 #include <ringload/remote.hpp>
 #endif
@@ -58,6 +59,9 @@ std::vector<extension> extensions([[maybe_unused]] const std::optional<remote_wi
     how.offline = is_offline(*wish, here);
     if (wish->connections) how.connections = *wish->connections;
     if (wish->chunk_bytes) how.chunk_bytes = *wish->chunk_bytes;
+    if (wish->stall_seconds_max) {
+      how.stall_time_max = std::chrono::seconds(*wish->stall_seconds_max);
+    }
     how.ca_file = wish->ca_file;
     how.proxy = wish->proxy;
     all.push_back(network(how, *wish, here));

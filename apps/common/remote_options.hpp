@@ -30,6 +30,11 @@ inline void add_remote(CLI::App& to, remote_wish& wish) {
                                       "The longest range of one request. Default: 1.0 MiB")
       ->type_name("SIZE")
       ->group(group);
+  add_number(to, "--stall-max", wish.stall_seconds_max, 86'400,
+             "Give up a server that brings nothing, or next to nothing, for so many\n"
+             "seconds. Default: 60")
+      ->type_name("SECONDS")
+      ->group(group);
   add_choice<hub_cache>(
       to, "--cache", wish.cache,
       {{"off", hub_cache::off}, {"read", hub_cache::read}, {"fill", hub_cache::fill}},

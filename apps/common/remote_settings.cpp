@@ -157,6 +157,7 @@ std::string setting_of(const std::string& option, const remote_wish& wish, const
   if (option == "remote_options::proxy") return "--proxy";
   if (option == "remote_options::connections") return "--connections";
   if (option == "remote_options::chunk_bytes") return "--chunk-bytes";
+  if (option == "remote_options::stall_time_max") return "--stall-max";
   if (option == "hub_options::token") return "the hub's token";
   if (option == "s3_options::access_key_id") return "the keys for S3";
   const bool hub = option == "hub_options::endpoint";

@@ -18,6 +18,7 @@ struct remote_wish {
   std::string endpoint;  // Of the hub or of S3, whichever the source is of; empty: usual.
   std::optional<std::uint32_t> connections;
   std::optional<std::uint64_t> chunk_bytes;
+  std::optional<std::uint32_t> stall_seconds_max;
   std::optional<hub_cache> cache;
   bool offline = false;
   std::string ca_file;

@@ -50,6 +50,7 @@ ringload::remote_options options_of(const ringload_remote_options& given) {
   set(how.threads, given.threads);
   set(how.connect_time_max, given.connect_milliseconds_max);
   set(how.silence_time_max, given.silence_milliseconds_max);
+  set(how.stall_time_max, given.stall_milliseconds_max);
   set(how.request_time_max, given.request_milliseconds_max);
   set(how.tries_max, given.tries_max);
   set(how.retry_delay, given.retry_milliseconds);

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/retry_allocation.hpp"
+
 namespace ringload::inline v0::remote_http {
 
 namespace {
@@ -146,19 +148,20 @@ caching_source::~caching_source() {
 // Reads from the network, and writes into the cache before `done` is called.
 void fetch(const std::shared_ptr<caching>& state, cache_threads& threads, const source_read& what,
            byte_source::read_handler done) {
-  state->from->read_async(
-      what, [state, &threads, what, done = std::move(done)](std::exception_ptr failure) mutable {
-        if (failure) {
-          state->failed = true;
-          std::move(done)(std::move(failure));
-          return;
-        }
-        asio::post(threads.writing, [state, &threads, what, done = std::move(done)]() mutable {
-          state->write(what);
-          asio::post(threads.hashing, [state] { state->advance(); });
-          std::move(done)(nullptr);
-        });
-      });
+  const auto shared_done = std::make_shared<byte_source::read_handler>(std::move(done));
+  const auto keep = [state, &threads, what, shared_done] {
+    state->write(what);
+    retry_allocation([&] { asio::post(threads.hashing, [state] { state->advance(); }); });
+    std::move (*shared_done)(nullptr);
+  };
+  state->from->read_async(what, [state, &threads, shared_done, keep](std::exception_ptr failure) {
+    if (failure) {
+      state->failed = true;
+      std::move (*shared_done)(std::move(failure));
+      return;
+    }
+    retry_allocation([&] { asio::post(threads.writing, keep); });
+  });
 }
 
 // The parts of one read: what the cache has, and what is fetched.

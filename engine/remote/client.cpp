@@ -2,10 +2,11 @@
 #include "remote/client.hpp"
 
 #include <atomic>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <cstring>
+#include <exception>
 #include <future>
+#include <new>
 #include <utility>
 
 #include "remote/goals.hpp"
@@ -32,19 +33,21 @@ std::shared_ptr<lane> lanes::next() noexcept {
 
 namespace {
 
+using outcome_promise = std::promise<result<void>>;
+
+void tell(outcome_promise& promise, const result<void>& outcome) noexcept {
+  try {
+    promise.set_value(outcome);
+  } catch (const std::bad_alloc&) {
+    promise.set_exception(std::current_exception());
+  }
+}
+
 // Runs it and waits; not in a lane's thread.
-std::future<result<void>> begin(const std::shared_ptr<lane>& on,
-                                const std::shared_ptr<transfer>& one) {
-  const auto promise = std::make_shared<std::promise<result<void>>>();
+std::future<result<void>> begin(lane& on, const std::shared_ptr<transfer>& one) {
+  const auto promise = std::make_shared<outcome_promise>();
   auto future = promise->get_future();
-  asio::co_spawn(on->loop, one->run(),
-                 [promise, one](const std::exception_ptr& failed, result<void> how) {
-                   if (failed) {
-                     promise->set_exception(failed);
-                   } else {
-                     promise->set_value(std::move(how));
-                   }
-                 });
+  start(on, one, [promise, one](const result<void>& outcome) { tell(*promise, outcome); });
   return future;
 }
 
@@ -83,7 +86,7 @@ result<small_answer> client::fetch(const small_request& what, const std::stop_to
   const auto one = std::make_shared<transfer>(on, address, goal);
   one->awaited = true;
   one->listen(stop);
-  const result<void> how = begin(on, one).get();
+  const result<void> how = begin(*on, one).get();
   if (!how) return named(how.error(), what.what);
   out.from = address->current();
   return out;
@@ -107,11 +110,11 @@ std::vector<result<std::shared_ptr<byte_source>>> client::open_all(
   for (const remote_object& each : what) {
     opening& one = all.emplace_back();
     if (offline(each)) continue;
-    const auto promise = std::make_shared<std::promise<result<void>>>();
+    const auto promise = std::make_shared<outcome_promise>();
     one.ends = promise->get_future();
     one.address = std::make_shared<object_address>(each);
     one.body = std::make_shared<object_body>(lanes_->next(), one.address);
-    one.body->open(stop, [promise](const result<void>& how) { promise->set_value(how); });
+    one.body->open(stop, [promise](const result<void>& how) { tell(*promise, how); });
   }
   for (std::size_t i = 0; i < what.size(); ++i) {
     if (!all[i].address) {

@@ -28,6 +28,27 @@ constexpr std::size_t endpoints_max = 8;
 
 }  // namespace
 
+link::~link() {
+  pool_->leave(*this);
+  if (ahead_ == carried_) ahead_ = nullptr;
+  for (exchange* const lost : {carried_, ahead_}) {
+    if (lost == nullptr) continue;
+    lost->failure = exchange_failure{{errc::memory_exceeded, ""}, true};
+    pool_->end(*lost);
+  }
+  if (carried_ != nullptr) end_carrying();
+}
+
+void link::begin_carrying(exchange& x) noexcept {
+  carried_ = &x;
+  pool_->begin_carrying();
+}
+
+void link::end_carrying() noexcept {
+  carried_ = nullptr;
+  pool_->end_carrying();
+}
+
 void abort(link& one) noexcept { one.abort(); }
 
 bool forget_ahead(link& one, const exchange& x) noexcept { return one.forget_ahead(x); }
@@ -184,14 +205,21 @@ asio::awaitable<std::optional<exchange_failure>> link::connect() {
   co_return failed;
 }
 
-asio::awaitable<void> serve(std::shared_ptr<host_pool> pool, bool at_once) {
+asio::awaitable<void> serve(connection_slot slot, bool at_once) {
+  const connection_slot counted(std::move(slot));
+  const std::shared_ptr<host_pool> pool = counted.pool();
   link one(pool);
   bool early = at_once;
   for (;;) {
     if (!one.open() && (pool->has_work() || std::exchange(early, false))) {
       std::optional<exchange_failure> failed;
-      auto connected = co_await one.connect();
-      failed = std::move(connected);
+      try {
+        auto connected = co_await one.connect();
+        failed = std::move(connected);
+      } catch (const std::bad_alloc&) {
+        failed = exchange_failure{{errc::memory_exceeded, ""}, true};
+        one.shut();
+      }
       exchange* const next = failed ? pool->take() : nullptr;
       if (next) {
         next->failure = std::move(failed);
@@ -206,7 +234,7 @@ asio::awaitable<void> serve(std::shared_ptr<host_pool> pool, bool at_once) {
       continue;
     }
     bool ended = true;
-    pool->begin_carrying();
+    one.begin_carrying(*x);
     try {
       const bool carried = co_await one.carry(*x);
       ended = carried;
@@ -214,7 +242,7 @@ asio::awaitable<void> serve(std::shared_ptr<host_pool> pool, bool at_once) {
       x->failure = exchange_failure{{errc::memory_exceeded, ""}, true};
       one.shut();
     }
-    pool->end_carrying();
+    one.end_carrying();
     exchange* const next = one.open() ? nullptr : one.take_sent_ahead();
     if (next) pool->put_back(*next);
     if (ended) {

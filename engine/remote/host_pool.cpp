@@ -8,22 +8,40 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <new>
 #include <utility>
+
+#include "core/retry_allocation.hpp"
 
 namespace ringload::inline v0::remote_http {
 
 namespace {
 
-fault cancelled() {
-  return {boost::asio::error::operation_aborted, "", "the request was cancelled"};
-}
+// Without a text, for which there may be no memory.
+exchange_failure cancelled() { return {{boost::asio::error::operation_aborted, ""}, true}; }
+
+exchange_failure no_memory() { return {{errc::memory_exceeded, ""}, true}; }
 
 }  // namespace
 
-void host_pool::add(exchange& x) {
-  (x.awaited ? awaited_ : others_).push_back(&x);
+void host_pool::add(exchange& x) noexcept {
+  try {
+    (x.awaited ? awaited_ : others_).push_back(&x);
+  } catch (const std::bad_alloc&) {
+    return fail(x);
+  }
   if (closing_) return cancel(x);
-  call_for_help();
+  try {
+    call_for_help();
+  } catch (const std::bad_alloc&) {
+    if (connections_ > 0) return;  // One of these takes it.
+    if (std::erase(x.awaited ? awaited_ : others_, &x) > 0) fail(x);
+  }
+}
+
+void host_pool::fail(exchange& x) noexcept {
+  x.failure = no_memory();
+  end(x);
 }
 
 // A connection for what was added: an idle one, or a new one.
@@ -40,18 +58,41 @@ void host_pool::call_for_help() {
 }
 
 void host_pool::connect(bool at_once) {
-  boost::asio::co_spawn(loop, serve(shared_from_this(), at_once), boost::asio::detached);
   ++connections_;
+  connection_slot slot(shared_from_this());
+  boost::asio::co_spawn(loop, serve(std::move(slot), at_once), boost::asio::detached);
 }
 
-void host_pool::prepare(std::uint64_t count) {
+// Without memory there are fewer connections.
+void host_pool::prepare(std::uint64_t count) noexcept try {
   while (!closing_ && connections_ < std::min<std::uint64_t>(count, how.connections)) connect(true);
+} catch (const std::bad_alloc&) {
 }
 
-void host_pool::cancel(exchange& x) {
+void host_pool::release_slot() noexcept {
+  --connections_;
+  if (connections_ > 0) return;
+  // Nobody is left to take what waits. Without a lack of memory nothing does.
+  while (has_work()) {
+    exchange* const next = take();
+    if (next != nullptr) fail(*next);
+  }
+}
+
+void host_pool::note_answer() noexcept {
+  progressed_at_ = std::chrono::steady_clock::now();
+  bytes_since_progress_ = 0;
+}
+
+void host_pool::note_bytes(std::uint64_t bytes) noexcept {
+  bytes_since_progress_ += bytes;
+  if (bytes_since_progress_ >= retry_state::progress_bytes) note_answer();
+}
+
+void host_pool::cancel(exchange& x) noexcept {
   if (x.on != nullptr) {
     if (forget_ahead(*x.on, x)) {
-      x.failure = exchange_failure{cancelled(), true};
+      x.failure = cancelled();
       return end(x);
     }
     x.cancelled = true;
@@ -61,7 +102,7 @@ void host_pool::cancel(exchange& x) {
     const auto at = std::ranges::find(*queue, &x);
     if (at == queue->end()) continue;
     queue->erase(at);
-    x.failure = exchange_failure{cancelled(), true};
+    x.failure = cancelled();
     return end(x);
   }
 }
@@ -72,11 +113,6 @@ void host_pool::close() {
   for (link* const each : links_) abort(*each);
   for (boost::asio::steady_timer* const each : idle_) each->cancel();
   idle_.clear();
-}
-
-void host_pool::leave(link& one) noexcept {
-  links_.erase(&one);
-  --connections_;
 }
 
 exchange* host_pool::take() {
@@ -100,22 +136,30 @@ boost::asio::awaitable<bool> host_pool::wait() {
   boost::asio::steady_timer timer(loop, how.idle_time_max);
   if (has_work()) co_return true;
   if (closing_) co_return false;
-  idle_.push_back(&timer);
+  const listed_timer listed(idle_, timer);
   boost::system::error_code woken;
   co_await timer.async_wait(boost::asio::redirect_error(boost::asio::use_awaitable, woken));
-  std::erase(idle_, &timer);
   co_return !closing_ && (woken || has_work());
 }
 
-void host_pool::put_back(exchange& x) {
+void host_pool::put_back(exchange& x) noexcept {
   x.on = nullptr;
-  (x.awaited ? awaited_ : others_).push_front(&x);
+  try {
+    (x.awaited ? awaited_ : others_).push_front(&x);
+  } catch (const std::bad_alloc&) {
+    return fail(x);
+  }
   if (closing_) cancel(x);
 }
 
-void host_pool::end(exchange& x) {
+// The exchange lives until its handler is called.
+void host_pool::end(exchange& x) noexcept {
   x.on = nullptr;
-  boost::asio::post(loop, std::move(*x.done));
+  const auto complete = [&x] {
+    auto done = std::move(*x.done);
+    std::move(done)();
+  };
+  retry_allocation([&] { boost::asio::post(loop, complete); });
 }
 
 }  // namespace ringload::inline v0::remote_http

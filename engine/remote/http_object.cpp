@@ -2,14 +2,13 @@
 #include "remote/http_object.hpp"
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
+#include <exception>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <utility>
 
 namespace ringload::inline v0::remote_http {
-
-namespace asio = boost::asio;
 
 namespace {
 
@@ -55,12 +54,6 @@ struct range_transfer {
   std::shared_ptr<transfer> carried;
 };
 
-std::exception_ptr exception_of(const result<void>& how) {
-  if (how) return nullptr;
-  const fault& why = how.error();
-  return std::make_exception_ptr(error(why.code, why.where, why.cause));
-}
-
 class http_object final : public byte_source {
  public:
   http_object(std::shared_ptr<lanes> by, std::shared_ptr<object_address> at,
@@ -99,7 +92,11 @@ void http_object::read_async(const source_read& what, read_handler done) {
   std::size_t at = 0;
   for (std::size_t i = 0; i < ranges; ++i) {
     const auto part = what.into.subspan(at, std::min(chunk, what.into.size() - at));
-    begin(what, what.offset + at, part, whole);
+    try {
+      begin(what, what.offset + at, part, whole);
+    } catch (const std::bad_alloc&) {
+      whole->end_one(std::current_exception());  // Others may be under way.
+    }
     at += part.size();
   }
 }
@@ -112,10 +109,9 @@ void http_object::begin(const source_read& what, std::uint64_t offset, std::span
   one->carried->awaited = what.awaited;
   one->carried->counts = what.counts;
   one->carried->listen(of->stop.get_token());
-  asio::co_spawn(on->loop, one->carried->run(),
-                 [one, of](const std::exception_ptr& failed, const result<void>& how) {
-                   of->end_one(failed ? failed : exception_of(how));
-                 });
+  start(*on, one->carried, [one, of](const result<void>& outcome) {
+    of->end_one(outcome ? nullptr : exception_of(outcome.error()));
+  });
 }
 
 }  // namespace

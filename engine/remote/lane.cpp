@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <exception>
 
+#include "core/retry_allocation.hpp"
 #include "core/signals_blocked.hpp"
 
 namespace ringload::inline v0::remote_http {
@@ -15,7 +16,8 @@ namespace {
 void run(lane& one) {
   ::pthread_setname_np(::pthread_self(), "ringload-net");
   while (!one.loop.stopped()) {
-    // Out of memory, a command is lost with its handlers; the others go on.
+    // Without memory for an operation of Asio's its coroutine is destroyed, and whoever waits for
+    // that is told: transfer_handler, connection_slot and link do so. The others go on.
     try {
       one.loop.run();
     } catch (const std::exception&) {
@@ -34,10 +36,11 @@ std::shared_ptr<lane> lane::make(std::shared_ptr<const client_settings> how) {
 }
 
 void lane::close() {
-  boost::asio::post(loop, [this] {
+  const auto end_all = [this] {
     for (const auto& each : pools_) each.second->close();
     stay_.reset();
-  });
+  };
+  retry_allocation([&] { boost::asio::post(loop, end_all); });
   if (thread_.get_id() == std::this_thread::get_id()) {
     thread_.detach();
   } else {

@@ -30,7 +30,8 @@ class link {
   explicit link(std::shared_ptr<host_pool> of) : pool_(std::move(of)) { pool_->enter(*this); }
   link(const link&) = delete;
   link& operator=(const link&) = delete;
-  ~link() { pool_->leave(*this); }
+  // What it still carries fails: the coroutine that served it was destroyed for lack of memory.
+  ~link();
 
   bool open() const noexcept { return open_; }
   void shut() noexcept {
@@ -48,6 +49,9 @@ class link {
   asio::awaitable<std::optional<exchange_failure>> connect();
   // Sends it and receives the answer; the outcome is in `x`. False: it is to be sent anew.
   asio::awaitable<bool> carry(exchange& x);
+  // From before carry() until its outcome was told; null: nothing is carried.
+  void begin_carrying(exchange& x) noexcept;
+  void end_carrying() noexcept;
   // A request that was sent ahead, to be carried next, or elsewhere where this is not open any
   // more.
   exchange* sent_ahead() const noexcept { return ahead_; }
@@ -80,6 +84,7 @@ class link {
   body_sink* sink_ = nullptr;  // That is waited for.
   exchange* ahead_ = nullptr;
   std::string ahead_request_;
+  exchange* carried_ = nullptr;
   bool spoiled_ = false;     // An answer comes that nobody wants.
   bool goes_ahead_ = false;  // The server keeps the connection, and gives ranges.
   bool open_ = false;

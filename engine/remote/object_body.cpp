@@ -2,13 +2,16 @@
 #include "remote/object_body.hpp"
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
+#include <exception>
+#include <new>
 #include <utility>
+
+#include "core/retry_allocation.hpp"
 
 namespace ringload::inline v0::remote_http {
 
@@ -23,8 +26,8 @@ std::string field_of(const answer_head& head, std::string_view name) {
   return found == nullptr ? std::string() : *found;
 }
 
-std::exception_ptr cancelled_read() {
-  return std::make_exception_ptr(to_error({asio::error::operation_aborted, ""}));
+std::exception_ptr cancelled_read() noexcept {
+  return exception_of({asio::error::operation_aborted, ""});
 }
 
 }  // namespace
@@ -46,11 +49,13 @@ void object_body::open(const std::stop_token& stop,
 // One transfer of the body, from where it is or from the beginning.
 void object_body::begin() {
   asked_ = false;
-  asio::co_spawn(
-      lane_->loop, carried_->run(),
-      [self = shared_from_this()](const std::exception_ptr& failed, const result<void>& outcome) {
-        self->ended(failed ? result<void>(fault{errc::memory_exceeded, ""}) : outcome);
-      });
+  transfer_handler::function ends;
+  try {
+    ends = [self = shared_from_this()](const result<void>& outcome) { self->ended(outcome); };
+  } catch (const std::bad_alloc&) {
+    return ended(fault{errc::memory_exceeded, ""});
+  }
+  start(*lane_, carried_, std::move(ends));
 }
 
 void object_body::ended(const result<void>& outcome) {
@@ -67,7 +72,11 @@ void object_body::begin_again() {
                        "its server gives no ranges, and what is wanted lies so that the object "
                        "would have to be received many times: fetch it as a file first"});
   }
-  carried_ = std::make_shared<transfer>(lane_, address_, *this);
+  try {
+    carried_ = std::make_shared<transfer>(lane_, address_, *this);
+  } catch (const std::bad_alloc&) {
+    return fail_reads({errc::memory_exceeded, ""});
+  }
   if (!ranged_) window_.begin_anew(false);
   begin();
 }
@@ -80,7 +89,13 @@ void object_body::tell_opened(const result<void>& outcome) {
 
 void object_body::read(const source_read& what, byte_source::read_handler done) {
   auto one = std::make_shared<waiting_read>(what, std::move(done));
-  asio::post(lane_->loop, [self = shared_from_this(), one = std::move(one)] { self->add(one); });
+  asio::post(lane_->loop, [self = shared_from_this(), one = std::move(one)] {
+    try {
+      self->add(one);
+    } catch (const std::bad_alloc&) {
+      self->end_read(one, std::current_exception());
+    }
+  });
 }
 
 void object_body::add(const shared_read& one) {
@@ -92,13 +107,12 @@ void object_body::add(const shared_read& one) {
   reads_.push_back(one);
   one->on_stop.emplace(
       one->what.stop, [weak = weak_from_this(), on = lane_, of = std::weak_ptr<waiting_read>(one)] {
-        asio::post(on->loop, [weak, of] {
+        const auto end = [weak, of] {
           const auto self = weak.lock();
           const auto stopped = of.lock();
-          if (self && stopped) {
-            self->end_read(stopped, cancelled_read());
-          }
-        });
+          if (self && stopped) self->end_read(stopped, cancelled_read());
+        };
+        retry_allocation([&] { asio::post(on->loop, end); });
       });
   if (carried_) {
     demand_.cancel();
@@ -123,15 +137,15 @@ void object_body::end_read(const shared_read& one, const std::exception_ptr& fai
 }
 
 void object_body::fail_reads(const fault& why) {
-  while (!reads_.empty())
-    end_read(shared_read(reads_.front()), std::make_exception_ptr(to_error(why)));
+  while (!reads_.empty()) end_read(shared_read(reads_.front()), exception_of(why));
 }
 
 void object_body::close() {
-  asio::post(lane_->loop, [self = shared_from_this()] {
+  const auto end = [self = shared_from_this()] {
     self->closed_ = true;
     if (self->carried_) self->carried_->stop();
-  });
+  };
+  retry_allocation([&] { asio::post(lane_->loop, end); });
 }
 
 // One for each range but the first, which comes this way.
@@ -289,9 +303,10 @@ asio::awaitable<std::optional<std::span<std::byte>>> object_body::room(host_pool
   if (!closed_ && !window_.any() && !on.has_work()) {
     carried_->hold_deadline();
     demand_.expires_after(how().idle_time_max);
-    on.park(demand_);
-    co_await demand_.async_wait(asio::redirect_error(asio::use_awaitable, ended));
-    on.unpark(demand_);
+    {
+      const listed_timer parked = on.park(demand_);
+      co_await demand_.async_wait(asio::redirect_error(asio::use_awaitable, ended));
+    }
     carried_->renew_deadline();
     if (!closed_ && window_.any_ahead()) co_return space(window_.room());
   }

@@ -165,6 +165,7 @@ asio::awaitable<std::optional<exchange_failure>> link::receive_sized(exchange& x
     const std::size_t got = co_await wire_->async_read_some(
         asio::buffer(rest.data(), rest.size()), asio::redirect_error(asio::use_awaitable, code));
     x.arrived += got;
+    pool_->note_bytes(got);
     if (code) break;
   }
   if (place.how == body_place::kind::text) {
@@ -211,7 +212,9 @@ asio::awaitable<std::optional<exchange_failure>> link::receive_stream(exchange& 
       got = came;
     }
     left -= got;
-    if (got > 0) x.arrived += to.take(got);
+    const std::uint64_t fresh = got > 0 ? to.take(got) : 0;
+    x.arrived += fresh;
+    pool_->note_bytes(fresh);
     if (code) co_return of_code(code, "receiving the answer");
   }
   co_return std::nullopt;
@@ -250,7 +253,9 @@ asio::awaitable<std::optional<exchange_failure>> link::receive_parsed(exchange& 
     if (in_stream && rest.empty() && got > 0) {
       co_return exchange_failure{place.sink->too_long(), true};
     }
-    x.arrived += in_stream && got > 0 ? place.sink->take(got) : got;
+    const std::uint64_t fresh = in_stream && got > 0 ? place.sink->take(got) : got;
+    x.arrived += fresh;
+    pool_->note_bytes(fresh);
     if (place.how == body_place::kind::text) {
       if (x.arrived > place.text_bytes_max) {
         co_return malformed("the server's answer has more than the " +

@@ -33,6 +33,7 @@ client_settings settings_of(const remote_options& how) {
   if (how.tries_max < 1) refuse("tries_max", "it must be at least 1");
   for (const auto& [name, time] : {std::pair("connect_time_max", how.connect_time_max),
                                    std::pair("silence_time_max", how.silence_time_max),
+                                   std::pair("stall_time_max", how.stall_time_max),
                                    std::pair("request_time_max", how.request_time_max)}) {
     if (time <= milliseconds(0) || time > std::chrono::days(366)) {
       refuse(name, "it must be more than 0, and at most a year");
@@ -46,6 +47,7 @@ client_settings settings_of(const remote_options& how) {
   out.chunk_bytes = how.chunk_bytes;
   out.connect_time_max = how.connect_time_max;
   out.silence_time_max = how.silence_time_max;
+  out.stall_time_max = how.stall_time_max;
   out.request_time_max = how.request_time_max;
   out.retries.tries_max = how.tries_max;
   out.retries.delay_first = how.retry_delay;

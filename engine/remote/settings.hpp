@@ -24,6 +24,7 @@ struct client_settings {
   std::uint64_t chunk_bytes = std::uint64_t{1} << 20;
   std::chrono::milliseconds connect_time_max{10'000};
   std::chrono::milliseconds silence_time_max{30'000};
+  std::chrono::milliseconds stall_time_max{60'000};
   std::chrono::milliseconds request_time_max{600'000};
   std::chrono::milliseconds idle_time_max{20'000};  // Servers close earlier, or little later.
   retry_rules retries;

@@ -3,14 +3,17 @@
 
 #include <algorithm>
 #include <boost/asio/async_result.hpp>
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
+#include <new>
 #include <utility>
 
+#include "core/retry_allocation.hpp"
 #include "remote/address.hpp"
 
 namespace ringload::inline v0::remote_http {
@@ -81,10 +84,11 @@ void object_address::set_private(bool it_is) {
 
 void transfer::listen(const std::stop_token& stop) {
   on_stop_.emplace(stop, [weak = weak_from_this(), on = lane_] {
-    asio::post(on->loop, [weak] {
+    const auto end = [weak] {
       const auto self = weak.lock();
       if (self) self->stop();
-    });
+    };
+    retry_allocation([&] { asio::post(on->loop, end); });
   });
 }
 
@@ -98,18 +102,40 @@ void transfer::abort() noexcept {
   if (current_ != nullptr) pool_->cancel(*current_);
 }
 
-void transfer::renew_deadline() {
-  deadline_.expires_after(how().request_time_max);
-  deadline_.async_wait([weak = weak_from_this()](const boost::system::error_code& ended) {
+void transfer::renew_deadline() noexcept {
+  begun_ = stall_begin_ = std::chrono::steady_clock::now();
+  watch_time();
+}
+
+std::chrono::steady_clock::time_point transfer::stall_end() const noexcept {
+  const auto progressed = pool_ == nullptr ? stall_begin_ : pool_->progressed_at();
+  return std::max(stall_begin_, progressed) + how().stall_time_max;
+}
+
+// Looks again when either limit may be reached: other requests may bring the server's progress.
+void transfer::watch_time() noexcept {
+  const auto request_end = begun_ + how().request_time_max;
+  deadline_.expires_at(std::min(request_end, stall_end()));
+  const auto look = [weak = weak_from_this(), request_end](const boost::system::error_code& ended) {
     const auto self = weak.lock();
     if (ended || !self) return;
-    self->late_ = true;
-    self->abort();
-  });
+    const auto now = std::chrono::steady_clock::now();
+    self->late_ = now >= request_end;
+    self->stalled_ = now >= self->stall_end();
+    if (self->late_ || self->stalled_) return self->abort();
+    self->watch_time();
+  };
+  retry_allocation([&] { deadline_.async_wait(look); });
 }
 
 std::optional<fault> transfer::over() const {
   if (stopped_) return fault(asio::error::operation_aborted, "");
+  if (stalled_ && !late_) {
+    return fault(errc::remote_failed, "",
+                 "the server brought less than 64 KiB in " +
+                     grouped(static_cast<std::uint64_t>(how().stall_time_max.count())) + " ms" +
+                     (last_failure_.empty() ? "" : ": " + last_failure_));
+  }
   if (!late_) return std::nullopt;
   return fault(errc::remote_failed, "",
                "it was not there after " +
@@ -152,6 +178,14 @@ result<std::string> transfer::request_text() const {
 }
 
 asio::awaitable<void> transfer::exchange_once(exchange& x, const origin& to) {
+  struct current_exchange {
+    explicit current_exchange(exchange*& place) noexcept : current(place) {}
+    current_exchange(const current_exchange&) = delete;
+    current_exchange& operator=(const current_exchange&) = delete;
+    ~current_exchange() { current = nullptr; }
+    exchange*& current;
+  };
+  const current_exchange until_it_ends(current_);
   host_pool& pool = lane_->pool_for(to);
   pool_ = &pool;
   current_ = &x;
@@ -159,7 +193,6 @@ asio::awaitable<void> transfer::exchange_once(exchange& x, const origin& to) {
   if (redirects_ > 0 || from_memory_ || !of_->what.moves) pool.prepare(goal_.followed_by());
   co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
       start_exchange(), asio::use_awaitable, &pool, &x);
-  current_ = nullptr;
 }
 
 asio::awaitable<void> transfer::pause(milliseconds delay) {
@@ -203,6 +236,7 @@ asio::awaitable<result<void>> transfer::run() {
     x.place = [this](const answer_head& head) { return place(head); };
     co_await exchange_once(x, *to);
     goal_.arrived(x.arrived);
+    if (!x.failure) pool_->note_answer();
     if (x.answer.status != 0 && to_.same_origin(of_->what.url) && !how().proxy) {
       of_->set_private(x.private_peer);
     }
@@ -224,6 +258,7 @@ transfer::next_step transfer::after_failure(const exchange& x) {
   tries_->progressed(x.arrived);
   const auto delay = x.failure->final ? std::nullopt : tries_->failed(lane_->chance());
   if (delay) {
+    last_failure_ = x.failure->what.cause;
     out.delay = *delay;
     return out;
   }
@@ -285,7 +320,10 @@ transfer::next_step transfer::redirect(const exchange& x) {
 
 transfer::next_step transfer::later(const exchange& x) {
   const auto delay = tries_->failed(lane_->chance(), wanted_delay(x.answer));
-  if (delay) return {std::nullopt, *delay};
+  if (delay) {
+    stall_begin_ = std::chrono::steady_clock::now() + *delay;  // A pause is no stall.
+    return {std::nullopt, *delay};
+  }
   fault why;
   return end_with(goal_.settle_refused(x.answer, why), why);
 }
@@ -294,6 +332,24 @@ transfer::next_step transfer::end_with(transfer_goal::state how_it_is, const fau
   next_step out;
   out.end = how_it_is == transfer_goal::state::done ? result<void>() : result<void>(why);
   return out;
+}
+
+std::exception_ptr exception_of(const fault& why) noexcept {
+  try {
+    return std::make_exception_ptr(to_error(why));
+  } catch (const std::bad_alloc&) {
+    return std::make_exception_ptr(std::bad_alloc());
+  }
+}
+
+void start(lane& on, const std::shared_ptr<transfer>& one,
+           transfer_handler::function done) noexcept {
+  transfer_handler handler(std::move(done));
+  try {
+    asio::co_spawn(on.loop, one->run(), std::move(handler));
+  } catch (const std::bad_alloc&) {
+    // The handler is called as it is destroyed.
+  }
 }
 
 }  // namespace ringload::inline v0::remote_http

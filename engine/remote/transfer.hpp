@@ -7,6 +7,7 @@
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include <ringload/byte_source.hpp>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "remote/exchange.hpp"
@@ -87,7 +89,7 @@ class transfer : public std::enable_shared_from_this<transfer> {
   void stop_listening() { on_stop_.reset(); }
   void stop() noexcept;
   // The time that is allowed for all of it begins anew; it is not limited.
-  void renew_deadline();
+  void renew_deadline() noexcept;
   void hold_deadline() { deadline_.cancel(); }
 
   // Keep it alive meanwhile.
@@ -96,6 +98,9 @@ class transfer : public std::enable_shared_from_this<transfer> {
  private:
   const client_settings& how() const noexcept { return *lane_->how; }
   void abort() noexcept;
+  // When the server that is asked now would have stalled for too long.
+  std::chrono::steady_clock::time_point stall_end() const noexcept;
+  void watch_time() noexcept;
   std::optional<fault> over() const;
   result<std::string> request_text() const;
   result<origin> where() const;
@@ -127,8 +132,42 @@ class transfer : public std::enable_shared_from_this<transfer> {
   std::optional<retry_state> tries_;
   exchange* current_ = nullptr;  // With the pool that it is in.
   host_pool* pool_ = nullptr;
+  std::chrono::steady_clock::time_point begun_ = {};        // Or renewed.
+  std::chrono::steady_clock::time_point stall_begin_ = {};  // Earlier, no stall is counted.
+  std::string last_failure_;                                // Of a request that was made again.
   bool stopped_ = false;
   bool late_ = false;
+  bool stalled_ = false;
 };
+
+// The handler of a transfer's coroutine. Called once: if the coroutine is destroyed before its end,
+// because an operation of Asio's had no memory, with memory_exceeded.
+class transfer_handler {
+ public:
+  using function = std::function<void(const result<void>&)>;
+
+  explicit transfer_handler(function done) : done_(std::move(done)) {}
+  transfer_handler(transfer_handler&& from) noexcept : done_(std::exchange(from.done_, nullptr)) {}
+  transfer_handler& operator=(transfer_handler&&) = delete;
+  ~transfer_handler() {
+    if (done_) (*this)(nullptr, fault{errc::memory_exceeded, ""});
+  }
+
+  // The coroutine throws std::bad_alloc only.
+  void operator()(const std::exception_ptr& failed, const result<void>& outcome) noexcept {
+    const function done = std::exchange(done_, nullptr);
+    done(failed ? result<void>(fault{errc::memory_exceeded, ""}) : outcome);
+  }
+
+ private:
+  function done_;
+};
+
+// Runs it in its lane's thread. Without memory for that, `done` is called before this returns.
+void start(lane& on, const std::shared_ptr<transfer>& one,
+           transfer_handler::function done) noexcept;
+
+// std::bad_alloc if there is no memory for the error.
+std::exception_ptr exception_of(const fault& why) noexcept;
 
 }  // namespace ringload::inline v0::remote_http

@@ -356,7 +356,6 @@ result<source_file> open_named_file(const std::string& path) {
 
 // A name that is none of a path, which no extension knows.
 fault unknown_scheme(std::string_view source) {
-  const std::string_view scheme = source.substr(0, source.find(':'));
   constexpr std::string_view of_remote[] = {"http://", "https://", "hf://", "s3://"};
   std::string cause = "there is no such file or folder, and no extension knows such addresses";
   const auto is_its = [source](std::string_view known) {
@@ -367,7 +366,11 @@ fault unknown_scheme(std::string_view source) {
         "to load over the network takes the component remote: the loader was made without the "
         "extension ringload::remote(), or this ringload was built without it";
   }
-  return {errc::source_not_found, std::string(scheme) + "://", std::move(cause)};
+  // A query or a user name may be a credential.
+  std::string_view shown = source.substr(0, source.find_first_of("?#"));
+  const std::size_t host = source.find("://") + 3;
+  if (shown.find('@', host) < shown.find('/', host)) shown = source.substr(0, host);
+  return {errc::source_not_found, printable_path(shown), std::move(cause)};
 }
 
 bool has_scheme(std::string_view source) noexcept { return source.find("://") != source.npos; }

@@ -33,6 +33,7 @@ typedef struct ringload_remote_options {
   uint32_t threads;          // That receive and decrypt.
   uint32_t connect_milliseconds_max;
   uint32_t silence_milliseconds_max;  // Without a byte from the server.
+  uint32_t stall_milliseconds_max;    // Without progress of the server, with all repetitions.
   uint32_t request_milliseconds_max;  // With all waits and repetitions.
   uint32_t tries_max;
   uint32_t retry_milliseconds;  // Before the second try; it doubles up to:

@@ -48,8 +48,12 @@ struct remote_options {
 
   /// For resolving and connecting together, and again for the handshake of TLS.
   std::chrono::milliseconds connect_time_max = std::chrono::seconds(10);
-  /// Without a byte from the server.
+  /// Without a byte from the server. The request is then made again, on another connection.
   std::chrono::milliseconds silence_time_max = std::chrono::seconds(30);
+  /// Without progress, with all repetitions: a request fails if its server answers none of the
+  /// requests of this extension, and brings less than 64 KiB, in this time. So a server that is
+  /// silent, or as slow as 1 KB/s, fails a load after a minute.
+  std::chrono::milliseconds stall_time_max = std::chrono::seconds(60);
   /// For one range, or one small answer, with all waits and repetitions; without ranges for as many
   /// bytes as a range would have.
   std::chrono::milliseconds request_time_max = std::chrono::minutes(10);

@@ -361,6 +361,44 @@ TEST_CASE("http: an object that is replaced meanwhile is a changed file") {
   }
 }
 
+TEST_CASE("http: a server that stalls is given up after one limit, whatever is tried again") {
+  scripted_server server(good);
+  remote_options how = quick();
+  how.stall_time_max = milliseconds(300);
+  how.tries_max = 1'000'000;
+  const auto check = [&](std::uint64_t nth, const scripted_server::rule& stalls) {
+    server.follow([nth, &stalls](const web_request& asked, std::uint64_t n) {
+      return n < nth ? good(asked, n) : stalls(asked, n);
+    });
+    loader with = loads(how);
+    const error failed = failure(with, server.address("/x.safetensors"));
+    CHECK(failed.code() == errc::remote_failed);
+    CHECK(holds(failed.what(), "less than 64 KiB in 300 ms"));
+    server.follow(good);
+  };
+  for (const std::uint64_t nth : {std::uint64_t{0}, header_reads}) {
+    for (const milliseconds silence : {milliseconds(5), milliseconds(20'000)}) {
+      CAPTURE(nth);
+      CAPTURE(silence.count());
+      how.silence_time_max = silence;
+      // The head, and nothing behind it; half of each answer; or a byte from time to time.
+      check(nth, [](const web_request& asked, std::uint64_t n) {
+        web_reply reply = good(asked, n);
+        return web_reply{reply.bytes.substr(0, reply.bytes.find("\r\n\r\n") + 4), after::stalled};
+      });
+      check(nth, [](const web_request& asked, std::uint64_t n) {
+        web_reply reply = good(asked, n);
+        const std::size_t body = reply.bytes.find("\r\n\r\n") + 4;
+        // What it brings in all is less than 64 KiB: of each range a hundredth of what is left.
+        return web_reply{reply.bytes.substr(0, body + 100), after::stalled};
+      });
+      check(nth, [](const web_request& asked, std::uint64_t n) {
+        return web_reply{good(asked, n).bytes.substr(0, 400), after::dripped};
+      });
+    }
+  }
+}
+
 TEST_CASE("http: silence, and bytes that never end, come to an end") {
   scripted_server server(good);
   remote_options how = quick();

@@ -37,7 +37,11 @@ log=$models/requests.log
 sums_as() {
   folder=$1
   shift
-  "$ringload" sum "$models/owner/$folder" >"$work/wanted" || fail "no sums of $folder"
+  independent=
+  case "$*" in *--independent-files*) independent=--independent-files ;; esac
+  # shellcheck disable=SC2086
+  "$ringload" sum "$models/owner/$folder" $independent >"$work/wanted" ||
+    fail "no sums of $folder"
   expect 0 "$ringload" sum "$@"
   silent
   diff "$work/wanted" "$work/out" >&2 || fail "other bytes: $*"
@@ -182,6 +186,48 @@ sums_as large hf://owner/large --cache fill
 fetched=$(sed -n 's/^cdn .* bytes=\([0-9]*\)-\([0-9]*\) .*/\2 \1/p' "$log" |
   awk '{ bytes += $1 - $2 + 1 } END { printf "%d", bytes }')
 [ "$fetched" -lt 80000000 ] || fail "$fetched bytes were fetched again after a kill"
+
+# Bytes that are not the hub's are an error where they are hashed, and are not kept.
+HF_HUB_CACHE=$work/cache4
+for offset in 100000 9 0; do
+  begin --flip $offset
+  expect 1 "$ringload" load hf://owner/model --cache fill
+  complains 'hf://owner/model/model.*safetensors'
+done
+begin --flip 100000
+expect 1 "$ringload" load hf://owner/model --cache fill
+complains 'hf://owner/model/model-0000.*: the hub gives its digest as [0-9a-f]*, and the bytes that'
+expect 0 "$ringload" load hf://owner/model --cache read
+silent
+begin
+sums_as model hf://owner/model --cache fill
+sums_as model hf://owner/model --offline
+
+# --- files that have nothing to do with each other, by every name of the model
+mkdir -p "$models/owner/two/sub"
+"$python" - "$models/owner/two" <<'PYTHON' || fail "the files cannot be made"
+import json, struct, sys
+
+for file, name in ("one", "a"), ("sub/two", "b"):
+    head = json.dumps({name: {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}}).encode()
+    with open(f"{sys.argv[1]}/{file}.safetensors", "wb") as out:
+        out.write(struct.pack("<Q", len(head)) + head + file.encode()[:3] + name.encode())
+PYTHON
+expect 1 "$ringload" load hf://owner/two/one.safetensors --independent-files
+complains 'expected a folder of independent files'
+HF_HUB_CACHE=$work/cache5
+for name in owner/two hf://owner/two HF://owner/two http://hf.co/owner/two; do
+  sums_as two "$name" --independent-files
+done
+# A cache that has one of them is not all of them.
+expect 0 "$ringload" load hf://owner/two/one.safetensors --cache fill
+for name in owner/two hf://owner/two; do
+  sums_as two "$name" --independent-files
+done
+sums_as two owner/two --independent-files --cache fill
+for name in owner/two hf://owner/two https://www.huggingface.co/owner/two; do
+  sums_as two "$name" --independent-files --offline
+done
 
 # Where the hub is out of reach, what the cache has is loaded.
 stop_servers

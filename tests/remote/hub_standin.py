@@ -3,6 +3,7 @@
 """A stand-in for the Hugging Face hub on loopback, of the standard library alone.
 
   hub_standin.py FOLDER [--token T] [--gated OWNER/NAME] [--private OWNER/NAME] [--fail-after BYTES]
+                 [--flip OFFSET]
 
 FOLDER/OWNER/NAME holds the files of a model's revision `main`, and FOLDER/OWNER/NAME@REV those of
 another. Files of 1 KiB and more, and all of tensors, are in LFS: their address leads to a second
@@ -155,6 +156,10 @@ class Request(BaseHTTPRequestHandler):
             file.seek(begin)
             while begin < end:
                 block = file.read(min(1 << 16, end - begin))
+                flipped = self.state.how.flip
+                if flipped is not None and begin <= flipped < begin + len(block):
+                    block = bytearray(block)
+                    block[flipped - begin] ^= 0xFF
                 self.state.count(len(block))
                 self.wfile.write(block)
                 begin += len(block)
@@ -291,6 +296,7 @@ def main():
     arguments.add_argument("--gated", action="append", default=[])
     arguments.add_argument("--private", action="append", default=[])
     arguments.add_argument("--fail-after", type=int)
+    arguments.add_argument("--flip", type=int, help="gives another byte there, in every file")
     how = arguments.parse_args()
     state = State(how)
     servers = []

@@ -62,9 +62,11 @@ http {
     location /whole/ { alias $work/www/; max_ranges 0; }
     location /slow/ { alias $work/www/; limit_rate 4m; access_log $work/slow.log; }
     location /denied/ { return 403; }
+    location /secure/ { rewrite ^/secure(.*)$ https://localhost:$2\$1 redirect; }
   }
   server {
     listen 127.0.0.1:$2 ssl;
+    listen 127.0.0.2:$2 ssl;
     ssl_certificate $work/cert.pem;
     ssl_certificate_key $work/key.pem;
     root $work/www;
@@ -122,7 +124,8 @@ same "$http/whole/one.safetensors" "$one"
 same "$http/whole/large.safetensors" "$work/www/large.safetensors"
 same "$http/whole/large.safetensors" "$work/www/large.safetensors" --slots 3 --slot-bytes 1M
 same "$http/whole/three/model.safetensors.index.json" "$work/www/three" --connections 2
-same "$https/moved/one.safetensors" "$one" --ca-file "$work/cert.pem"
+same "$http/secure/one.safetensors" "$one" --ca-file "$work/cert.pem"
+same "HTTP://127.0.0.1:$plain/one.safetensors" "$one"
 
 # shellcheck disable=SC2086
 {
@@ -132,6 +135,18 @@ same "$https/moved/one.safetensors" "$one" --ca-file "$work/cert.pem"
   expect 0 "$ringload" convert "$http/one.safetensors" "$work/copy.safetensors" $quick
   expect 1 "$ringload" sum "$https/one.safetensors" $quick
   complains "certificate is not trusted"
+  expect 1 "$ringload" sum "https://127.0.0.2:$tls/one.safetensors" $quick --ca-file "$work/cert.pem"
+  complains "its certificate is for another host than '127.0.0.2'"
+  expect 1 "$ringload" sum "$https/moved/one.safetensors" $quick --ca-file "$work/cert.pem"
+  complains "redirected from https to http://127.0.0.1:$plain, which is not followed"
+  expect 1 "$ringload" sum "$http/one.safetensors" $quick --ca-file "$work/nosuch"
+  complains '^ringload: error: --ca-file: '
+  expect 1 "$ringload" sum "$http/one.safetensors" $quick --proxy garbage
+  complains '^ringload: error: --proxy: '
+  HF_ENDPOINT=garbage expect 1 "$ringload" sum "$http/one.safetensors" $quick
+  complains '^ringload: error: HF_ENDPOINT: it begins with neither'
+  AWS_ENDPOINT_URL_S3=garbage expect 1 "$ringload" sum "$http/one.safetensors" $quick
+  complains '^ringload: error: AWS_ENDPOINT_URL_S3: it begins with neither'
   expect 1 "$ringload" sum "https://127.0.0.1:$plain/one.safetensors" $quick
   expect 1 "$ringload" sum "$http/denied/one.safetensors?token=secret" $quick
   complains 403

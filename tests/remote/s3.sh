@@ -40,7 +40,15 @@ sums_as "a b/model/model.safetensors.index.json"
 sums_as one+1.safetensors
 sums_as many/model
 expect 1 "$ringload" load s3://bucket/absent.safetensors
-complains 's3://bucket/absent.safetensors.*NoSuchKey'
+complains '^ringload: error: s3://bucket/absent.safetensors: the bucket has no such object (NoSuchKey)$'
+expect 1 "$ringload" ls "s3://bucket/a b"
+complains "s3://bucket/a b/: the folder holds no file of tensors, only 'model'"
+for each in "S3://bucket/a b" "s3://bucket/a b/"; do
+  expect 0 "$ringload" sum "$each" --independent-files
+  mv "$work/out" "$work/found"
+  expect 0 "$ringload" sum "$bucket/a b" --independent-files
+  cmp -s "$work/out" "$work/found" || fail "other independent files: $each"
+done
 expect 1 "$ringload" load s3://elsewhere/x/
 complains 'there is no such bucket'
 AWS_SECRET_ACCESS_KEY=wrongsecret
@@ -59,7 +67,11 @@ printf '[profile lab]\nregion = us-east-1\nendpoint_url = %s\n' "$endpoint" >"$H
 AWS_PROFILE=lab
 export AWS_PROFILE
 sums_as "a b/model"
-unset AWS_PROFILE
+AWS_PROFILE=nosuch
+export AWS_ENDPOINT_URL_S3="$endpoint"
+expect 1 "$ringload" load s3://bucket/one+1.safetensors
+complains "give credentials.*there is no profile 'nosuch' of AWS_PROFILE"
+unset AWS_PROFILE AWS_ENDPOINT_URL_S3
 
 "$PWD/venv/bin/moto_server" -H 127.0.0.1 -p 0 >"$work/moto" 2>&1 &
 servers="$servers $!"

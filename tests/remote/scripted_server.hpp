@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/certain_memory.hpp"
 #include "support/waiting.hpp"
 
 namespace ringload::testing {
@@ -99,7 +100,10 @@ class scripted_server {
 
   explicit scripted_server(rule how) : rule_(std::move(how)) {
     asio::co_spawn(loop_, accept(), asio::detached);
-    thread_ = std::thread([this] { loop_.run(); });
+    thread_ = std::thread([this] {
+      const certain_memory for_the_server;
+      loop_.run();
+    });
   }
   scripted_server(const scripted_server&) = delete;
   scripted_server& operator=(const scripted_server&) = delete;

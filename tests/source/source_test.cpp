@@ -392,6 +392,13 @@ TEST_CASE("source: independent files lie in sub-folders too, but for hidden ones
   CHECK(names(independent(at.path())) == "a b c ");
 }
 
+TEST_CASE("source: an address that no extension knows is named, without credentials") {
+  CHECK(fault_of(opened("https://host/x.safetensors?token=secret")).where ==
+        "https://host/x.safetensors");
+  CHECK(fault_of(opened("s3://me:secret@host/x")).where == "s3://");
+  CHECK(fault_of(opened("HTTP://host/x")).cause.find("component remote") != std::string::npos);
+}
+
 TEST_CASE("source: independent files of a model in the cache, by its name and its address") {
   const temporary_folder at;
   const cached_repository cached(at.path(), "models--owner--two");

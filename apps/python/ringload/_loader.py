@@ -194,7 +194,8 @@ class Loader:
         Python's, or by close();
         region, s3_endpoint, access_key_id, secret_access_key, session_token, path_style for S3;
         connections, chunk_bytes, whole_bytes_max, threads, connect_seconds_max,
-        silence_seconds_max, request_seconds_max, tries_max, retry_seconds, retry_seconds_max,
+        silence_seconds_max, stall_seconds_max (without progress of the server, with all tries),
+        request_seconds_max, tries_max, retry_seconds, retry_seconds_max,
         redirects_max, private_redirects, hosts, proxy, ca_file and offline for all. Limits are
         those of the C++ library's `limits`.
 

@@ -247,6 +247,7 @@ remote_options remote_options_of(const nb::dict& given) {
                 {"threads", number(how.threads)},
                 {"connect_seconds_max", seconds(how.connect_time_max)},
                 {"silence_seconds_max", seconds(how.silence_time_max)},
+                {"stall_seconds_max", seconds(how.stall_time_max)},
                 {"request_seconds_max", seconds(how.request_time_max)},
                 {"tries_max", number(how.tries_max)},
                 {"retry_seconds", seconds(how.retry_delay)},
