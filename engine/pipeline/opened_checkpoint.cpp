@@ -30,6 +30,24 @@ result<std::string> identity_of(const byte_source& object, const std::string& pa
   return found;
 }
 
+result<void> check_unchanged(const open_file& file) {
+  if (file.supply) return {};
+  if (file.object) {
+    const auto identity = identity_of(*file.object, file.path);
+    if (!identity) return identity.error();
+    if (*identity == file.identity) return {};
+    return fault{errc::changed_file, printable_path(file.path), {}};
+  }
+  struct ::stat now = {};
+  if (::fstat(file.buffered.get(), &now) != 0)
+    return fault{system_code(errno), printable_path(file.path)};
+  if (auto same = check_unchanged_size(now, file.path, file.bytes); !same) return same.error();
+  if (now.st_mtim.tv_sec != file.modified.tv_sec || now.st_mtim.tv_nsec != file.modified.tv_nsec) {
+    return fault{errc::changed_file, printable_path(file.path), {}};
+  }
+  return {};
+}
+
 result<open_file> open_for_reading(source_file opened, const file_info& info, read_route route,
                                    direct_files& direct) {
   open_file file;
@@ -122,25 +140,14 @@ result<std::shared_ptr<const opened_checkpoint>> open_source(const source_name& 
   return std::shared_ptr<const opened_checkpoint>(std::move(made));
 }
 
+// All files are asked: an object may say only then what is wrong with it.
 result<void> check_unchanged(const opened_checkpoint& one) {
+  result<void> out;
   for (const open_file& file : one.files) {
-    if (file.supply) continue;
-    if (file.object) {
-      const auto identity = identity_of(*file.object, file.path);
-      if (!identity) return identity.error();
-      if (*identity == file.identity) continue;
-      return fault{errc::changed_file, printable_path(file.path), {}};
-    }
-    struct ::stat now = {};
-    if (::fstat(file.buffered.get(), &now) != 0)
-      return fault{system_code(errno), printable_path(file.path)};
-    if (auto same = check_unchanged_size(now, file.path, file.bytes); !same) return same.error();
-    if (now.st_mtim.tv_sec != file.modified.tv_sec ||
-        now.st_mtim.tv_nsec != file.modified.tv_nsec) {
-      return fault{errc::changed_file, printable_path(file.path), {}};
-    }
+    auto same = check_unchanged(file);
+    if (out && !same) out = std::move(same);
   }
-  return {};
+  return out;
 }
 
 }  // namespace ringload::inline v0::detail

@@ -67,11 +67,7 @@ printf '[profile lab]\nregion = us-east-1\nendpoint_url = %s\n' "$endpoint" >"$H
 AWS_PROFILE=lab
 export AWS_PROFILE
 sums_as "a b/model"
-AWS_PROFILE=nosuch
-export AWS_ENDPOINT_URL_S3="$endpoint"
-expect 1 "$ringload" load s3://bucket/one+1.safetensors
-complains "give credentials.*there is no profile 'nosuch' of AWS_PROFILE"
-unset AWS_PROFILE AWS_ENDPOINT_URL_S3
+unset AWS_PROFILE
 
 "$PWD/venv/bin/moto_server" -H 127.0.0.1 -p 0 >"$work/moto" 2>&1 &
 servers="$servers $!"
@@ -100,3 +96,6 @@ sums_as many/model
 expect 1 "$ringload" load s3://bucket/one+1.safetensors --anonymous
 complains 'give credentials'
 no_secrets
+unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
+AWS_PROFILE=nosuch expect 1 "$ringload" load s3://bucket/one+1.safetensors
+complains "give credentials.*there is no profile 'nosuch' of AWS_PROFILE"
