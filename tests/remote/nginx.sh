@@ -135,7 +135,8 @@ same "HTTP://127.0.0.1:$plain/one.safetensors" "$one"
   expect 0 "$ringload" convert "$http/one.safetensors" "$work/copy.safetensors" $quick
   expect 1 "$ringload" sum "$https/one.safetensors" $quick
   complains "certificate is not trusted"
-  expect 1 "$ringload" sum "https://127.0.0.2:$tls/one.safetensors" $quick --ca-file "$work/cert.pem"
+  expect 1 "$ringload" sum "https://127.0.0.2:$tls/one.safetensors" $quick \
+    --ca-file "$work/cert.pem"
   complains "its certificate is for another host than '127.0.0.2'"
   expect 1 "$ringload" sum "$https/moved/one.safetensors" $quick --ca-file "$work/cert.pem"
   complains "redirected from https to http://127.0.0.1:$plain, which is not followed"
