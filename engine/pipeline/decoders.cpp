@@ -16,13 +16,9 @@ namespace {
 // Pieces of a stream that a thread decodes before it is another's turn.
 constexpr unsigned pieces_in_a_row = 4;
 
-void decode_now(stream_state& with, stream_piece& one) noexcept {
+void decode_now(const running_stream& stream, stream_piece& one) noexcept {
   if (one.times) one.times->begins();
-  one.outcome = attempt([&]() -> result<void> {
-    if (auto good = with.take(one.bytes); !good) return good.error();
-    if (one.last) return with.finish();
-    return {};
-  });
+  one.outcome = attempt([&] { return stream.decode(one.bytes, one.last); });
   one.decoded = true;
   if (one.times) one.times->ends();
 }
@@ -78,7 +74,7 @@ void decoders::run() noexcept {
     bool more = true;
     for (unsigned left = pieces_in_a_row; more; --left) {
       stream_piece& piece = *one->now;
-      decode_now(*one->state, piece);
+      decode_now(*one, piece);
       more = end_piece(*one, left > 1);
       // After this the stream may be gone, unless another piece of it waits.
       resume(piece);

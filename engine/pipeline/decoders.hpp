@@ -13,13 +13,13 @@
 #include <boost/asio/io_context.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
 
 #include "core/busy_time.hpp"
 #include "core/fault.hpp"
-#include "pipeline/stream_state.hpp"
 #include "readers/threads.hpp"
 
 namespace ringload::inline v0::detail {
@@ -44,7 +44,8 @@ struct stream_piece {
 
 // A stream of one load that is being decoded.
 struct running_stream {
-  std::optional<stream_state> state;  // Until the last piece is decoded.
+  // Decodes the next stored bytes; empty once the last piece is decoded.
+  std::function<result<void>(std::span<const std::byte> bytes, bool last)> decode;
 
   // Of the decoders, guarded by their mutex.
   stream_piece* waiting = nullptr;  // What has arrived, by its offset.

@@ -11,7 +11,7 @@
 #include "core/block.hpp"
 #include "core/retry_allocation.hpp"
 #include "core/signals_blocked.hpp"
-#include "pipeline/job.hpp"
+#include "pipeline/worker.hpp"
 #include "readers/object_reader.hpp"
 #include "readers/pool_reader.hpp"
 #include "readers/ring_reader.hpp"
@@ -119,7 +119,7 @@ void engine::run(const wrappers& wrap, std::promise<result<void>> ready) {
   if (good) {
     good = attempt([&]() -> result<void> {
       for (std::uint32_t slot = 0; slot < within.slots; ++slot) {
-        spawn_until_done(loop, [this, slot] { return worker(*this, slot); });
+        spawn_until_done(loop, [this, slot] { return worker(read_schedule, slot); });
       }
       return {};
     });
@@ -214,7 +214,7 @@ result<void> engine::start_checking() {
   return attempt([this]() -> result<void> {
     check_threads.emplace(within.copy_threads);
     for (std::uint32_t i = 0; i < within.copy_threads; ++i) {
-      spawn_until_done(loop, [this] { return checker(*this); });
+      spawn_until_done(loop, [this, i] { return worker(check_schedule, i); });
     }
     return {};
   });
@@ -282,30 +282,17 @@ void engine::close(std::chrono::milliseconds most) {
 
 void engine::begin_close() {
   closing_ = true;
-  for (const auto& one : std::vector(jobs_)) {
-    one->stop({boost::asio::error::operation_aborted, one->source, "the loader was destroyed"});
-  }
-  for (const auto& one : std::vector(saves_)) {
-    one->stop_from_outside(
-        {boost::asio::error::operation_aborted, one->request().path, "the loader was destroyed"});
-  }
+  for (const auto& user : std::vector(users_)) user->stop_at_close();
   close_when_idle();
 }
 
-void engine::add_job(const std::shared_ptr<job>& one) { jobs_.push_back(one); }
-
-void engine::remove_job(const std::shared_ptr<job>& one) {
-  jobs_.erase(std::remove(jobs_.begin(), jobs_.end(), one), jobs_.end());
-  if (closing_) close_when_idle();
-}
-
-void engine::remove_save(const std::shared_ptr<save_job>& one) {
-  saves_.erase(std::remove(saves_.begin(), saves_.end(), one), saves_.end());
+void engine::remove_user(const engine_user& user) {
+  std::erase_if(users_, [&](const auto& added) { return added.get() == &user; });
   if (closing_) close_when_idle();
 }
 
 void engine::close_when_idle() {
-  if (!jobs_.empty() || !saves_.empty()) return;
+  if (!users_.empty()) return;
   read_schedule.close();
   check_schedule.close();
   if (the_ring) the_ring->stop();

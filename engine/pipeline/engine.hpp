@@ -24,14 +24,12 @@
 #include "device/backend.hpp"
 #include "device/device_set.hpp"
 #include "pipeline/admission_control.hpp"
-#include "pipeline/check.hpp"
 #include "pipeline/decoders.hpp"
 #include "pipeline/drives.hpp"
-#include "pipeline/job.hpp"
 #include "pipeline/memory_account.hpp"
 #include "pipeline/ready_slots.hpp"
-#include "pipeline/save_job.hpp"
 #include "pipeline/schedule.hpp"
+#include "pipeline/work.hpp"
 #include "readers/direct_file.hpp"
 #include "readers/reader.hpp"
 #include "readers/threads.hpp"
@@ -93,22 +91,19 @@ class engine : public std::enable_shared_from_this<engine> {
   // load.
   void prepare_slots();
 
-  // Keeps a job alive from its beginning until its waiters are completed.
-  void add_job(const std::shared_ptr<job>& one);
-  void remove_job(const std::shared_ptr<job>& one);
-  void add_save(const std::shared_ptr<save_job>& one) { saves_.push_back(one); }
-  void remove_save(const std::shared_ptr<save_job>& one);
+  // Keeps a load or a save alive from its beginning until its waiters are completed.
+  void add_user(std::shared_ptr<engine_user> user) { users_.push_back(std::move(user)); }
+  void remove_user(const engine_user& user);
 
-  // Makes the threads and coroutines that check tensors, on the first call.
+  // Makes the threads and workers that check tensors, on the first call.
   result<void> start_checking();
   // Makes the threads that decode streams, on the first call.
   result<void> start_decoding();
   // Makes the threads that saves need, on the first call.
   result<void> start_saving();
 
-  schedule read_schedule{loop, &job::take_awaited, &job::take_next};
-  // Tensors that have all their bytes, to be hashed.
-  schedule check_schedule{loop, &job::take_awaited_check, &job::take_next_check};
+  schedule read_schedule{loop};   // Reads and writes, for the workers that own a slot.
+  schedule check_schedule{loop};  // Tensors to be hashed, for the workers of the check threads.
   detail::drives drives{loop, within};
   admission_control write_admission{loop, within};
   direct_files direct;
@@ -148,19 +143,9 @@ class engine : public std::enable_shared_from_this<engine> {
 
   // Touched by the engine thread only.
   std::optional<work_guard> stay_;
-  std::vector<std::shared_ptr<job>> jobs_;
-  std::vector<std::shared_ptr<save_job>> saves_;
+  std::vector<std::shared_ptr<engine_user>> users_;
   bool closing_ = false;
   bool slots_begun_ = false;
 };
-
-// The loop of the worker that owns `slot`: see worker.cpp.
-boost::asio::awaitable<void> worker(engine& e, std::uint32_t slot);
-
-// A load from beginning to end: see load.cpp.
-boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> one);
-
-// A save from beginning to end: see save.cpp.
-boost::asio::awaitable<void> save(engine& e, std::shared_ptr<save_job> one);
 
 }  // namespace ringload::inline v0::detail

@@ -57,7 +57,7 @@ copy_operation copies_into(engine& e, const destinations& into, std::span<const 
 
 boost::asio::awaitable<void> feed_stream(engine& e, job& of, feed_op what, std::uint32_t slot,
                                          result<void>& outcome) {
-  traced_step step(of, load_step::decoded, slot);
+  traced_step step(of.options(), load_step::decoded, slot);
   const stream_state::copier copy = [&e, &of](const std::byte* from,
                                               std::span<const copy_op> copies) {
     copy_operation op = copies_into(e, of.into(), of.maps());

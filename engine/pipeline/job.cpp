@@ -6,7 +6,9 @@
 
 #include "core/retry_allocation.hpp"
 #include "formats/printable.hpp"
+#include "pipeline/check_tensor.hpp"
 #include "pipeline/engine.hpp"
+#include "pipeline/process_read.hpp"
 #include "pipeline/traced_step.hpp"
 #include "readers/page_supply.hpp"
 
@@ -69,37 +71,37 @@ load_stats job::progress() const {
   return s;
 }
 
-void job::begin(opened_load work) {
-  from_ = std::move(work.from);
-  named_ = std::move(work.named);
+void job::begin(opened_load opened) {
+  from_ = std::move(opened.from);
+  named_ = std::move(opened.named);
   if (!per_file_) {
     per_file_ = std::make_shared<file_counters>(counters.begun(), from_->files.size());
   }
-  plan_ = std::move(work.plan);
-  checks_ = tensor_checks(std::move(work.checks));
+  plan_ = std::move(opened.plan);
+  checks_ = tensor_checks(std::move(opened.checks));
   drives_.begin(from_->files, !plan_.reads.empty(), the_engine->drives);
   progress_.emplace(progress_of(plan_, drives_));
-  into_ = std::move(work.into);
+  into_ = std::move(opened.into);
   counters.memory_kept = std::ranges::any_of(
-      work.memory, [](const taken_arena& a) { return a.memory && a.memory->was_kept(); });
+      opened.memory, [](const taken_arena& a) { return a.memory && a.memory->was_kept(); });
   auto facts = std::make_shared<const loaded_tensors>(named_, std::move(plan_.tensors));
   storage_ =
-      std::make_shared<model_storage>(std::move(facts), std::move(work.memory), the_engine->memory);
+      std::make_shared<model_storage>(std::move(facts), std::move(opened.memory), the_engine->memory);
   counters.bytes_total = named_->catalog().bytes();
   counters.tensors_total = progress_->tensors();
   counters.set_opened();
-  counters.set_route_reason(work.route_reason);
+  counters.set_route_reason(opened.route_reason);
   for (std::uint32_t t = 0; t < progress_->tensors(); ++t) {
     if (progress_->has_all_bytes(t)) bytes_complete(t);  // A tensor of 0 bytes.
   }
   if (options().window_bytes > 0) {
     load_request of_groups = request_;
     of_groups.opened = checkpoint(from_);
-    of_groups.chosen = std::move(work.chosen);
+    of_groups.chosen = std::move(opened.chosen);
     window_ = std::make_shared<load_window>(the_engine, std::move(of_groups), named_,
-                                            std::move(work.groups), per_file_);
+                                            std::move(opened.groups), per_file_);
   }
-  stored_streams_ = std::move(work.streams);
+  stored_streams_ = std::move(opened.streams);
   streams_.resize(plan_.streams.size());
   for (std::uint32_t s = 0; s < plan_.streams.size(); ++s) {
     // What the header held is in place already.
@@ -144,14 +146,18 @@ running_stream& job::stream(std::uint32_t s, const stream_state::copier& copy) {
     const std::uint32_t to = plan_.outputs[what.outputs_begin].destination;
     std::byte* const memory = into_.of(to).rules().straight ? into_[to] : nullptr;
     auto made = std::make_unique<running_stream>();
-    made->state.emplace(plan_, what, stored, options().verify, memory, copy);
+    auto state =
+        std::make_shared<stream_state>(plan_, what, stored, options().verify, memory, copy);
+    made->decode = [state](std::span<const std::byte> bytes, bool last) {
+      return state->decode(bytes, last);
+    };
     one = std::move(made);
   }
   return *one;
 }
 
 void job::stream_decoded(std::uint32_t s) {
-  streams_[s]->state.reset();
+  streams_[s]->decode = nullptr;
   if (stopped()) return;
   const stream_op& what = plan_.streams[s];
   for (std::uint32_t o = what.outputs_begin; o < what.outputs_end; ++o) {
@@ -170,39 +176,38 @@ std::string job::tensor_in_file(std::uint32_t t) const {
   return tensor_place(named_->catalog(), named_->catalog().tensors[t]);
 }
 
-schedule::taken job::take_awaited() {
+work::offer job::take(bool awaited) {
   if (stopped()) return {};
-  return drives_.take([this](std::uint32_t lane) { return progress_->has_prioritized(lane); },
-                      [this](std::uint32_t lane) { return progress_->take_prioritized(lane); });
-}
-
-schedule::taken job::take_next() {
-  if (stopped()) return {};
+  if (awaited) {
+    return drives_.take([this](std::uint32_t lane) { return progress_->has_prioritized(lane); },
+                        [this](std::uint32_t lane) { return progress_->take_prioritized(lane); });
+  }
   return drives_.take([this](std::uint32_t lane) { return progress_->has_next(lane); },
                       [this](std::uint32_t lane) { return progress_->take_next(lane); });
 }
 
-void job::end_read(std::uint32_t read) noexcept {
-  progress_->end_read();
-  if (drives_.leave(plan_.reads[read].file)) the_engine->read_schedule.has_room();
+boost::asio::awaitable<void> job::run(work_step step, result<void>& outcome) {
+  return process_read(*this, step, outcome);
 }
 
-void job::completed(std::uint32_t read) {
-  end_read(read);
-  if (!stopped()) {
-    try {
-      progress_->arrived(read, [this](std::uint32_t t) { bytes_complete(t); });
-      complete_next_waiters();
-    } catch (const std::bad_alloc&) {
-      stop({errc::memory_exceeded, {}});
-    }
+void job::end(std::uint32_t read, const result<void>& outcome) {
+  progress_->end_read();
+  if (drives_.leave(plan_.reads[read].file)) the_engine->read_schedule.has_room();
+  if (!outcome) {
+    stop(retry_allocation([&] { return outcome.error(); }));
+  } else if (!stopped()) {
+    completed(read);
   }
   wake_if_quiet();
 }
 
-void job::failed(std::uint32_t read, fault why) noexcept {
-  end_read(read);
-  stop(std::move(why));
+void job::completed(std::uint32_t read) {
+  try {
+    progress_->arrived(read, [this](std::uint32_t t) { bytes_complete(t); });
+    complete_next_waiters();
+  } catch (const std::bad_alloc&) {
+    stop({errc::memory_exceeded, {}});
+  }
 }
 
 // All its bytes are in the arena.
@@ -213,35 +218,42 @@ void job::bytes_complete(std::uint32_t t) {
     prioritize_check(t);
   } else {
     checks_.add(t);
-    the_engine->check_schedule.add(shared_from_this());
+    the_engine->check_schedule.add(checking());
   }
 }
 
 void job::prioritize_check(std::uint32_t t) {
   checks_.prioritize(t);
-  the_engine->check_schedule.prioritize(shared_from_this());
+  the_engine->check_schedule.prioritize(checking());
 }
 
-schedule::taken job::take_awaited_check() {
-  return {stopped() ? std::nullopt : checks_.take_prioritized()};
+work::offer job::check_work::take(bool awaited) {
+  if (load_.stopped()) return {};
+  return {awaited ? load_.checks_.take_prioritized() : load_.checks_.take_next()};
 }
 
-schedule::taken job::take_next_check() { return {stopped() ? std::nullopt : checks_.take_next()}; }
+boost::asio::awaitable<void> job::check_work::run(work_step step, result<void>& outcome) {
+  return check_tensor(load_, step.index, outcome);
+}
 
-void job::checked(std::uint32_t t, const result<void>& how) {
-  checks_.end_check();
-  if (!how) {
-    stop(retry_allocation([&] { return how.error(); }));
-  } else if (!stopped()) {
-    if (checks_.of(t).compares()) counters.bytes_verified += storage_->of().info(t).bytes;
-    try {
-      tensor_loaded(t);
-      complete_next_waiters();
-    } catch (const std::bad_alloc&) {
-      stop({errc::memory_exceeded, {}});
-    }
+void job::check_work::end(std::uint32_t tensor, const result<void>& outcome) {
+  load_.checks_.end_check();
+  if (!outcome) {
+    load_.stop(retry_allocation([&] { return outcome.error(); }));
+  } else if (!load_.stopped()) {
+    load_.checked(tensor);
   }
-  wake_if_quiet();
+  load_.wake_if_quiet();
+}
+
+void job::checked(std::uint32_t t) {
+  if (checks_.of(t).compares()) counters.bytes_verified += storage_->of().info(t).bytes;
+  try {
+    tensor_loaded(t);
+    complete_next_waiters();
+  } catch (const std::bad_alloc&) {
+    stop({errc::memory_exceeded, {}});
+  }
 }
 
 void job::tensor_loaded(std::uint32_t t) {
@@ -286,6 +298,10 @@ void job::refuse_direct(const std::string& why) {
 void job::end_prefault() {
   prefaulting_ = false;
   wake_if_quiet();
+}
+
+void job::stop_at_close() {
+  stop({boost::asio::error::operation_aborted, source, "the loader was destroyed"});
 }
 
 void job::stop(fault why) {

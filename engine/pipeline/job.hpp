@@ -31,18 +31,18 @@
 #include "pipeline/load_window.hpp"
 #include "pipeline/open.hpp"
 #include "pipeline/plan_progress.hpp"
-#include "pipeline/schedule.hpp"
 #include "pipeline/stream_state.hpp"
 #include "pipeline/tensor_checks.hpp"
 #include "pipeline/tensor_storage.hpp"
 #include "pipeline/wait_queue.hpp"
+#include "pipeline/work.hpp"
 #include "readers/reader.hpp"
 
 namespace ringload::inline v0::detail {
 
 class engine;
 
-class job : public std::enable_shared_from_this<job> {
+class job final : public work, public engine_user, public std::enable_shared_from_this<job> {
  public:
   // `counted` with others, of which the load is a part; null: alone.
   job(std::shared_ptr<engine> e, load_request what,
@@ -78,7 +78,7 @@ class job : public std::enable_shared_from_this<job> {
   // Before begin(), and also where that is not called any more.
   void set_fill(filling what) { fill_ = std::move(what); }
   // The reads may now be taken.
-  void begin(opened_load work);
+  void begin(opened_load opened);
   const open_file& file(const read_op& read) const noexcept { return from_->files[read.file]; }
   // What brings its bytes, if it is not a file.
   const byte_supply* supply(const read_op& read) const noexcept;
@@ -120,22 +120,14 @@ class job : public std::enable_shared_from_this<job> {
   void stream_decoded(std::uint32_t s);
   std::string stream_place(std::uint32_t s) const;
 
-  // The next read that somebody awaits, and the next in file order. A taken read is in flight until
-  // completed() or failed().
-  schedule::taken take_awaited();
-  schedule::taken take_next();
-  void completed(std::uint32_t read);
-  void failed(std::uint32_t read, fault why) noexcept;
+  // The reads, as work. A read that was taken is in flight until end().
+  offer take(bool awaited) override;
+  boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
+  void end(std::uint32_t read, const result<void>& outcome) override;
   // What bounds the bytes in flight with this one. Not of a read from memory.
   admission_control& gate(const read_op& read) const noexcept {
     return drives_.of(read.file)->admission;
   }
-
-  // The next tensor to be hashed that somebody awaits, and the next one otherwise. Its check is in
-  // progress until checked(), which takes its outcome.
-  schedule::taken take_awaited_check();
-  schedule::taken take_next_check();
-  void checked(std::uint32_t t, const result<void>& how);
 
   // A direct read was refused: the rest of the load is read through the page cache.
   void refuse_direct(const std::string& why);
@@ -166,6 +158,7 @@ class job : public std::enable_shared_from_this<job> {
 
   // Takes no more reads and checks; those in flight are waited for. The first reason is kept.
   void stop(fault why);
+  void stop_at_close() override;
   // Everything is loaded, or the load has stopped; and nothing is in flight.
   bool quiet() const noexcept;
   boost::asio::awaitable<void> until_quiet() { return quiet_.wait(); }
@@ -193,11 +186,25 @@ class job : public std::enable_shared_from_this<job> {
   std::exception_ptr failure() const noexcept { return outcome_.failure(); }
 
  private:
+  // The tensors that have all their bytes and are to be checked, as work of its own.
+  class check_work final : public work {
+   public:
+    explicit check_work(job& load) : load_(load) {}
+    offer take(bool awaited) override;
+    boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
+    void end(std::uint32_t tensor, const result<void>& outcome) override;
+
+   private:
+    job& load_;
+  };
+  std::shared_ptr<work> checking() { return {shared_from_this(), &check_work_}; }
+
   bool all_loaded() const noexcept { return progress_ && progress_->all_loaded(); }
   void wake_if_quiet();
   void stop_cancelled() noexcept;
-  void end_read(std::uint32_t read) noexcept;
+  void completed(std::uint32_t read);
   void bytes_complete(std::uint32_t t);
+  void checked(std::uint32_t t);
   void prioritize_check(std::uint32_t t);
   void tensor_loaded(std::uint32_t t);
   void complete_next_waiters();
@@ -228,6 +235,7 @@ class job : public std::enable_shared_from_this<job> {
   load_drives drives_;
   std::optional<filling> fill_;  // Empty before begin(), and in other loads.
   tensor_checks checks_;
+  check_work check_work_{*this};
   load_waiters waiters_;
   std::shared_ptr<load_window> window_;  // Of a load through one: brings the tensors in its place.
   load_outcome outcome_;

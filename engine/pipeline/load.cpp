@@ -2,6 +2,8 @@
 
 // The life of a load, from beginning to end. The file to read first.
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
 
 #include "core/attempt.hpp"
@@ -57,10 +59,6 @@ struct release_memory_task {
   }
 };
 
-}  // namespace
-
-namespace {
-
 // Opening and planning go on in one thread, one after the other.
 void trace_opening(const job& of, const opened_load& found, const busy_time& whole) noexcept {
   trace_event event;
@@ -111,8 +109,6 @@ boost::asio::awaitable<void> end(engine& e, job& one, open_task& open) {
   co_await on_thread(*with.closing_thread, with.loop, release);
 }
 
-}  // namespace
-
 boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> one) {
   open_task open = {e, *one, fault(), {}};
   // Any small allocation below may fail. The load then fails, and its waiters are still completed.
@@ -140,7 +136,28 @@ boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> one) {
   // Only the storage that tensors share is still held.
 
   one->finish();
-  e.remove_job(one);
+  e.remove_user(*one);
+}
+
+}  // namespace
+
+void run_job(const std::shared_ptr<job>& one) {
+  engine& e = *one->the_engine;
+  e.add_user(one);
+  // Out of memory, co_spawn may throw or destroy the coroutine silently. Either way its handle is
+  // destroyed, whose deleter then completes the load's waiters.
+  const auto answer = [one](job*) {
+    if (one->finished()) return;
+    one->stop({errc::memory_exceeded, {}});
+    one->finish();
+    one->the_engine->remove_user(*one);
+  };
+  try {
+    const std::shared_ptr<job> handle(one.get(), answer);
+    boost::asio::co_spawn(e.loop, load(e, handle), boost::asio::detached);
+  } catch (const std::bad_alloc&) {
+    // The handle's deleter has run.
+  }
 }
 
 }  // namespace ringload::inline v0::detail

@@ -13,7 +13,7 @@
 
 #include "pipeline/drives.hpp"
 #include "pipeline/opened_checkpoint.hpp"
-#include "pipeline/schedule.hpp"
+#include "pipeline/work.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -53,8 +53,8 @@ class load_drives {
   // The next read, of a lane that has a worker for it. `has(lane)` says whether there may be one,
   // `take_from(lane)` takes it.
   template <class Has, class Take>
-  schedule::taken take(const Has& has, const Take& take_from) const {
-    schedule::taken none;
+  work::offer take(const Has& has, const Take& take_from) const {
+    work::offer none;
     for (std::uint32_t lane = 0; lane < lanes_.size(); ++lane) {
       drive* const from = lanes_[lane];
       if (from != nullptr && !among_->has_worker_for(*from)) {

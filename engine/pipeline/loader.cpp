@@ -2,8 +2,6 @@
 
 // The public API: each call becomes a command that is posted to the engine thread.
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
 #include <ringload/loader.hpp>
 
@@ -35,25 +33,6 @@ void post_or_abort(engine& e, const std::string& source, std::unique_ptr<operati
 }
 
 }  // namespace
-
-void run_job(const std::shared_ptr<job>& one) {
-  engine& e = *one->the_engine;
-  e.add_job(one);
-  // Out of memory, co_spawn may throw or destroy the coroutine silently. Either way its handle is
-  // destroyed, whose deleter then completes the load's waiters.
-  const auto answer = [one](job*) {
-    if (one->finished()) return;
-    one->stop({errc::memory_exceeded, {}});
-    one->finish();
-    one->the_engine->remove_job(one);
-  };
-  try {
-    const std::shared_ptr<job> handle(one.get(), answer);
-    boost::asio::co_spawn(e.loop, load(e, handle), boost::asio::detached);
-  } catch (const std::bad_alloc&) {
-    // The handle's deleter has run.
-  }
-}
 
 void begin_load(const std::shared_ptr<engine>& with, load_request what,
                 std::unique_ptr<operation<model>> waiting) {

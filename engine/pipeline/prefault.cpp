@@ -30,7 +30,7 @@ boost::asio::awaitable<void> prefault_arenas(engine& e, std::shared_ptr<job> of)
     for (std::uint64_t at = 0; at < bytes && of->needs_prefault(); at += prefault_bytes) {
       // Errors are ignored: the read that needs the memory reports them.
       populate_task work = {{memory + at, std::min(prefault_bytes, bytes - at)}, {}};
-      traced_step step(*of, load_step::populated);
+      traced_step step(of->options(), load_step::populated);
       co_await on_thread(*e.copy_threads, e.loop, work, step.times());
       step.end({}, work.memory.size());
     }

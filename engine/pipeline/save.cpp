@@ -11,7 +11,6 @@
 #include "formats/printable.hpp"
 #include "pipeline/engine.hpp"
 #include "pipeline/on_thread.hpp"
-#include "pipeline/save_digests.hpp"
 #include "pipeline/save_job.hpp"
 
 namespace ringload::inline v0::detail {
@@ -66,11 +65,9 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<save_job>& o
   one->begin(std::move(*set_up.made));
   // Files and writes are fixed: nothing below chooses an offset or a size.
 
-  if (one->how().digest) begin_digests(with, one);
-  with.read_schedule.add(one);
+  if (one->how().digest) with.check_schedule.add(one->digests());
+  with.read_schedule.add_last(one);
 }
-
-}  // namespace
 
 boost::asio::awaitable<void> save(engine& e, std::shared_ptr<save_job> one) {
   set_up_task set_up = {e, *one, fault()};
@@ -106,23 +103,25 @@ boost::asio::awaitable<void> save(engine& e, std::shared_ptr<save_job> one) {
   if (!end.published) one->stop(end.published.error());
   one->set_paths(std::move(end.paths));
   one->finish();
-  e.remove_save(one);
+  e.remove_user(*one);
 }
+
+}  // namespace
 
 void run_save(const std::shared_ptr<save_job>& one) {
   engine& e = *one->the_engine;
-  e.add_save(one);
+  e.add_user(one);
   // As run_job() does.
   const auto answer = [one](save_job*) {
     if (one->finished()) return;
     one->stop({errc::memory_exceeded, {}});
     one->finish();
-    one->the_engine->remove_save(one);
+    one->the_engine->remove_user(*one);
   };
   if (auto ready = e.start_saving(); !ready) {
     one->stop(ready.error());
     one->finish();
-    e.remove_save(one);
+    e.remove_user(*one);
     return;
   }
   try {

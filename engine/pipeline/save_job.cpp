@@ -7,6 +7,8 @@
 #include "core/retry_allocation.hpp"
 #include "formats/printable.hpp"
 #include "pipeline/engine.hpp"
+#include "pipeline/save_digest.hpp"
+#include "pipeline/write_block.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -24,28 +26,32 @@ void save_job::cancel() noexcept {
   });
 }
 
-void save_job::begin(save_setup work) {
-  work_ = std::move(work);
+void save_job::begin(save_setup setup) {
+  work_ = std::move(setup);
   result_.bytes = work_.bytes;
   if (how().digest) result_.digests.resize(request_.tensors.size());
   if (how().progress) how().progress->set_total(work_.bytes);
   begun_ = true;
 }
 
-std::optional<save_job::taken_write> save_job::take_next() {
-  // The schedule may ask once more when it is over.
-  if (stopped() || !work_.all || next_ == work_.all->plan.writes.size()) return std::nullopt;
+work::offer save_job::take(bool) {
+  // The schedule may ask once more when the save is over.
+  if (stopped() || !work_.all || next_ == work_.all->plan.writes.size()) return {};
   ++in_flight_;
-  return taken_write{work_.all, next_++};
+  return {next_++};
 }
 
-void save_job::wrote(const write_op& op, const result<void>& how_it_went) {
+boost::asio::awaitable<void> save_job::run(work_step step, result<void>& outcome) {
+  return write_block(*this, step, outcome);
+}
+
+void save_job::end(std::uint32_t write, const result<void>& outcome) {
   --in_flight_;
-  if (how_it_went) {
+  if (outcome) {
     ++written_;
-    if (how().progress) how().progress->add(op.bytes);
+    if (how().progress) how().progress->add(work_.all->plan.writes[write].bytes);
   } else {
-    stop(retry_allocation([&] { return how_it_went.error(); }));
+    stop(retry_allocation([&] { return outcome.error(); }));
   }
   wake_if_quiet();
 }
@@ -56,22 +62,21 @@ void save_job::count(std::uint32_t bytes, bool direct, bool straight) noexcept {
   if (direct && straight) result_.bytes_straight += bytes;
 }
 
-std::optional<std::uint32_t> save_job::take_digest() {
-  if (stopped() || next_digest_ == result_.digests.size()) return std::nullopt;
-  return next_digest_++;
+work::offer save_job::digest_work::take(bool) {
+  if (save_.stopped() || save_.next_digest_ == save_.result_.digests.size()) return {};
+  ++save_.digesting_;
+  return {save_.next_digest_++};
 }
 
-void save_job::digested(std::uint32_t tensor, result<tensor_digest> found) {
-  if (found) {
-    result_.digests[tensor] = std::move(*found);
-  } else {
-    stop(std::move(found).error());
-  }
+boost::asio::awaitable<void> save_job::digest_work::run(work_step step, result<void>& outcome) {
+  return digest_tensor(save_, step.index, save_.result_.digests[step.index], outcome);
 }
 
-void save_job::end_digesting() noexcept {
-  --digesting_;
-  wake_if_quiet();
+void save_job::digest_work::end(std::uint32_t, const result<void>& outcome) {
+  --save_.digesting_;
+  ++save_.digested_;
+  if (!outcome) save_.stop(retry_allocation([&] { return outcome.error(); }));
+  save_.wake_if_quiet();
 }
 
 void save_job::await(std::unique_ptr<operation<saved>> waiting) {
@@ -84,6 +89,11 @@ void save_job::await(std::unique_ptr<operation<saved>> waiting) {
 void save_job::stop(fault why) {
   outcome_.stop(std::move(why));
   wake_if_quiet();
+}
+
+void save_job::stop_at_close() {
+  stop_from_outside(
+      {boost::asio::error::operation_aborted, request_.path, "the loader was destroyed"});
 }
 
 void save_job::stop_from_outside(fault why) noexcept {

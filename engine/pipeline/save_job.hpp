@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <ringload/detail/operation.hpp>
 #include <ringload/save.hpp>
 #include <string>
@@ -18,18 +17,16 @@
 #include "pipeline/load_outcome.hpp"
 #include "pipeline/save_setup.hpp"
 #include "pipeline/wait_queue.hpp"
+#include "pipeline/work.hpp"
 
 namespace ringload::inline v0::detail {
 
 class engine;
 
-class save_job : public std::enable_shared_from_this<save_job> {
+class save_job final : public work,
+                       public engine_user,
+                       public std::enable_shared_from_this<save_job> {
  public:
-  struct taken_write {
-    std::shared_ptr<write_group> of;
-    std::uint32_t write;  // Index into its plan.
-  };
-
   save_job(std::shared_ptr<engine> e, save_request what);
 
   // ---- Any thread ----
@@ -44,22 +41,20 @@ class save_job : public std::enable_shared_from_this<save_job> {
   // ---- In the engine thread only, from here on ----
 
   // The writes may now be taken.
-  void begin(save_setup work);
+  void begin(save_setup setup);
   written_file& file(const write_op& op) noexcept { return work_.files.files()[op.file]; }
-  const write_group& all() const noexcept { return *work_.all; }
+  const std::shared_ptr<write_group>& group() const noexcept { return work_.all; }
 
-  // The next write. It is in flight until wrote().
-  std::optional<taken_write> take_next();
-  void wrote(const write_op& op, const result<void>& how);
+  // The writes, as work. A write that was taken is in flight until end().
+  offer take(bool awaited) override;
+  boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
+  void end(std::uint32_t write, const result<void>& outcome) override;
 
   // Counts what was written.
   void count(std::uint32_t bytes, bool direct, bool straight) noexcept;
 
-  // The digests are made beside the writes, by so many coroutines as have begun and not ended.
-  std::optional<std::uint32_t> take_digest();
-  void begin_digesting() noexcept { ++digesting_; }
-  void end_digesting() noexcept;
-  void digested(std::uint32_t tensor, result<tensor_digest> found);
+  // The digests, which are made beside the writes, as work of its own.
+  std::shared_ptr<work> digests() { return {shared_from_this(), &digest_work_}; }
 
   // Completes with the result when the save is over. Cancelling it cancels the save.
   void await(std::unique_ptr<operation<saved>> waiting);
@@ -68,6 +63,7 @@ class save_job : public std::enable_shared_from_this<save_job> {
   // are being published only a failure of that stops it.
   void stop(fault why);
   void stop_from_outside(fault why) noexcept;
+  void stop_at_close() override;
   // All is written, or it has stopped; and nothing is in flight.
   bool quiet() const noexcept;
   boost::asio::awaitable<void> until_quiet() { return quiet_.wait(); }
@@ -86,8 +82,20 @@ class save_job : public std::enable_shared_from_this<save_job> {
   bool finished() const noexcept { return outcome_.finished(); }
 
  private:
+  class digest_work final : public work {
+   public:
+    explicit digest_work(save_job& save) : save_(save) {}
+    offer take(bool awaited) override;
+    boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
+    void end(std::uint32_t tensor, const result<void>& outcome) override;
+
+   private:
+    save_job& save_;
+  };
+
   bool all_written() const noexcept {
-    return begun_ && written_ == work_.all->plan.writes.size() && digesting_ == 0;
+    return begun_ && written_ == work_.all->plan.writes.size() &&
+           digested_ == result_.digests.size();
   }
   void wake_if_quiet();
 
@@ -101,8 +109,10 @@ class save_job : public std::enable_shared_from_this<save_job> {
   std::uint32_t next_ = 0;  // The write that is taken next.
   std::uint32_t in_flight_ = 0;
   std::uint32_t written_ = 0;
+  digest_work digest_work_{*this};
   std::uint32_t next_digest_ = 0;
   std::uint32_t digesting_ = 0;
+  std::uint32_t digested_ = 0;
   bool publishing_ = false;
   saved result_;
   std::unique_ptr<operation<saved>> waiting_;

@@ -1,69 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decides what is done next, of all loads and saves: what is awaited first, then round-robin over
-// the loads, and writes of saves where no load has a read. One schedule hands reads and writes to
-// the workers, another tensors to the checkers. Engine thread only.
+// Decides which step is carried out next: awaited steps first, then round-robin over the work that
+// was added, then the work that was added last. Engine thread only.
 
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 
 #include "pipeline/wait_queue.hpp"
+#include "pipeline/work.hpp"
 
 namespace ringload::inline v0::detail {
-
-class job;
-class save_job;
-struct write_group;
 
 class schedule {
  public:
   struct turn {
-    std::shared_ptr<job> of;         // Of a load; or
-    std::shared_ptr<save_job> save;  // of a save. Both null: the schedule is closed.
-    std::uint32_t what = 0;          // Index of the read or tensor; of the write in its group.
+    std::shared_ptr<work> owner;  // Null: the schedule is closed.
+    std::uint32_t step = 0;
     bool awaited = false;
-    std::shared_ptr<write_group> group;  // Of a write.
   };
 
-  // A load's next read or tensor.
-  struct taken {
-    std::optional<std::uint32_t> what;  // Empty: it has none now,
-    bool later = false;                 // or has some when its drive has room again.
-  };
-  using take_function = taken (job::*)();
+  explicit schedule(boost::asio::io_context& loop) : waiting_(loop) {}
 
-  schedule(boost::asio::io_context& loop, take_function awaited, take_function in_turn)
-      : take_awaited_(awaited), take_in_turn_(in_turn), waiting_(loop) {}
-
-  // The load has something to take; something that is awaited.
-  void add(const std::shared_ptr<job>& one);
-  void prioritize(const std::shared_ptr<job>& one);
-  // The save has something to write.
-  void add(const std::shared_ptr<save_job>& one);
-  // A drive has room again, for one read or for many.
+  // The work has steps.
+  void add(const std::shared_ptr<work>& owner);
+  // The work has steps that somebody awaits.
+  void prioritize(const std::shared_ptr<work>& owner);
+  // The work has steps, to be taken when no other work has one.
+  void add_last(const std::shared_ptr<work>& owner);
+  // A drive has room again, for one step or for many.
   void has_room() { waiting_.wake_one(); }
   void has_more_room() { waiting_.wake_all(); }
-  // take() returns null turns from now on.
+  // take() returns turns without an owner from now on.
   void close();
 
-  // Waits until there is something to take.
+  // Waits until there is a step to take.
   boost::asio::awaitable<turn> take();
 
  private:
-  using job_queue = std::deque<std::shared_ptr<job>>;  // Each load once, until it has nothing left.
+  using work_queue = std::deque<std::shared_ptr<work>>;  // Each work once, while it has steps.
 
-  bool next(job_queue& of, take_function how, turn& out);
-  bool next_write(turn& out);
-  bool next(turn& out);
+  void add_to(work_queue& queue, const std::shared_ptr<work>& owner);
+  static bool take_from(work_queue& queue, bool awaited, turn& found);
+  bool next(turn& found);
 
-  const take_function take_awaited_;
-  const take_function take_in_turn_;
-  job_queue urgent_;
-  job_queue jobs_;
-  std::deque<std::shared_ptr<save_job>> saves_;  // As in a job_queue.
+  work_queue urgent_;
+  work_queue ready_;
+  work_queue last_;
   wait_queue waiting_;
   bool closed_ = false;
 };

@@ -49,6 +49,12 @@ stream_state::stream_state(const plan& of, const stream_op& what, const wanted_l
   for (const stream_output& each : outputs_) reached_.push_back(each.stream_offset);
 }
 
+result<void> stream_state::decode(std::span<const std::byte> bytes, bool last) {
+  if (auto taken = take(bytes); !taken) return taken.error();
+  if (last) return finish();
+  return {};
+}
+
 result<void> stream_state::take(std::span<const std::byte> in) {
   if (has_enough()) return {};
   if (!decoder_) {

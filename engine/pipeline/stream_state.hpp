@@ -39,11 +39,12 @@ class stream_state final : public decoded_output {
   stream_state(const stream_state&) = delete;
   stream_state& operator=(const stream_state&) = delete;
 
-  // The next stored bytes; and the end, after the last of them. In one thread at a time.
-  result<void> take(std::span<const std::byte> in);
-  result<void> finish();
+  // Decodes the next stored bytes. One thread at a time.
+  result<void> decode(std::span<const std::byte> bytes, bool last);
 
  private:
+  result<void> take(std::span<const std::byte> in);
+  result<void> finish();
   std::span<std::byte> room() override;
   void filled(std::size_t bytes) override;
   // Copies what whole elements the buffer holds, and keeps the rest.

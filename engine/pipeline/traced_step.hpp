@@ -5,20 +5,21 @@
 // is one branch. Engine thread only.
 
 #include <cstdint>
+#include <ringload/limits.hpp>
 #include <ringload/trace.hpp>
 #include <string_view>
 
 #include "core/busy_time.hpp"
-#include "pipeline/job.hpp"
 
 namespace ringload::inline v0::detail {
 
 // One step that takes time: asked for when this is made, told by end().
 class traced_step {
  public:
-  traced_step(const job& of, load_step what, std::uint32_t slot = trace_event::none) noexcept
-      : to_(of.options().trace), with_(of.options().trace_with) {
-    if (to_) begin(what, slot);
+  traced_step(const load_options& options, load_step step,
+              std::uint32_t slot = trace_event::none) noexcept
+      : to_(options.trace), with_(options.trace_with) {
+    if (to_) begin(step, slot);
   }
 
   explicit operator bool() const noexcept { return to_ != nullptr; }

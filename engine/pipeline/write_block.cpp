@@ -11,6 +11,7 @@
 #include "core/checked.hpp"
 #include "core/retry_allocation.hpp"
 #include "formats/printable.hpp"
+#include "pipeline/engine.hpp"
 #include "pipeline/on_thread.hpp"
 #include "pipeline/save_job.hpp"
 #include "pipeline/slot_use.hpp"
@@ -170,11 +171,12 @@ boost::asio::awaitable<void> process_write(engine& e, write_task& t) {
 
 }  // namespace
 
-boost::asio::awaitable<void> write_block(engine& e, std::uint32_t slot, const schedule::turn& turn,
-                                         result<void>& outcome) {
-  save_job& of = *turn.save;
-  const write_op& op = turn.group->plan.writes[turn.what];
-  write_task t = {of, *turn.group, op, of.file(op), slot, e.staging.at(slot), nullptr, false, {}};
+boost::asio::awaitable<void> write_block(save_job& save, work_step step, result<void>& outcome) {
+  engine& e = *save.the_engine;
+  const std::shared_ptr<write_group> group = save.group();
+  const write_op& op = group->plan.writes[step.index];
+  write_task t = {save,    *group, op, save.file(op), step.slot, e.staging.at(step.slot),
+                  nullptr, false,  {}};
   co_await process_write(e, t);
   outcome = t.outcome;
 }

@@ -13,8 +13,10 @@
 #include <semaphore>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "pipeline/stream_state.hpp"
 #include "support/npz_text.hpp"
 #include "support/zip_text.hpp"
 
@@ -41,7 +43,7 @@ struct cut_stream {
     const auto no_copies = [](const std::byte*, std::span<const copy_op>) {
       return boost::system::error_code();
     };
-    one.state.emplace(made, made.streams[0], from, checked, memory.data(), no_copies);
+    decode_to(memory.data(), no_copies);
     const std::size_t step = stored.size() / pieces_wanted + 1;
     for (std::size_t at = 0; at < stored.size(); at += step) {
       const auto part = std::as_bytes(std::span(stored)).subspan(at);
@@ -49,6 +51,14 @@ struct cut_stream {
       pieces.push_back(std::make_unique<stream_piece>(
           at, piece_bytes, at + piece_bytes.size() == stored.size(), nullptr));
     }
+  }
+
+  void decode_to(std::byte* destination, stream_state::copier copy) {
+    auto state = std::make_shared<stream_state>(made, made.streams[0], from, checked, destination,
+                                                std::move(copy));
+    one.decode = [state](std::span<const std::byte> bytes, bool last) {
+      return state->decode(bytes, last);
+    };
   }
 
   std::string decoded() const {
@@ -149,8 +159,7 @@ TEST_CASE("decoders: what is given up before a thread has begun with it is not d
     go.acquire();
     return boost::system::error_code();
   };
-  first.one.state.emplace(first.made, first.made.streams[0], first.from, first.checked, nullptr,
-                          hold);
+  first.decode_to(nullptr, hold);
   decoders by(loop, 1, 0);
   hand_over(loop, by, first);
   hand_over(loop, by, second);

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pipeline/save_digests.hpp"
+#include "pipeline/save_digest.hpp"
 
 #include <algorithm>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
+#include <utility>
 #include <vector>
 
 #include "core/attempt.hpp"
 #include "core/crc32c_hasher.hpp"
-#include "core/retry_allocation.hpp"
 #include "formats/printable.hpp"
 #include "pipeline/engine.hpp"
 #include "pipeline/on_thread.hpp"
@@ -32,7 +30,7 @@ struct digest_task {
   }
 
   result<tensor_digest> hash() {
-    tensor_bytes& source = *of.all().sources[tensor];
+    tensor_bytes& source = *of.group()->sources[tensor];
     tensor_digest out;
     out.name = source.view().name;
     out.algorithm = *of.how().digest;
@@ -57,50 +55,18 @@ struct digest_task {
   }
 };
 
-// Its end is counted however its coroutine ends, also if that is never begun.
-class digesting {
- public:
-  explicit digesting(std::shared_ptr<save_job> of) noexcept : of_(std::move(of)) {
-    of_->begin_digesting();
-  }
-  digesting(digesting&& other) noexcept = default;
-  digesting& operator=(digesting&& other) = delete;
-  ~digesting() {
-    if (of_) of_->end_digesting();
-  }
-
-  save_job& of() const noexcept { return *of_; }
-
- private:
-  std::shared_ptr<save_job> of_;
-};
-
-boost::asio::awaitable<void> make_digests(engine& e, digesting one) {
-  save_job& of = one.of();
-  for (auto tensor = of.take_digest(); tensor; tensor = of.take_digest()) {
-    digest_task work = {of, *tensor};
-    try {
-      co_await on_thread(*e.check_threads, e.loop, work);
-    } catch (const std::bad_alloc&) {
-      work.found = fault{errc::memory_exceeded, {}};
-    }
-    of.digested(*tensor, std::move(work.found));
-  }
-}
-
 }  // namespace
 
-void begin_digests(engine& e, const std::shared_ptr<save_job>& one) {
-  bool any = false;
-  for (std::uint32_t i = 0; i < e.within.copy_threads; ++i) {
-    try {
-      boost::asio::co_spawn(e.loop, make_digests(e, digesting(one)), boost::asio::detached);
-      any = true;
-    } catch (const std::bad_alloc&) {
-      // The others do its part.
-    }
+boost::asio::awaitable<void> digest_tensor(save_job& save, std::uint32_t tensor,
+                                           tensor_digest& digest, result<void>& outcome) {
+  engine& e = *save.the_engine;
+  digest_task task = {save, tensor, fault()};
+  co_await on_thread(*e.check_threads, e.loop, task);
+  if (task.found) {
+    digest = std::move(*task.found);
+  } else {
+    outcome = task.found.error();
   }
-  if (!any) one->stop({errc::memory_exceeded, {}});
 }
 
 }  // namespace ringload::inline v0::detail

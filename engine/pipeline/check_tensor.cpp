@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pipeline/check.hpp"
+#include "pipeline/check_tensor.hpp"
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
@@ -72,25 +72,11 @@ struct hashing {
 
 }  // namespace
 
-boost::asio::awaitable<void> checker(engine& e) {
-  engine& mine = e;
-  for (;;) {
-    schedule::turn turn;
-    try {
-      auto next = co_await mine.check_schedule.take();
-      turn = std::move(next);
-    } catch (const std::bad_alloc&) {
-      continue;
-    }
-    if (!turn.of) break;
-    hashing work = {*turn.of, turn.what, {}};
-    try {
-      co_await on_thread(*mine.check_threads, mine.loop, work);
-    } catch (const std::bad_alloc&) {
-      work.outcome = fault{errc::memory_exceeded, {}};  // Without a place, which would allocate.
-    }
-    turn.of->checked(turn.what, work.outcome);
-  }
+boost::asio::awaitable<void> check_tensor(job& load, std::uint32_t tensor, result<void>& outcome) {
+  engine& e = *load.the_engine;
+  hashing task = {load, tensor, {}};
+  co_await on_thread(*e.check_threads, e.loop, task);
+  outcome = task.outcome;
 }
 
 }  // namespace ringload::inline v0::detail
