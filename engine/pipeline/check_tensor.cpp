@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pipeline/check_tensor.hpp"
+
+// Checks one tensor of a load: job::check_work::run(). Once a tensor has all its bytes, and before
+// it is handed out, its digest is compared with the digest of the manifest or of the file, and the
+// indices of a sparse object are checked. Stored bytes that are decoded are hashed while they are
+// decoded: see stream_state.
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
@@ -72,9 +76,9 @@ struct hashing {
 
 }  // namespace
 
-boost::asio::awaitable<void> check_tensor(job& load, std::uint32_t tensor, result<void>& outcome) {
-  engine& e = *load.the_engine;
-  hashing task = {load, tensor, {}};
+boost::asio::awaitable<void> job::check_work::run(work_step step, result<void>& outcome) {
+  engine& e = *load_.the_engine;
+  hashing task = {load_, step.index, {}};
   co_await on_thread(*e.check_threads, e.loop, task);
   outcome = task.outcome;
 }

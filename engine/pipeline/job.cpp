@@ -6,9 +6,7 @@
 
 #include "core/retry_allocation.hpp"
 #include "formats/printable.hpp"
-#include "pipeline/check_tensor.hpp"
 #include "pipeline/engine.hpp"
-#include "pipeline/process_read.hpp"
 #include "pipeline/traced_step.hpp"
 #include "readers/page_supply.hpp"
 
@@ -49,8 +47,8 @@ job::job(std::shared_ptr<engine> e, load_request what, std::shared_ptr<file_coun
       quiet_(the_engine->loop) {}
 
 void job::cancel() noexcept {
-  if (window_) {
-    retry_allocation([&] { the_engine->post([window = window_] { window->cancel(); }); });
+  if (delivery.window()) {
+    retry_allocation([&] { the_engine->post([window = delivery.window()] { window->cancel(); }); });
   }
   // A posted command would keep a finished load's memory alive and free it in the engine thread.
   if (finished()) return;
@@ -67,7 +65,7 @@ load_stats job::progress() const {
   load_stats s;
   the_engine->fill_stats(s);
   counters.fill_stats(s);
-  if (window_) window_->fill_stats(s);
+  if (delivery.window()) delivery.window()->fill_stats(s);
   return s;
 }
 
@@ -85,21 +83,14 @@ void job::begin(opened_load opened) {
   counters.memory_kept = std::ranges::any_of(
       opened.memory, [](const taken_arena& a) { return a.memory && a.memory->was_kept(); });
   auto facts = std::make_shared<const loaded_tensors>(named_, std::move(plan_.tensors));
-  storage_ =
-      std::make_shared<model_storage>(std::move(facts), std::move(opened.memory), the_engine->memory);
+  storage_ = std::make_shared<model_storage>(std::move(facts), std::move(opened.memory),
+                                             the_engine->memory);
   counters.bytes_total = named_->catalog().bytes();
   counters.tensors_total = progress_->tensors();
   counters.set_opened();
   counters.set_route_reason(opened.route_reason);
   for (std::uint32_t t = 0; t < progress_->tensors(); ++t) {
     if (progress_->has_all_bytes(t)) bytes_complete(t);  // A tensor of 0 bytes.
-  }
-  if (options().window_bytes > 0) {
-    load_request of_groups = request_;
-    of_groups.opened = checkpoint(from_);
-    of_groups.chosen = std::move(opened.chosen);
-    window_ = std::make_shared<load_window>(the_engine, std::move(of_groups), named_,
-                                            std::move(opened.groups), per_file_);
   }
   stored_streams_ = std::move(opened.streams);
   streams_.resize(plan_.streams.size());
@@ -186,10 +177,6 @@ work::offer job::take(bool awaited) {
                       [this](std::uint32_t lane) { return progress_->take_next(lane); });
 }
 
-boost::asio::awaitable<void> job::run(work_step step, result<void>& outcome) {
-  return process_read(*this, step, outcome);
-}
-
 void job::end(std::uint32_t read, const result<void>& outcome) {
   progress_->end_read();
   if (drives_.leave(plan_.reads[read].file)) the_engine->read_schedule.has_room();
@@ -204,7 +191,7 @@ void job::end(std::uint32_t read, const result<void>& outcome) {
 void job::completed(std::uint32_t read) {
   try {
     progress_->arrived(read, [this](std::uint32_t t) { bytes_complete(t); });
-    complete_next_waiters();
+    delivery.hand_out_next();
   } catch (const std::bad_alloc&) {
     stop({errc::memory_exceeded, {}});
   }
@@ -214,11 +201,22 @@ void job::completed(std::uint32_t read) {
 void job::bytes_complete(std::uint32_t t) {
   if (!checks_.needed(t)) {
     tensor_loaded(t);
-  } else if (waiters_.tensors.contains(t)) {
+  } else if (delivery.awaits_tensor(t)) {
     prioritize_check(t);
   } else {
     checks_.add(t);
     the_engine->check_schedule.add(checking());
+  }
+}
+
+std::optional<std::uint32_t> job::take_loaded() { return progress_->take_loaded(); }
+
+void job::prioritize(std::uint32_t t) {
+  if (!progress_) return;
+  if (progress_->has_all_bytes(t)) {
+    prioritize_check(t);
+  } else if (progress_->prioritize(t)) {
+    the_engine->read_schedule.prioritize(shared_from_this());
   }
 }
 
@@ -230,10 +228,6 @@ void job::prioritize_check(std::uint32_t t) {
 work::offer job::check_work::take(bool awaited) {
   if (load_.stopped()) return {};
   return {awaited ? load_.checks_.take_prioritized() : load_.checks_.take_next()};
-}
-
-boost::asio::awaitable<void> job::check_work::run(work_step step, result<void>& outcome) {
-  return check_tensor(load_, step.index, outcome);
 }
 
 void job::check_work::end(std::uint32_t tensor, const result<void>& outcome) {
@@ -250,7 +244,7 @@ void job::checked(std::uint32_t t) {
   if (checks_.of(t).compares()) counters.bytes_verified += storage_->of().info(t).bytes;
   try {
     tensor_loaded(t);
-    complete_next_waiters();
+    delivery.hand_out_next();
   } catch (const std::bad_alloc&) {
     stop({errc::memory_exceeded, {}});
   }
@@ -264,30 +258,7 @@ void job::tensor_loaded(std::uint32_t t) {
   if (!fill_ && storage_->mapped(place_of(t).destination)) counters.bytes_mapped += bytes;
   ++counters.tensors;
   if (bytes > 0) counters.set_first_tensor();
-  const auto waiting = waiters_.tensors.find(t);
-  if (waiting == waiters_.tensors.end()) return;
-  trace_hand_out(t);
-  waiting->second.complete_all(storage_->at(t));
-  waiters_.tensors.erase(waiting);
-}
-
-void job::trace_hand_out(std::uint32_t t) const {
-  trace_moment(options(), load_step::handed_out, storage_->of().info(t).name,
-               storage_->of().bytes(t));
-}
-
-void job::trace_model_handed_out() const {
-  if (stopped() || (!waiters_.fill && waiters_.finish.empty())) return;
-  trace_moment(options(), load_step::handed_out, {}, counters.bytes);
-}
-
-void job::complete_next_waiters() {
-  while (!waiters_.next.empty()) {
-    const auto t = progress_->take_loaded();
-    if (!t) return;
-    trace_hand_out(*t);
-    waiters_.next.pop()->complete(nullptr, storage_->at(*t));
-  }
+  delivery.landed(t);
 }
 
 void job::refuse_direct(const std::string& why) {
@@ -323,132 +294,6 @@ void job::wake_if_quiet() {
   if (quiet()) quiet_.wake_all();
 }
 
-template <class T>
-void job::end_wait(std::unique_ptr<operation<T>> waiting) const {
-  if (!waiting) return;  // Completed already.
-  const fault why(boost::asio::error::operation_aborted, printable_path(source),
-                  "the wait was cancelled, not the load");
-  waiting->complete(to_exception(why), T());
-}
-
-template <class T>
-void job::refuse_in_window(std::unique_ptr<operation<T>> waiting) const {
-  const fault why(errc::invalid_limits, "load_options::window_bytes",
-                  "through a window tensors come by next_async only");
-  waiting->complete(to_exception(why), T());
-}
-
-void job::await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiting) {
-  if (window_) return refuse_in_window(std::move(waiting));
-  if (finished() && stopped()) {
-    waiting->complete(outcome_.failure(), tensor());
-    return;
-  }
-  if (!stopped() && progress_ && progress_->is_loaded(t)) {
-    trace_hand_out(t);
-    waiting->complete(nullptr, storage_->at(t));
-    return;
-  }
-  const std::uint64_t id = waiters_.new_id();
-  waiting->cancel->arm([weak = weak_from_this(), t, id] {
-    const auto self = weak.lock();
-    if (!self) return;
-    self->the_engine->post([self, t, id] { self->end_wait(self->waiters_.remove(t, id)); });
-  });
-  waiters_.tensors[t].add(id, std::move(waiting));
-  if (stopped() || !progress_) return;
-  if (progress_->has_all_bytes(t)) {
-    prioritize_check(t);
-  } else if (progress_->prioritize(t)) {
-    the_engine->read_schedule.prioritize(shared_from_this());
-  }
-}
-
-void job::await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting) {
-  if (window_) return window_->next(std::move(waiting));
-  if (finished() && stopped()) {
-    waiting->complete(outcome_.failure(), std::nullopt);
-    return;
-  }
-  const std::uint64_t id = waiters_.new_id();
-  waiting->cancel->arm([weak = weak_from_this(), id] {
-    const auto self = weak.lock();
-    if (!self) return;
-    self->the_engine->post([self, id] { self->end_wait(self->waiters_.next.remove(id)); });
-  });
-  waiters_.next.add(id, std::move(waiting));
-  if (!stopped()) complete_next_waiters();
-  if (finished()) waiters_.next.end_all(outcome_, std::nullopt);
-}
-
-void job::await_finish(std::unique_ptr<operation<model>> waiting) {
-  if (window_) return refuse_in_window(std::move(waiting));
-  waiting->cancel->arm([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->cancel();
-  });
-  waiters_.finish.add(waiters_.new_id(), std::move(waiting));
-  if (!finished()) return;
-  trace_model_handed_out();
-  waiters_.finish.end_all(outcome_, stopped() ? model() : model(storage_));
-}
-
-void job::await_start(std::unique_ptr<operation<loading>> waiting) {
-  waiting->cancel->arm([weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (!self) return;
-    self->the_engine->post([self] {
-      if (self->waiters_.start) self->stop_cancelled();
-    });
-  });
-  waiters_.start = std::move(waiting);
-}
-
-void job::complete_start() {
-  if (!waiters_.start) return;
-  const auto waiting = std::move(waiters_.start);
-  waiting->complete(nullptr, loading(shared_from_this()));
-}
-
-void job::await_open(std::unique_ptr<operation<checkpoint>> waiting) {
-  waiting->cancel->arm([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->cancel();
-  });
-  waiters_.open.add(waiters_.new_id(), std::move(waiting));
-}
-
-void job::await_fill(std::unique_ptr<operation<filled>> waiting) {
-  waiting->cancel->arm([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->cancel();
-  });
-  waiters_.fill = std::move(waiting);
-}
-
-void job::await_copy(std::unique_ptr<operation<tensor>> waiting) {
-  waiting->cancel->arm([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->cancel();
-  });
-  waiters_.copy.add(waiters_.new_id(), std::move(waiting));
-}
-
-void job::complete_fill() noexcept {
-  if (!waiters_.fill) return;
-  const auto waiting = std::move(waiters_.fill);
-  try {
-    if (!stopped()) {
-      filled done = {std::move(fill_->missing), std::move(fill_->unexpected), progress(),
-                     per_file_->now()};
-      waiting->complete(nullptr, std::move(done));
-    } else if (fill_) {
-      const auto loaded = [this](std::uint32_t t) { return progress_ && progress_->is_loaded(t); };
-      waiting->complete(fill_->failure(outcome_.why(), loaded), filled());
-    } else {
-      waiting->complete(outcome_.failure(), filled());
-    }
-  } catch (const std::bad_alloc&) {
-    // The handler is destroyed, as with the other operations.
-  }
-}
-
 // Nothing here may throw: the load would never end.
 void job::finish() noexcept {
   outcome_.finish();
@@ -462,13 +307,7 @@ void job::finish() noexcept {
   } catch (const std::bad_alloc&) {
     // A model without statistics is better than none.
   }
-  trace_model_handed_out();
-  complete_fill();
-  model whole = stopped() ? model() : model(storage_);
-  checkpoint opened(std::move(from_));
-  // Who drops what is given has freed it: the last of these to be completed takes the last share.
-  if (given_once_) storage_.reset();
-  waiters_.end_all(outcome_, std::move(whole), std::move(opened));
+  delivery.finish();
 }
 
 }  // namespace ringload::inline v0::detail

@@ -6,7 +6,7 @@
 //   plan_progress   which reads are taken or in flight, and what each tensor still misses
 //   tensor_checks   which tensors are to be hashed
 //   load_drives     the drives that its files lie on, which share out the workers
-//   load_waiters    the operations that wait for tensors, the start or the end
+//   load_delivery   the operations that wait for tensors, the start or the end
 //   load_counters   the statistics, for any thread; file_counters those of each file
 //   load_outcome    why it stopped, and whether it is over
 //   filling         of a fill: the caller's memory, and the names to report
@@ -23,12 +23,11 @@
 
 #include "core/fault.hpp"
 #include "pipeline/decoders.hpp"
+#include "pipeline/delivery.hpp"
 #include "pipeline/file_counters.hpp"
 #include "pipeline/load_counters.hpp"
 #include "pipeline/load_drives.hpp"
 #include "pipeline/load_outcome.hpp"
-#include "pipeline/load_waiters.hpp"
-#include "pipeline/load_window.hpp"
 #include "pipeline/open.hpp"
 #include "pipeline/plan_progress.hpp"
 #include "pipeline/stream_state.hpp"
@@ -62,10 +61,12 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // Valid once the load has started, which whoever holds a `loading` knows.
   const named_catalog& named() const noexcept { return *named_; }
   file_counters& per_file() const noexcept { return *per_file_; }
+  const std::shared_ptr<file_counters>& shared_per_file() const noexcept { return per_file_; }
   bool stopped() const noexcept { return outcome_.stopped(); }
   // Requested when the load stops, for what waits for a store.
   const std::stop_token& stop_token() const noexcept { return stop_token_; }
   load_counters counters;
+  load_delivery delivery{*this};
 
   // How a tensor is checked, and where it lies. Valid while its check is in progress.
   const tensor_check& check_of(std::uint32_t t) const noexcept { return checks_.of(t); }
@@ -143,22 +144,22 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   bool needs_prefault() const noexcept { return !stopped() && !all_loaded(); }
   void end_prefault();
 
-  // The operations of the public face. Cancelling the first two ends the wait, the others the load.
-  void await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiting);
-  void await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting);
-  void await_finish(std::unique_ptr<operation<model>> waiting);
-  void await_start(std::unique_ptr<operation<loading>> waiting);
-  void await_open(std::unique_ptr<operation<checkpoint>> waiting);
-  void await_fill(std::unique_ptr<operation<filled>> waiting);
-  void await_copy(std::unique_ptr<operation<tensor>> waiting);
-  bool awaits_open() const noexcept { return !waiters_.open.empty(); }
-  // Nobody has a `loading`, by which to ask again for what was given.
-  void give_once() noexcept { given_once_ = true; }
-  void complete_start();
+  // For the delivery, once the load has begun; is_loaded() and take_loaded() also before.
+  const loaded_tensors& tensors() const noexcept { return storage_->of(); }
+  tensor tensor_at(std::uint32_t t) const { return storage_->at(t); }
+  model loaded_model() const { return model(storage_); }
+  bool is_loaded(std::uint32_t t) const noexcept { return progress_ && progress_->is_loaded(t); }
+  std::optional<std::uint32_t> take_loaded();
+  // Moves the tensor's reads, or its check, to the front.
+  void prioritize(std::uint32_t t);
+  filling* fill_state() noexcept { return fill_ ? &*fill_ : nullptr; }
+  std::shared_ptr<const opened_checkpoint> release_opened() noexcept { return std::move(from_); }
+  const load_outcome& outcome() const noexcept { return outcome_; }
 
   // Takes no more reads and checks; those in flight are waited for. The first reason is kept.
   void stop(fault why);
   void stop_at_close() override;
+  void stop_cancelled() noexcept;
   // Everything is loaded, or the load has stopped; and nothing is in flight.
   bool quiet() const noexcept;
   boost::asio::awaitable<void> until_quiet() { return quiet_.wait(); }
@@ -201,20 +202,11 @@ class job final : public work, public engine_user, public std::enable_shared_fro
 
   bool all_loaded() const noexcept { return progress_ && progress_->all_loaded(); }
   void wake_if_quiet();
-  void stop_cancelled() noexcept;
   void completed(std::uint32_t read);
   void bytes_complete(std::uint32_t t);
   void checked(std::uint32_t t);
   void prioritize_check(std::uint32_t t);
   void tensor_loaded(std::uint32_t t);
-  void complete_next_waiters();
-  void trace_hand_out(std::uint32_t t) const;
-  void trace_model_handed_out() const;
-  void complete_fill() noexcept;
-  template <class T>
-  void refuse_in_window(std::unique_ptr<operation<T>> waiting) const;
-  template <class T>
-  void end_wait(std::unique_ptr<operation<T>> waiting) const;
 
   std::stop_source stop_source_;
   const std::stop_token stop_token_ = stop_source_.get_token();
@@ -236,10 +228,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   std::optional<filling> fill_;  // Empty before begin(), and in other loads.
   tensor_checks checks_;
   check_work check_work_{*this};
-  load_waiters waiters_;
-  std::shared_ptr<load_window> window_;  // Of a load through one: brings the tensors in its place.
   load_outcome outcome_;
-  bool given_once_ = false;
   std::vector<wanted_list::stream> stored_streams_;       // By plan_input::streams.
   std::vector<std::unique_ptr<running_stream>> streams_;  // By plan::streams; null: not begun.
   bool direct_refused_ = false;

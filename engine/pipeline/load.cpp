@@ -11,6 +11,7 @@
 #include "pipeline/engine.hpp"
 #include "pipeline/feed.hpp"
 #include "pipeline/job.hpp"
+#include "pipeline/load_window.hpp"
 #include "pipeline/on_thread.hpp"
 #include "pipeline/open_copy.hpp"
 #include "pipeline/traced_step.hpp"
@@ -73,6 +74,19 @@ void trace_opening(const job& of, const opened_load& found, const busy_time& who
   of.options().trace(event, of.options().trace_with);
 }
 
+// With a window the load only opens the checkpoint, and the window loads group after group.
+void begin_load(job& load, opened_load opened) {
+  if (load.options().window_bytes == 0) return load.begin(std::move(opened));
+  load_request request = load.request();
+  request.opened = checkpoint(opened.from);
+  request.chosen = std::move(opened.chosen);
+  std::vector<window_group> groups = std::move(opened.groups);
+  const std::shared_ptr<const named_catalog> named = opened.named;
+  load.begin(std::move(opened));
+  load.delivery.set_window(std::make_shared<load_window>(
+      load.the_engine, std::move(request), named, std::move(groups), load.shared_per_file()));
+}
+
 boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, open_task& open) {
   engine& with = e;
   if (!one->request().copy) with.prepare_slots();
@@ -91,16 +105,16 @@ boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, o
     if (auto ready = with.start_decoding(); !ready) one->stop(ready.error());
     if (one->stopped()) co_return;
   }
-  one->begin(std::move(*open.found));
+  begin_load(*one, std::move(*open.found));
   // Files, catalog, plan and memory are fixed: nothing below parses, or chooses an offset or size.
 
-  one->complete_start();
+  one->delivery.started();
   with.read_schedule.add(one);
 }
 
 boost::asio::awaitable<void> end(engine& e, job& one, open_task& open) {
   engine& with = e;
-  close_files_task close = {one.opened(), one.awaits_open(), one, {}};
+  close_files_task close = {one.opened(), one.delivery.awaits_open(), one, {}};
   if (!close.keep) one.release_files();
   if (close.files || one.borrows()) co_await on_thread(*with.closing_thread, with.loop, close);
   if (!close.unchanged) one.stop(close.unchanged.error());

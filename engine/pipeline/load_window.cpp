@@ -245,7 +245,7 @@ void load_window::await_front() {
   const auto then = [](load_window& self, const std::exception_ptr& failure, tensor one) {
     self.arrived(failure, std::move(one));
   };
-  begun_[front_].load->await_tensor(
+  begun_[front_].load->delivery.await_tensor(
       next_tensor_, make_operation<tensor>(boost::asio::bind_executor(
                         engine_->loop.get_executor(), answer(shared_from_this(), then))));
 }
@@ -262,7 +262,7 @@ bool load_window::await_end() {
     loaded = model();  // Or its memory would count as held.
     self.go_on();
   };
-  ending->load->await_finish(make_operation<model>(
+  ending->load->delivery.await_finish(make_operation<model>(
       boost::asio::bind_executor(engine_->loop.get_executor(), answer(shared_from_this(), then))));
   return true;
 }

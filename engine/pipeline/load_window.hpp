@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "core/fault.hpp"
+#include "pipeline/delivery.hpp"
 #include "pipeline/file_counters.hpp"
 #include "pipeline/opened_checkpoint.hpp"
 
@@ -52,7 +53,7 @@ result<std::vector<window_group>> make_window_groups(const std::vector<std::uint
                                                      std::uint64_t page_bytes,
                                                      std::uint32_t& culprit);
 
-class load_window : public std::enable_shared_from_this<load_window> {
+class load_window final : public tensor_sequence, public std::enable_shared_from_this<load_window> {
  public:
   using waiting_ptr = std::unique_ptr<operation<std::optional<tensor>>>;
 
@@ -63,12 +64,12 @@ class load_window : public std::enable_shared_from_this<load_window> {
   // ---- In the engine thread ----
 
   // Completes with the next tensor in order; empty after the last.
-  void next(waiting_ptr waiting);
-  void cancel() noexcept;
+  void next(waiting_ptr waiting) override;
+  void cancel() noexcept override;
 
   // ---- From any thread ----
 
-  void fill_stats(load_stats& s) const;
+  void fill_stats(load_stats& s) const override;
 
  private:
   using clock = std::chrono::steady_clock;

@@ -44,8 +44,8 @@ void begin_load(const std::shared_ptr<engine>& with, load_request what,
   }
   auto one = std::make_shared<job>(with, std::move(what));
   post_or_abort(*with, one->source, std::move(waiting), [one](std::unique_ptr<operation<model>> w) {
-    one->give_once();
-    one->await_finish(std::move(w));
+    one->delivery.hand_out_once();
+    one->delivery.await_finish(std::move(w));
     run_job(one);
   });
 }
@@ -55,7 +55,7 @@ void begin_start(const std::shared_ptr<engine>& with, load_request what,
   auto one = std::make_shared<job>(with, std::move(what));
   post_or_abort(*with, one->source, std::move(waiting),
                 [one](std::unique_ptr<operation<loading>> w) {
-                  one->await_start(std::move(w));
+                  one->delivery.await_start(std::move(w));
                   run_job(one);
                 });
 }
@@ -70,8 +70,8 @@ void begin_open(const std::shared_ptr<engine>& with, source_name source, open_op
   auto one = std::make_shared<job>(with, std::move(what));
   post_or_abort(*with, one->source, std::move(waiting),
                 [one](std::unique_ptr<operation<checkpoint>> w) {
-                  one->give_once();
-                  one->await_open(std::move(w));
+                  one->delivery.hand_out_once();
+                  one->delivery.await_open(std::move(w));
                   run_job(one);
                 });
 }
@@ -81,7 +81,7 @@ void begin_fill(const std::shared_ptr<engine>& with, load_request what,
   auto one = std::make_shared<job>(with, std::move(what));
   post_or_abort(*with, one->source, std::move(waiting),
                 [one](std::unique_ptr<operation<filled>> w) {
-                  one->await_fill(std::move(w));
+                  one->delivery.await_fill(std::move(w));
                   run_job(one);
                 });
 }
@@ -96,8 +96,8 @@ void begin_copy(const std::shared_ptr<engine>& with, copy_request what,
   auto one = std::make_shared<job>(with, load_request(std::move(what)));
   post_or_abort(*with, one->source, std::move(waiting),
                 [one](std::unique_ptr<operation<tensor>> w) {
-                  one->give_once();
-                  one->await_copy(std::move(w));
+                  one->delivery.hand_out_once();
+                  one->delivery.await_copy(std::move(w));
                   run_job(one);
                 });
 }
@@ -111,21 +111,24 @@ void await_tensor(const std::shared_ptr<job>& of, std::string name,
     waiting->complete(to_exception(unknown), tensor());
     return;
   }
-  post_or_abort(
-      *of->the_engine, of->source, std::move(waiting),
-      [of, t = *t](std::unique_ptr<operation<tensor>> w) { of->await_tensor(t, std::move(w)); });
+  post_or_abort(*of->the_engine, of->source, std::move(waiting),
+                [of, t = *t](std::unique_ptr<operation<tensor>> w) {
+                  of->delivery.await_tensor(t, std::move(w));
+                });
 }
 
 void await_next(const std::shared_ptr<job>& of,
                 std::unique_ptr<operation<std::optional<tensor>>> waiting) {
-  post_or_abort(
-      *of->the_engine, of->source, std::move(waiting),
-      [of](std::unique_ptr<operation<std::optional<tensor>>> w) { of->await_next(std::move(w)); });
+  post_or_abort(*of->the_engine, of->source, std::move(waiting),
+                [of](std::unique_ptr<operation<std::optional<tensor>>> w) {
+                  of->delivery.await_next(std::move(w));
+                });
 }
 
 void await_finish(const std::shared_ptr<job>& of, std::unique_ptr<operation<model>> waiting) {
-  post_or_abort(*of->the_engine, of->source, std::move(waiting),
-                [of](std::unique_ptr<operation<model>> w) { of->await_finish(std::move(w)); });
+  post_or_abort(
+      *of->the_engine, of->source, std::move(waiting),
+      [of](std::unique_ptr<operation<model>> w) { of->delivery.await_finish(std::move(w)); });
 }
 
 }  // namespace detail

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pipeline/process_read.hpp"
+
+// Carries out one read of a load: job::run(). Reads into the slot or straight to the destination,
+// copies the slot out, decodes compressed streams.
+//
+// Each co_await below returns only when neither the kernel nor a device uses the slot, cancelled or
+// not.
 
 #include <cerrno>
 #include <chrono>
@@ -29,7 +34,7 @@ std::uint64_t nanoseconds_since(clock::time_point begin) {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(clock::now() - begin).count());
 }
 
-// One read in progress. Lives in process_read().
+// One read in progress. Lives in job::run().
 struct task {
   job& of;
   const read_op& read;
@@ -270,10 +275,10 @@ boost::asio::awaitable<void> read_and_copy(engine& e, task& t) {
 
 }  // namespace
 
-boost::asio::awaitable<void> process_read(job& load, work_step step, result<void>& outcome) {
-  engine& e = *load.the_engine;
-  task t = {load,
-            load.read(step.index),
+boost::asio::awaitable<void> job::run(work_step step, result<void>& outcome) {
+  engine& e = *the_engine;
+  task t = {*this,
+            read(step.index),
             step.slot,
             step.awaited,
             e.staging.at(step.slot),

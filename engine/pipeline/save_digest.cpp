@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pipeline/save_digest.hpp"
+
+// Hashes one tensor of a save, from its bytes in memory: save_job::digest_work::run().
 
 #include <algorithm>
 #include <utility>
@@ -57,13 +58,12 @@ struct digest_task {
 
 }  // namespace
 
-boost::asio::awaitable<void> digest_tensor(save_job& save, std::uint32_t tensor,
-                                           tensor_digest& digest, result<void>& outcome) {
-  engine& e = *save.the_engine;
-  digest_task task = {save, tensor, fault()};
+boost::asio::awaitable<void> save_job::digest_work::run(work_step step, result<void>& outcome) {
+  engine& e = *save_.the_engine;
+  digest_task task = {save_, step.index, fault()};
   co_await on_thread(*e.check_threads, e.loop, task);
   if (task.found) {
-    digest = std::move(*task.found);
+    save_.result_.digests[step.index] = std::move(*task.found);
   } else {
     outcome = task.found.error();
   }

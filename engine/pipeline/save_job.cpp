@@ -7,8 +7,6 @@
 #include "core/retry_allocation.hpp"
 #include "formats/printable.hpp"
 #include "pipeline/engine.hpp"
-#include "pipeline/save_digest.hpp"
-#include "pipeline/write_block.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -41,10 +39,6 @@ work::offer save_job::take(bool) {
   return {next_++};
 }
 
-boost::asio::awaitable<void> save_job::run(work_step step, result<void>& outcome) {
-  return write_block(*this, step, outcome);
-}
-
 void save_job::end(std::uint32_t write, const result<void>& outcome) {
   --in_flight_;
   if (outcome) {
@@ -66,10 +60,6 @@ work::offer save_job::digest_work::take(bool) {
   if (save_.stopped() || save_.next_digest_ == save_.result_.digests.size()) return {};
   ++save_.digesting_;
   return {save_.next_digest_++};
-}
-
-boost::asio::awaitable<void> save_job::digest_work::run(work_step step, result<void>& outcome) {
-  return digest_tensor(save_, step.index, save_.result_.digests[step.index], outcome);
 }
 
 void save_job::digest_work::end(std::uint32_t, const result<void>& outcome) {

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pipeline/write_block.hpp"
+
+// Carries out one write of a save: save_job::run(). Fills the slot from the tensors, or takes a
+// tensor's memory unchanged, and writes that.
+//
+// Each co_await below returns only when neither the kernel nor a copy uses the slot or the tensors.
 
 #include <algorithm>
 #include <cerrno>
@@ -22,7 +26,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// One write in progress. Lives in write_block().
+// One write in progress. Lives in save_job::run().
 struct write_task {
   save_job& of;
   const write_group& group;
@@ -171,11 +175,11 @@ boost::asio::awaitable<void> process_write(engine& e, write_task& t) {
 
 }  // namespace
 
-boost::asio::awaitable<void> write_block(save_job& save, work_step step, result<void>& outcome) {
-  engine& e = *save.the_engine;
-  const std::shared_ptr<write_group> group = save.group();
+boost::asio::awaitable<void> save_job::run(work_step step, result<void>& outcome) {
+  engine& e = *the_engine;
+  const std::shared_ptr<write_group> group = work_.all;
   const write_op& op = group->plan.writes[step.index];
-  write_task t = {save,    *group, op, save.file(op), step.slot, e.staging.at(step.slot),
+  write_task t = {*this,   *group, op, file(op), step.slot, e.staging.at(step.slot),
                   nullptr, false,  {}};
   co_await process_write(e, t);
   outcome = t.outcome;
