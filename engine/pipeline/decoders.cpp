@@ -8,6 +8,7 @@
 
 #include "core/attempt.hpp"
 #include "core/retry_allocation.hpp"
+#include "pipeline/resume_in.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -44,7 +45,10 @@ T** find_place(T*& first, const Stop& stop) noexcept {
 struct decoders::start {
   template <class Handler>
   void operator()(Handler&& handler, decoders* by, running_stream* to, stream_piece* what) const {
-    retry_allocation([&] { what->resume.emplace(std::forward<Handler>(handler)); });
+    auto erased = retry_allocation([&] {
+      return boost::asio::any_completion_handler<void()>(std::forward<Handler>(handler));
+    });
+    what->resume = keep_handler(std::move(erased));
     by->add(*to, *what);
   }
 };
@@ -128,13 +132,6 @@ void decoders::give_up(running_stream& of) {
 }
 
 // The coroutine that waits owns the piece.
-void decoders::resume(stream_piece& one) {
-  retry_allocation([&] {
-    boost::asio::post(loop_, [waits = &one] {
-      auto resumed = std::move(*waits->resume);
-      std::move(resumed)();
-    });
-  });
-}
+void decoders::resume(stream_piece& one) { resume_in(loop_, one.resume); }
 
 }  // namespace ringload::inline v0::detail

@@ -14,8 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 
 #include "core/busy_time.hpp"
@@ -38,7 +38,7 @@ struct stream_piece {
   result<void> outcome;  // Of what was decoded.
 
   // Of the decoders.
-  std::optional<boost::asio::any_completion_handler<void()>> resume;
+  std::shared_ptr<boost::asio::any_completion_handler<void()>> resume;
   stream_piece* next = nullptr;
 };
 

@@ -6,13 +6,10 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <memory>
-#include <type_traits>
 #include <utility>
 
-#include "core/retry_allocation.hpp"
+#include "pipeline/resume_in.hpp"
 
 namespace ringload::inline v0 {
 
@@ -21,13 +18,7 @@ namespace detail {
 struct start_loop_turn {
   template <class Handler>
   void operator()(Handler&& handler, boost::asio::io_context* loop) const {
-    const auto resume = retry_allocation(
-        [&] { return std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler)); });
-    const auto run = [resume] {
-      auto resumed = std::move(*resume);
-      std::move(resumed)();
-    };
-    retry_allocation([&] { boost::asio::post(*loop, run); });
+    resume_in(*loop, keep_handler(std::forward<Handler>(handler)));
   }
 };
 

@@ -8,12 +8,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <memory>
-#include <type_traits>
 #include <utility>
 
 #include "core/busy_time.hpp"
 #include "core/retry_allocation.hpp"
+#include "pipeline/resume_in.hpp"
 #include "readers/threads.hpp"
 
 namespace ringload::inline v0 {
@@ -25,17 +24,12 @@ struct start_on_thread {
   void operator()(Handler&& handler, threads* on, boost::asio::io_context* loop, Work* work,
                   busy_time* times) const {
     // The coroutine that owns `work` waits, so both stay where they are.
-    const auto resume = retry_allocation(
-        [&] { return std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler)); });
+    const auto resume = keep_handler(std::forward<Handler>(handler));
     const auto run = [resume, loop, work, times] {
       if (times) times->begins();
       (*work)();
       if (times) times->ends();
-      const auto return_to_loop = [resume] {
-        auto resumed = std::move(*resume);
-        std::move(resumed)();
-      };
-      retry_allocation([&] { boost::asio::post(*loop, return_to_loop); });
+      resume_in(*loop, resume);
     };
     retry_allocation([&] { boost::asio::post(on->get_executor(), run); });
   }

@@ -7,14 +7,13 @@
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <utility>
 
 #include "core/retry_allocation.hpp"
+#include "pipeline/resume_in.hpp"
 
 namespace ringload::inline v0 {
 
@@ -54,15 +53,9 @@ class wait_queue {
 
   void wake_one() {
     if (queue_.empty()) return;
-    using handler_type = boost::asio::any_completion_handler<void()>;
-    const auto handler = retry_allocation(
-        [&] { return std::make_shared<handler_type>(std::move(queue_.front().resume)); });
+    const auto handler = detail::keep_handler(std::move(queue_.front().resume));
     queue_.pop_front();
-    const auto resume = [handler] {
-      auto resumed = std::move(*handler);
-      std::move(resumed)();
-    };
-    retry_allocation([&] { boost::asio::post(loop_, resume); });
+    detail::resume_in(loop_, handler);
   }
 
   void wake_all() {
