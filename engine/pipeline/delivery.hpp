@@ -33,7 +33,7 @@ class tensor_sequence {
 
 class load_delivery {
  public:
-  explicit load_delivery(job& load) noexcept : load_(load) {}
+  explicit load_delivery(job& load) : load_(load) {}  // Its lists allocate.
   load_delivery(const load_delivery&) = delete;
   load_delivery& operator=(const load_delivery&) = delete;
 
