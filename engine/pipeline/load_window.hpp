@@ -19,8 +19,6 @@
 #include <mutex>
 #include <optional>
 #include <ringload/detail/request.hpp>
-#include <ringload/device.hpp>
-#include <ringload/limits.hpp>
 #include <ringload/loading.hpp>
 #include <ringload/stats.hpp>
 #include <vector>
@@ -29,29 +27,12 @@
 #include "pipeline/delivery.hpp"
 #include "pipeline/file_counters.hpp"
 #include "pipeline/opened_checkpoint.hpp"
+#include "pipeline/window_groups.hpp"
 
 namespace ringload::inline v0::detail {
 
 class engine;
 class tensor_storage;
-
-// Tensors [first, last) of what is chosen, and an upper bound of the memory that they take.
-struct window_group {
-  std::uint32_t first;
-  std::uint32_t last;
-  std::uint64_t bytes;
-};
-
-// The size that allocations for tensors are a multiple of.
-std::uint64_t window_page_bytes(const device& on, const limits& within) noexcept;
-
-// Cuts the tensors into groups; `bytes` is by tensor, loaded, and memory is taken in multiples of
-// `page_bytes`. Fails with errc::memory_exceeded if a tensor does not fit into the window, and then
-// `culprit` is its index.
-result<std::vector<window_group>> make_window_groups(const std::vector<std::uint64_t>& bytes,
-                                                     std::uint64_t window_bytes,
-                                                     std::uint64_t page_bytes,
-                                                     std::uint32_t& culprit);
 
 class load_window final : public tensor_sequence, public std::enable_shared_from_this<load_window> {
  public:

@@ -17,11 +17,11 @@
 #include "device/device_set.hpp"
 #include "pipeline/destinations.hpp"
 #include "pipeline/filling.hpp"
-#include "pipeline/load_window.hpp"
 #include "pipeline/opened_checkpoint.hpp"
 #include "pipeline/tensor_checks.hpp"
 #include "pipeline/tensor_storage.hpp"
 #include "pipeline/wanted_list.hpp"
+#include "pipeline/window_groups.hpp"
 #include "plan/plan.hpp"
 #include "readers/direct_file.hpp"
 

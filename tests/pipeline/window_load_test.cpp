@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/load_window.hpp"
+#include "pipeline/window_groups.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/small_limits.hpp"
 #include "support/waiting.hpp"
