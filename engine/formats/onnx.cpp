@@ -126,9 +126,10 @@ result<void> assembler::add_sparse(const onnx_sparse& each) {
                        tensor_place(whole.name) + ", byte " + grouped(each.file_byte),
                        "a sparse tensor must have values [n] and i64 indices [n] or [n, rank]"};
   if (values->shape.size() != 1 || indices->dtype != dtype::i64) return wrong;
-  const std::vector<std::uint64_t> linear = values->shape;
-  const std::vector<std::uint64_t> by_dimension = {linear[0], each.dims.size()};
-  if (indices->shape != linear && indices->shape != by_dimension) return wrong;
+  // Indices are [n] or [n, rank], for the n of the values.
+  const std::vector<std::uint64_t>& shape = indices->shape;
+  if (shape.empty() || shape.size() > 2 || shape[0] != values->shape[0]) return wrong;
+  if (shape.size() == 2 && shape[1] != each.dims.size()) return wrong;
   if (utf8_valid_bytes(whole.name) != whole.name.size()) {
     return fault{errc::header_not_utf8, wrong.where, "its name is not UTF-8"};
   }

@@ -347,6 +347,8 @@ TEST_CASE("onnx: a sparse tensor is two parts") {
   CHECK_FALSE(code_of(sparse(2, {2})));
   CHECK(code_of(sparse(2, {3})) == errc::wrong_tensor_bytes);
   CHECK(code_of(sparse(2, {2, 3})) == errc::wrong_tensor_bytes);
+  CHECK(code_of(sparse(2, {2, 2, 1})) == errc::wrong_tensor_bytes);
+  CHECK(code_of(sparse(1, {})) == errc::wrong_tensor_bytes);
 }
 
 TEST_CASE("onnx: what is no protocol buffer, or not of the schema, is refused") {
