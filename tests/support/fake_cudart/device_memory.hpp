@@ -9,8 +9,10 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "core/unique_fd.hpp"
@@ -23,8 +25,10 @@ struct shared_block {
   int descriptor = -1;
   ::ino_t file = 0;
   std::size_t bytes = 0;
-  int device = 0;
+  std::int64_t device = 0;
 };
+// Handles are copied and compared as bytes: padding between the members would differ.
+static_assert(std::has_unique_object_representations_v<shared_block>);
 
 class device_memory {
  public:
