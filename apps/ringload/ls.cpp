@@ -3,6 +3,7 @@
 // ringload ls: lists the tensors of a checkpoint, as they would be loaded.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
