@@ -210,7 +210,7 @@ TEST_CASE("cuda: a device that is not there is refused by its number") {
 TEST_CASE("keeper: a model whose memory the driver does not give away is refused") {
   const fresh_runtime now;
   const made_file file(only("t", 100'000));
-  const temporary_folder folder;
+  const temporary_folder folder = temporary_folder::for_sockets();
   keeper keeps((folder.path() / "k").string());
   loader with(cuda_device(1), small_limits());
   pending_load one(with, file.name());

@@ -54,7 +54,7 @@ model loaded_on(device where, const std::string& file) {
 
 struct kept_on_gpu {
   made_file file{{f32("a", 300'000), {"none", 0}, f32("b", 3)}};
-  temporary_folder folder;
+  temporary_folder folder = temporary_folder::for_sockets();
   std::string socket = (folder.path() / "keeper").string();
   keeper keeps{socket};
 

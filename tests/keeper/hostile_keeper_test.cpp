@@ -50,7 +50,7 @@ shared_memory memory_of(std::span<const std::byte> bytes, bool seal = true) {
 
 // What attaching says to a keeper that answers its one client by `answer`.
 std::string said_to(const std::function<void(const unique_fd& client)>& answer) {
-  const temporary_folder folder;
+  const temporary_folder folder = temporary_folder::for_sockets();
   const std::string path = (folder.path() / "s").string();
   const auto listening = listen_at(path, 0600);
   REQUIRE(listening.has_value());
@@ -90,7 +90,7 @@ TEST_CASE("attach: a reply that is none is refused") {
 }
 
 TEST_CASE("attach: a keeper that says nothing is left when the time is over") {
-  const temporary_folder folder;
+  const temporary_folder folder = temporary_folder::for_sockets();
   const std::string path = (folder.path() / "s").string();
   const auto listening = listen_at(path, 0600);
   try {

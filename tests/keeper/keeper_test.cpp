@@ -52,7 +52,7 @@ error error_of(const Work& work) {
 
 struct kept_file {
   made_file file{kept_tensors()};
-  temporary_folder folder;
+  temporary_folder folder = temporary_folder::for_sockets();
   std::string socket = (folder.path() / "keeper").string();
   std::optional<keeper> keeps{std::in_place, socket};
 };

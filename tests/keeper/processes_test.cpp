@@ -54,7 +54,7 @@ class kept_noise {
 
  private:
   const made_file file_{equal_tensors(4, model_bytes / 4)};
-  const temporary_folder folder_;
+  const temporary_folder folder_ = temporary_folder::for_sockets();
 
  public:
   const std::string socket = (folder_.path() / "keeper").string();

@@ -189,7 +189,7 @@ TEST_CASE("group: an interrupted rank waits no longer, and its later calls fail 
 }
 
 TEST_CASE("group: processes meet at a socket, in any order, and the path is free again") {
-  const temporary_folder folder;
+  const temporary_folder folder = temporary_folder::for_sockets();
   const std::string path = (folder.path() / "ranks").string();
   std::vector<std::jthread> threads;
   std::vector<std::string> said(4);
@@ -210,7 +210,7 @@ TEST_CASE("group: processes meet at a socket, in any order, and the path is free
 }
 
 TEST_CASE("group: who is no rank of it, or comes twice, ends the meeting for all") {
-  const temporary_folder folder;
+  const temporary_folder folder = temporary_folder::for_sockets();
   for (const std::uint32_t stranger : {1U, 3U}) {
     const std::string path = (folder.path() / std::to_string(stranger)).string();
     std::vector<std::string> said(3);
@@ -239,7 +239,7 @@ TEST_CASE("group: who is no rank of it, or comes twice, ends the meeting for all
 }
 
 TEST_CASE("group: who joins can be stopped at any time, and leaves nothing at the path") {
-  const temporary_folder folder;
+  const temporary_folder folder = temporary_folder::for_sockets();
   const std::string path = (folder.path() / "ranks").string();
   for (const std::uint32_t rank : {0U, 1U}) {
     std::string said;
@@ -262,7 +262,7 @@ TEST_CASE("group: who joins can be stopped at any time, and leaves nothing at th
 }
 
 TEST_CASE("group: rank 0 can be stopped while somebody is there who says nothing, who is let go") {
-  const temporary_folder folder;
+  const temporary_folder folder = temporary_folder::for_sockets();
   const std::string path = (folder.path() / "ranks").string();
   std::string said;
   std::jthread joining([&](const std::stop_token& stop) {
@@ -279,7 +279,7 @@ TEST_CASE("group: rank 0 can be stopped while somebody is there who says nothing
 }
 
 TEST_CASE("group: a rank that was not stopped in time has joined, and its calls are its own") {
-  const temporary_folder folder;
+  const temporary_folder folder = temporary_folder::for_sockets();
   const std::string path = (folder.path() / "ranks").string();
   std::vector<std::string> said(2);
   std::vector<std::jthread> threads;
@@ -299,7 +299,7 @@ TEST_CASE("group: a rank that was not stopped in time has joined, and its calls 
 
 TEST_CASE("group: a process that is killed ends the load of the others, which say which it was") {
   const made_file file(equal_tensors(4, 1 << 20));
-  const temporary_folder folder;
+  const temporary_folder folder = temporary_folder::for_sockets();
   const std::string path = (folder.path() / "ranks").string();
   std::vector<child_program> all;
   for (unsigned rank = 0; rank < 3; ++rank) {

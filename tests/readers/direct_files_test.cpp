@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <sched.h>
@@ -27,15 +26,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr long tmpfs_magic = 0x01021994;
 constexpr std::uint64_t file_bytes = 10'000;
 
-bool is_tmpfs(const fs::path& path) {
-  struct ::statfs where = {};
-  return ::statfs(path.c_str(), &where) == 0 && where.f_type == tmpfs_magic;
-}
-
-// A file beside the executables. Only where it can be read directly do the tests say anything.
+// The tests need a file system that has direct reads.
 struct file_on_disk {
   file_on_disk() {
     write_noise(path, file_bytes);
@@ -44,10 +37,10 @@ struct file_on_disk {
     const unique_fd direct(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
     const bool asked = ::statx(buffered.get(), "", AT_EMPTY_PATH, STATX_DIOALIGN, &answer) == 0 &&
                        (answer.stx_mask & STATX_DIOALIGN) != 0;
-    able = direct && !is_tmpfs(path) && (!asked || answer.stx_dio_mem_align > 0);
+    able = direct && !is_in_memory(path) && (!asked || answer.stx_dio_mem_align > 0);
     if (!able) skip("the build tree's file system has no direct reads");
   }
-  temporary_folder folder{fs::current_path()};
+  temporary_folder folder;
   fs::path path = folder.path() / "noise";
   unique_fd buffered;
   bool able = false;
@@ -104,7 +97,7 @@ TEST_CASE("direct_files: reads of the descriptor wait, as those of the buffered 
 
 TEST_CASE("direct_files: says why a file cannot be read directly") {
   direct_files files;
-  const temporary_folder folder{fs::current_path()};
+  const temporary_folder folder;
   write_file(folder.path() / "empty", "");
   const unique_fd empty = open_file(folder.path() / "empty");
   const auto opened = files.open(empty.get(), (folder.path() / "empty").string(), 0);
@@ -112,7 +105,7 @@ TEST_CASE("direct_files: says why a file cannot be read directly") {
   CHECK_FALSE(opened->fd);
   CHECK(opened->refusal == "the file is empty");
 
-  if (!is_tmpfs("/dev/shm")) return skip("/dev/shm is no tmpfs");
+  if (!is_in_memory("/dev/shm")) return skip("/dev/shm is not in memory");
   const temporary_folder in_memory{"/dev/shm"};
   const fs::path path = in_memory.path() / "noise";
   write_noise(path, file_bytes);

@@ -103,7 +103,7 @@ int answer_to(reading& on, const read_request& what) {
   return res;
 }
 
-// A file beside the executables, open in both ways. `direct` is empty where it cannot be.
+// A file that is open in both ways. `direct` is empty if the file system has no direct reads.
 struct open_noise {
   open_noise() {
     const std::filesystem::path path = folder.path() / "noise";
@@ -113,7 +113,7 @@ struct open_noise {
     direct = unique_fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
     where = open_file(folder.path(), O_RDONLY | O_DIRECTORY);
   }
-  temporary_folder folder{std::filesystem::current_path()};
+  temporary_folder folder;
   unique_fd buffered;
   unique_fd direct;
   unique_fd where;

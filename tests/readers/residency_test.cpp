@@ -26,7 +26,7 @@ constexpr std::uint64_t pages = 100;
 constexpr std::uint64_t page = 4096;
 constexpr long cachestat_call = 451;
 
-// Of 100 pages, beside the executables: in `/tmp` there may be no page cache to look at.
+// A file of 100 pages.
 struct file_on_disk {
   file_on_disk() {
     write_noise(folder.path() / "noise", pages * page);
@@ -46,7 +46,7 @@ struct file_on_disk {
   }
   residency of_all() const { return of(0, pages); }
 
-  temporary_folder folder{std::filesystem::current_path()};
+  temporary_folder folder;
   unique_fd fd;
 };
 

@@ -27,14 +27,13 @@ using namespace ringload::testing;
 
 namespace {
 
-// Beside the executables: `/tmp` may be in memory, where nothing can be read directly.
 struct file_on_disk {
   explicit file_on_disk(std::uint64_t bytes) : path(folder.path() / "noise") {
     write_noise(path, bytes);
     // A direct read would first have to write the file back.
     make_cold(open_file(path).get());
   }
-  temporary_folder folder{std::filesystem::current_path()};
+  temporary_folder folder;
   std::filesystem::path path;
 };
 

@@ -3,6 +3,9 @@
 
 // A folder that exists as long as the object does.
 
+#include <sys/vfs.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
@@ -11,10 +14,29 @@
 
 namespace ringload::testing {
 
+// A file system in memory has neither direct reads nor a page cache.
+inline bool is_in_memory(const std::filesystem::path& path) {
+  constexpr long tmpfs_magic = 0x01021994;
+  constexpr long ramfs_magic = 0x858458f6;
+  struct ::statfs info = {};
+  return ::statfs(path.c_str(), &info) == 0 &&
+         (info.f_type == tmpfs_magic || info.f_type == ramfs_magic);
+}
+
+// $TMPDIR, or /tmp.
+inline std::filesystem::path system_temporary_folder() {
+  const char* chosen = std::getenv("TMPDIR");
+  return chosen != nullptr && *chosen != '\0' ? chosen : "/tmp";
+}
+
 class temporary_folder {
  public:
-  temporary_folder() : temporary_folder(usual_place()) {}
-  // In a folder of one's choice: `/tmp` may be in memory, the build tree is on a drive.
+  // Beside the program, thus in the build folder, because /tmp is in memory on many machines. In
+  // $TMPDIR or /tmp only if the program's folder cannot be written, or is in memory as well.
+  temporary_folder() : temporary_folder(usual_base()) {}
+  // The path of a Unix socket may have 107 bytes, and the build folder's may be longer.
+  static temporary_folder for_sockets() { return temporary_folder(system_temporary_folder()); }
+
   explicit temporary_folder(const std::filesystem::path& base) {
     std::string name = (base / "ringload-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp fails: " + name);
@@ -31,9 +53,13 @@ class temporary_folder {
   const std::filesystem::path& path() const noexcept { return path_; }
 
  private:
-  static std::filesystem::path usual_place() {
-    const char* base = std::getenv("TMPDIR");
-    return base != nullptr && *base != '\0' ? base : "/tmp";
+  static std::filesystem::path usual_base() {
+    std::error_code failed;
+    const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failed);
+    const std::filesystem::path beside = program.parent_path();
+    const bool can_write = !failed && ::access(beside.c_str(), W_OK) == 0;
+    if (can_write && !is_in_memory(beside)) return beside;
+    return system_temporary_folder();
   }
 
   std::filesystem::path path_;

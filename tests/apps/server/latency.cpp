@@ -52,7 +52,7 @@ void time_health(client& with, std::vector<double>& us) {
 }
 
 void measure(std::uint64_t bytes, std::size_t requests, int load_nice) {
-  const temporary_folder in(std::filesystem::current_path());
+  const temporary_folder in;
   write_model(in.path() / "model.safetensors", bytes);
   server_process server({"--root", in.path().string(), "--load-nice", std::to_string(load_nice)});
   if (server.port() == 0) throw std::runtime_error("the server does not start");

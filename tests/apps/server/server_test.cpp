@@ -79,7 +79,7 @@ struct served {
     return text.substr(value, text.find('\n', value) - value);
   }
 
-  temporary_folder in{fs::current_path()};
+  temporary_folder in;
   server_process server;
 };
 
@@ -433,7 +433,7 @@ TEST_CASE("server: shuts down gracefully in the middle of a load, with clients c
 }
 
 TEST_CASE("server: saves a model where that is allowed, and nowhere without an option") {
-  const temporary_folder target{fs::current_path()};
+  const temporary_folder target;
   const auto save = [](const served& at, const std::string& id, const std::string& body) {
     const request what = make_request(http::verb::post, "/models/" + id + "/save", body);
     return client(at.server.port()).ask(what);
@@ -464,7 +464,7 @@ TEST_CASE("server: saves a model where that is allowed, and nowhere without an o
 }
 
 TEST_CASE("server: other processes attach what is ready by its id, and keep what is replaced") {
-  const temporary_folder near;
+  const temporary_folder near = temporary_folder::for_sockets();
   const std::string socket = (near.path() / "s").string();
   const served keeps({"--model", "one.safetensors", "--keep", socket});
   keeps.end_of("main");
