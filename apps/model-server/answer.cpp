@@ -329,6 +329,13 @@ asio::awaitable<reply> answer(const services& with, const request& asked) {
     out.head = problem(http::status::bad_request, "the path is malformed");
     co_return out;
   }
+  const auto hosts = asked.count(http::field::host);
+  if (hosts > 1 || (hosts == 0 && asked.version() >= 11)) {
+    out.head = problem(http::status::bad_request,
+                       hosts > 1 ? "the request has more than one Host header"
+                                 : "the request has no Host header, which HTTP/1.1 requires");
+    co_return out;
+  }
   // Against DNS rebinding: a web page whose own host name resolves to 127.0.0.1 must not reach us
   // through the user's browser.
   const std::string_view host = view(asked[http::field::host]);

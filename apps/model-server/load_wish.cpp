@@ -3,19 +3,18 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/string.hpp>
 #include <boost/json/value.hpp>
 #include <stdexcept>
 #include <vector>
+
+#include "request_body.hpp"
 
 namespace ringload::server {
 
 namespace json = boost::json;
 
 namespace {
-
-constexpr unsigned json_depth_max = 4;
 
 // The texts of a field that is a list of them; none if it is absent.
 std::vector<std::string> texts_in(const json::object& fields, const char* key) {
@@ -69,21 +68,15 @@ tool::selection_text selection_in(const json::object& fields) {
 }  // namespace
 
 load_wish parse_load_wish(std::string_view text) {
-  json::parse_options options;
-  options.max_depth = json_depth_max;
-  boost::system::error_code failed;
-  const json::value body = json::parse(text, failed, {}, options);
-  const json::object* const fields = failed ? nullptr : body.if_object();
-  const json::value* const source = fields != nullptr ? fields->if_contains("source") : nullptr;
-  if (source == nullptr || !source->is_string()) {
-    throw std::invalid_argument("the body must be {\"source\": \"...\"}");
-  }
-  load_wish out{{}, load_order(source->get_string().c_str(), selection_in(*fields))};
+  const json::object fields = parse_request_body(
+      text, "source", {"id", "select", "except", "slice", "shard", "experts", "rank"});
+  const json::string& source = fields.at("source").get_string();
+  load_wish out{{}, load_order(source.c_str(), selection_in(fields))};
   // A NUL inside would cut off the rest.
-  if (out.order.source.size() != source->get_string().size()) {
+  if (out.order.source.size() != source.size()) {
     throw std::invalid_argument("the source holds a NUL");
   }
-  if (const json::value* id = fields->if_contains("id")) {
+  if (const json::value* id = fields.if_contains("id")) {
     if (!id->is_string() || !is_model_id(std::string_view(id->get_string()))) {
       throw std::invalid_argument("an id is 1 to 64 letters, digits, dots, dashes and underscores");
     }

@@ -2,12 +2,15 @@
 #include "saving.hpp"
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
+#include <boost/json/string.hpp>
+#include <boost/json/value.hpp>
+#include <climits>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
 
 #include "allowed_sources.hpp"
+#include "request_body.hpp"
 
 namespace ringload::server {
 
@@ -21,6 +24,18 @@ constexpr std::size_t path_bytes_max = 4096;
 constexpr int level_max = 22;
 
 bool is_zt(std::string_view path) { return path.ends_with(".zt"); }
+bool is_safetensors(std::string_view path) { return path.ends_with(".safetensors"); }
+
+// Throws std::invalid_argument for a name that no file of ours may have, wherever it is.
+void check_file_name(std::string_view name) {
+  if (!is_zt(name) && !is_safetensors(name)) {
+    throw std::invalid_argument("\"path\" must end with .zt or .safetensors");
+  }
+  if (name.size() > NAME_MAX) {
+    throw std::invalid_argument("\"path\": the file's name has " + std::to_string(name.size()) +
+                                " bytes, the limit is " + std::to_string(NAME_MAX));
+  }
+}
 
 // Wide types first, so that each is aligned for its type in a file without gaps.
 std::vector<tensor> in_file_order(const model& of) {
@@ -44,7 +59,7 @@ std::optional<std::string> allowed_targets::resolve(std::string_view name) const
   }
   const fs::path wanted{name};
   const std::string file = wanted.filename().string();
-  const bool known = is_zt(file) || file.ends_with(".safetensors");
+  const bool known = is_zt(file) || is_safetensors(file);
   if (!known || file.starts_with('.')) return std::nullopt;
   for (const fs::path& root : roots_) {
     // An absolute name replaces the root.
@@ -57,22 +72,17 @@ std::optional<std::string> allowed_targets::resolve(std::string_view name) const
 }
 
 save_wish parse_save_wish(std::string_view body) {
-  boost::system::error_code failed;
-  const json::value parsed = json::parse(body, failed);
-  const json::object* const fields = failed ? nullptr : parsed.if_object();
-  const json::value* const path = fields != nullptr ? fields->if_contains("path") : nullptr;
-  if (path == nullptr || !path->is_string()) {
-    throw std::invalid_argument("the body must be {\"path\": \"...\"}");
-  }
+  const json::object fields = parse_request_body(body, "path", {"zstd", "digest"});
   save_wish out;
-  out.path = std::string(std::string_view(path->get_string()));
-  if (const json::value* level = fields->if_contains("zstd")) {
+  out.path = std::string(std::string_view(fields.at("path").get_string()));
+  check_file_name(std::string_view(out.path).substr(out.path.rfind('/') + 1));
+  if (const json::value* level = fields.if_contains("zstd")) {
     if (!level->is_int64() || level->get_int64() < 1 || level->get_int64() > level_max) {
       throw std::invalid_argument("\"zstd\" must be a level from 1 to 22");
     }
     out.zstd_level = static_cast<int>(level->get_int64());
   }
-  if (const json::value* digest = fields->if_contains("digest")) {
+  if (const json::value* digest = fields.if_contains("digest")) {
     if (!digest->is_string() || digest->get_string() != "crc32c") {
       throw std::invalid_argument("\"digest\" must be \"crc32c\"");
     }

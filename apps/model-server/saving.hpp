@@ -38,8 +38,9 @@ struct save_wish {
   std::optional<digest_algorithm> digest;  // CRC-32C: this server links no cryptography.
 };
 
-/// {"path": "x.zt", "zstd": 3, "digest": "crc32c"}, of which the path is needed. Throws
-/// std::invalid_argument with a sentence for the client.
+/// {"path": "x.zt", "zstd": 3, "digest": "crc32c"}, of which only the path is required. Throws
+/// std::invalid_argument with a sentence for the client: also if the path has another ending, or
+/// the file's name is longer than Linux allows.
 save_wish parse_save_wish(std::string_view body);
 
 /// Writes all tensors of a model of the host. An existing file is EEXIST. `path` ends as

@@ -46,6 +46,10 @@ TEST_CASE("load wish: what is wrong is said") {
     CAPTURE(body);
     CHECK(refusal_of(body) == "the body must be {\"source\": \"...\"}");
   }
+  CHECK(refusal_of(R"({"source": "a", "zzz": 1})") == "unknown key \"zzz\"");
+  CHECK(refusal_of(R"({"source": "a", "selekt": ["w"]})") == "unknown key \"selekt\"");
+  CHECK(refusal_of(R"({"source": "a", "id": "b", "source": "c"})") == "duplicate key \"source\"");
+  CHECK(refusal_of(R"({"source": "{\"a\":[", "so\u0075rce": "c"})") == "duplicate key \"source\"");
   CHECK(refusal_of(R"({"source": "a\u0000b"})") == "the source holds a NUL");
   CHECK(refusal_of(R"({"source": "a", "id": "a/b"})").starts_with("an id is"));
   CHECK(refusal_of(R"({"source": "a", "select": "w"})") == "\"select\" must be a list of strings");

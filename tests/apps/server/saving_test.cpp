@@ -45,10 +45,25 @@ TEST_CASE("save_wish: a path, and what .zt can have") {
   CHECK(all.zstd_level == 22);
   CHECK(all.digest == ringload::digest_algorithm::crc32c);
   CHECK(parse_save_wish(R"({"path":"x.safetensors"})").zstd_level == 0);
-  for (const char* body : {"", "{}", "[]", R"({"path":1})", R"({"path":"x.zt","zstd":0})",
-                           R"({"path":"x.zt","zstd":23})", R"({"path":"x.zt","digest":"sha256"})",
-                           R"({"path":"x.safetensors","zstd":3})"}) {
+  for (const char* body :
+       {"", "{}", "[]", R"({"path":1})", R"({"path":"x.zt","zstd":0})",
+        R"({"path":"x.zt","zstd":23})", R"({"path":"x.zt","digest":"sha256"})",
+        R"({"path":"x.safetensors","zstd":3})", R"({"path":"x.zt","path":"y.zt"})"}) {
     CAPTURE(body);
     CHECK_THROWS_AS(parse_save_wish(body), std::invalid_argument);
+  }
+  CHECK_THROWS_WITH(parse_save_wish(R"({"path":"x.zt","level":3})"), "unknown key \"level\"");
+}
+
+TEST_CASE("save_wish: a file's name has a known ending, and at most 255 bytes") {
+  const auto body_for = [](std::size_t name_bytes) {
+    return R"({"path":"deep/)" + std::string(name_bytes - 3, 'n') + ".zt\"}";
+  };
+  CHECK(parse_save_wish(body_for(255)).path.size() == 260);
+  CHECK_THROWS_WITH(parse_save_wish(body_for(256)),
+                    "\"path\": the file's name has 256 bytes, the limit is 255");
+  for (const char* body : {R"({"path":"x.bin"})", R"({"path":"x.zt/y"})", R"({"path":""})"}) {
+    CAPTURE(body);
+    CHECK_THROWS_WITH(parse_save_wish(body), "\"path\" must end with .zt or .safetensors");
   }
 }

@@ -8,16 +8,13 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
 #include <fstream>
-#include <iterator>
 #include <ringload/error.hpp>
 #include <ringload/keeper.hpp>
 #include <string_view>
-#include <utility>
 
 #include "client.hpp"
-#include "process.hpp"
+#include "served.hpp"
 #include "support/safetensors_text.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -26,68 +23,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t big_bytes = std::uint64_t{1} << 30;
-
-// Zeros that take no room on the disk, and "tail" behind them.
-void write_big(const fs::path& path) {
-  const std::string size = std::to_string(big_bytes);
-  const std::string head =
-      safetensors_text(header_text({tensor_text("big", "U8", size, 0, big_bytes),
-                                    tensor_text("tail", "U8", "4", big_bytes, big_bytes + 4)}));
-  write_file(path, head);
-  fs::resize_file(path, head.size() + big_bytes);
-  std::ofstream(path, std::ios::binary | std::ios::app) << "tail";
-}
-
-struct served {
-  explicit served(std::vector<std::string> more = {}, std::string program = MODEL_SERVER)
-      : server(arguments(in.path(), std::move(more)), (in.path() / "errors").string(),
-               std::move(program)) {
-    REQUIRE(server.port() != 0);
-  }
-
-  static std::vector<std::string> arguments(const fs::path& root, std::vector<std::string> more) {
-    write_file(root / "one.safetensors", one_tensor_text("a/b", "0123456789"));
-    write_file(root / "two.safetensors", one_tensor_text("a/b", "abcdefghij"));
-    write_file(root / "bad.safetensors", "no checkpoint at all");
-    write_big(root / "big.safetensors");
-    more.insert(more.end(), {"--root", root.string(), "--slots", "1", "--slot-bytes", "65536",
-                             "--bytes-in-flight", "65536"});
-    return more;
-  }
-
-  // The last of its events: what has become of the load.
-  boost::json::value end_of(const std::string& id) const {
-    const response events = client(server.port()).get("/models/" + id, "text/event-stream");
-    REQUIRE(events.result() == http::status::ok);
-    const std::size_t last = events.body().rfind("event: end\ndata: ");
-    REQUIRE(last != std::string::npos);
-    return boost::json::parse(events.body().substr(last + 17));
-  }
-
-  // What it has written on standard error.
-  std::string errors() const {
-    std::ifstream file(in.path() / "errors");
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
-  std::string metric(const std::string& name) const {
-    const std::string text = client(server.port()).get("/metrics").body();
-    const std::size_t at = text.find("\n" + name + " ");
-    if (at == std::string::npos) return "none";
-    const std::size_t value = at + name.size() + 2;
-    return text.substr(value, text.find('\n', value) - value);
-  }
-
-  temporary_folder in;
-  server_process server;
-};
-
-request post(const std::string& source, const std::string& id) {
-  return make_request(http::verb::post, "/models",
-                      R"({"source":")" + source + R"(","id":")" + id + "\"}");
-}
-
 // Field 19 of proc(5)'s stat; field 2 is the name, in parentheses.
 int niceness(const fs::path& stat) {
   std::ifstream file(stat);
@@ -95,16 +30,6 @@ int niceness(const fs::path& stat) {
   std::getline(file, field, ')');
   for (int i = 3; i <= 19; ++i) file >> field;
   return std::stoi(field);
-}
-
-std::string text_in(const boost::json::value& of, const char* field) {
-  return of.at(field).as_string().c_str();
-}
-
-std::string state_of(const response& of) { return text_in(json_of(of), "state"); }
-
-bool is_under_way(const response& of) {
-  return state_of(of) == "opening" || state_of(of) == "loading";
 }
 
 }  // namespace
@@ -354,73 +279,6 @@ TEST_CASE("server: sends tensors that lie in a GPU") {
   CHECK((one.ask(bytes).body() == text.substr(1000, 1'999'001)));
 }
 
-TEST_CASE("server: errors say what is wrong with a request") {
-  const served with({"--models-max", "1", "--model", "m=one.safetensors"});
-  client one(with.server.port());
-  CHECK(text_in(with.end_of("m"), "state") == "ready");
-  const auto status = [&one](http::verb method, const std::string& target,
-                             const std::string& body = {}) {
-    return one.ask(make_request(method, target, body)).result_int();
-  };
-  for (const std::string target :
-       {"/x", "/models/none", "/models/m/x", "/models/m/tensors/none", "/models/none/tensors/a",
-        "/health/x", "/../etc/passwd", "/models/..%2f..%2fetc"}) {
-    CAPTURE(target);
-    CHECK(status(http::verb::get, target) == 404);
-  }
-  CHECK(status(http::verb::get, "/%zz") == 400);
-  CHECK(status(http::verb::get, "/models/m/tensors?limit=x") == 400);
-  CHECK(status(http::verb::put, "/models/m") == 405);
-  CHECK(status(http::verb::post, "/health") == 405);
-  CHECK(status(http::verb::post, "/models/m/tensors/a") == 405);
-  CHECK(status(http::verb::post, "/models") == 415);
-  for (const std::string body : {"{", "[]", "{}", R"({"source":1})", R"({"source":"a\u0000b"})",
-                                 R"({"source":"one.safetensors","id":"a/b"})",
-                                 R"({"source":"one.safetensors","select":"a"})",
-                                 R"({"source":"one.safetensors","rank":"1/2"})"}) {
-    CAPTURE(body);
-    CHECK(status(http::verb::post, "/models", body) == 400);
-  }
-  for (const std::string body : {R"({"source":"/etc/passwd"})", R"({"source":"../x"})",
-                                 R"({"source":"owner/model"})", R"({"source":"missing"})"}) {
-    CAPTURE(body);
-    CHECK(status(http::verb::post, "/models", body) == 403);
-  }
-  CHECK(status(http::verb::post, "/models", R"({"source":"one.safetensors"})") == 503);
-
-  request foreign = make_request(http::verb::get, "/health");
-  foreign.set(http::field::host, "evil.example");
-  CHECK(one.ask(foreign).result() == http::status::misdirected_request);
-  CHECK(one.get("/health").result() == http::status::ok);
-}
-
-TEST_CASE("server: a malformed or too large request closes the connection") {
-  const served with;
-  const auto answer = [&with](const std::string& bytes) {
-    return client(with.server.port()).ask_raw(bytes).substr(0, 12);
-  };
-  CHECK(answer("nonsense\r\n\r\n") == "HTTP/1.1 400");
-  CHECK(answer("GET / HTTP/1.1\r\nA: " + std::string(20'000, 'x')) == "HTTP/1.1 431");
-  CHECK(answer("POST /models HTTP/1.1\r\nContent-Length: 999999\r\n\r\n") == "HTTP/1.1 413");
-}
-
-TEST_CASE("server: does not wait for slow clients") {
-  const served with({"--timeout", "1"});
-  CHECK(client(with.server.port()).ask_raw("").empty());
-  CHECK(client(with.server.port()).ask_raw("GET /hea").empty());
-  CHECK(client(with.server.port())
-            .ask_raw("POST /models HTTP/1.1\r\nContent-Length: 9\r\n\r\n{")
-            .empty());
-}
-
-TEST_CASE("server: limits the number of clients") {
-  const served with({"--connections-max", "1"});
-  client first(with.server.port());
-  CHECK(first.get("/health").result() == http::status::ok);
-  CHECK(client(with.server.port()).ask_raw("").starts_with("HTTP/1.1 503"));
-  CHECK(first.get("/health").result() == http::status::ok);
-}
-
 TEST_CASE("server: shuts down gracefully in the middle of a load, with clients connected") {
   for (const int signal : {SIGTERM, SIGINT}) {
     served with;
@@ -453,6 +311,11 @@ TEST_CASE("server: saves a model where that is allowed, and nowhere without an o
   CHECK(save(open, "main", R"({"path":"../y.zt"})").result() == http::status::forbidden);
   CHECK(save(open, "nobody", R"({"path":"y.zt"})").result() == http::status::not_found);
   CHECK(save(open, "main", R"({"path":5})").result() == http::status::bad_request);
+  CHECK(save(open, "main", R"({"path":"x.bin"})").result() == http::status::bad_request);
+  CHECK(save(open, "main", R"({"path":")" + std::string(252, 'n') + ".zt\"}").result() ==
+        http::status::created);
+  CHECK(save(open, "main", R"({"path":")" + std::string(297, 'n') + ".zt\"}").result() ==
+        http::status::bad_request);
   CHECK(client(open.server.port()).get("/models/main/save").result() ==
         http::status::method_not_allowed);
   // What was saved is loaded again.
@@ -483,16 +346,4 @@ TEST_CASE("server: other processes attach what is ready by its id, and keep what
       client(keeps.server.port()).ask(make_request(http::verb::delete_, "/models/main")).result() ==
       http::status::no_content);
   CHECK_THROWS_AS(ringload::attach(socket, "main"), ringload::error);
-}
-
-TEST_CASE("server: reports why it cannot start") {
-  CHECK(server_process({"--bogus"}).exit_code() == 2);
-  CHECK(server_process({}).exit_code() == 2);
-  CHECK(server_process({"--root", "/", "--address", "nowhere"}).exit_code() == 2);
-  CHECK(server_process({"--root", ".", "--model", "missing"}).exit_code() == 1);
-  CHECK(server_process({"--root", ".", "--device", "cuda:1023"}).exit_code() == 1);
-  CHECK(server_process({"--root", ".", "--slots", "1025"}).exit_code() == 1);
-  CHECK(server_process({"--root", ".", "--keep", "s", "--device", "cuda:0"}).exit_code() == 2);
-  CHECK(server_process({"--root", ".", "--keep", "/no/such/folder"}).exit_code() == 1);
-  CHECK(server_process({"--help"}).exit_code() == 0);
 }
