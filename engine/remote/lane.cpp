@@ -49,9 +49,12 @@ void lane::close() {
 }
 
 host_pool& lane::pool_for(const origin& to) {
-  auto& one = pools_[to];
-  if (!one) one = std::make_shared<host_pool>(loop, to, *how);
-  return *one;
+  auto at = pools_.find(to);
+  // Made before it is inserted: without memory for it there must be no entry.
+  if (at == pools_.end()) {
+    at = pools_.emplace(to, std::make_shared<host_pool>(loop, to, *how)).first;
+  }
+  return *at->second;
 }
 
 }  // namespace ringload::inline v0::remote_http
