@@ -47,6 +47,49 @@ def test_loops_one_after_the_other_and_beside_each_other(sample):
     assert len(set(counts)) == 1 and len(counts) == 7
 
 
+def test_future_tells_of_progress_while_it_runs(stalled):
+    server = stalled()
+    twice = threading.Event()
+    told = []
+
+    def tell(stats):
+        told.append(stats)
+        if len(told) == 2:
+            twice.set()
+
+    with ringload.Loader(remote=True) as loader:
+        future = loader.load(server.address, progress=tell).future()
+        assert twice.wait(60), "it told of nothing"
+        assert not future.done()
+        future.cancel()
+
+
+def test_future_outlives_a_progress_that_raises(sample, large, monkeypatch):
+    failures = []
+    monkeypatch.setattr(threading, "excepthook", failures.append)
+
+    def tell(stats):
+        raise ZeroDivisionError
+
+    with ringload.Loader() as loader:
+        with pytest.raises(ZeroDivisionError):  # It is told at the end, too.
+            loader.load(large, progress=tell).future().result(60)
+        assert len(loader.load(sample).future().result(60)) > 0
+    assert all(one.exc_type is ZeroDivisionError for one in failures)
+
+
+def test_ensure_future_and_task_groups_take_operations(sample):
+    async def main():
+        async with ringload.Loader() as loader:
+            async def load():
+                return await loader.load(sample)
+
+            tasks = [asyncio.ensure_future(loader.load(sample)), asyncio.create_task(load())]
+            return [len(model) for model in await asyncio.gather(*tasks)]
+
+    assert run(main()) == [len(ringload.load(sample))] * 2
+
+
 def test_operation_gives_its_result_as_often_as_it_is_asked(sample):
     async def main():
         async with ringload.Loader() as loader:

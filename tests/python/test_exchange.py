@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors of other libraries: handed over without a copy, filled, and saved."""
 
+import copy
 import gc
+import hashlib
+import pickle
+import struct
 
 import numpy
 import pytest
@@ -21,6 +25,88 @@ def test_buffer_protocol_is_the_tensor_itself(sample, arrays):
     assert view[0, 0] == 42
     scalar = memoryview(ringload.load(sample)["scalar"])
     assert scalar.shape == () and scalar[()] == 7
+
+
+def test_buffer_protocol_never_loses_the_type(sample, arrays):
+    model = ringload.load(sample)
+    for name in ("bf16", "f8_e4m3"):
+        with pytest.raises(BufferError, match="no format for"):
+            memoryview(model[name])
+    with pytest.raises(BufferError, match="element type"):
+        hashlib.sha256(model["f32"])  # It asks for bytes, of no type.
+    for name in ("f32", "bf16", "empty", "scalar"):
+        view = model[name].byte_view()
+        assert (view.format, view.ndim, view.readonly) == ("B", 1, False)
+        assert bytes(view) == arrays[name].tobytes()
+    view = ringload.load(sample)["f32"].byte_view()
+    gc.collect()
+    assert hashlib.sha256(view).digest() == hashlib.sha256(arrays["f32"]).digest()
+
+
+def test_numpy_asarray_has_the_type(sample, arrays):
+    for name, tensor in ringload.load(sample).items():
+        assert same(numpy.asarray(tensor), arrays[name]), name
+        assert same(numpy.array(tensor), arrays[name]), name
+        assert same(tensor.__array__(), arrays[name]), name
+    tensor = ringload.load(sample)["bf16"]
+    assert numpy.asarray(tensor).__array_interface__["data"][0] == tensor.data_ptr
+    copied = tensor.__array__(copy=True)
+    assert copied.__array_interface__["data"][0] != tensor.data_ptr
+    assert same(numpy.asarray(tensor, numpy.float32), arrays["bf16"].astype(numpy.float32))
+    with pytest.raises(ValueError, match="copy"):
+        tensor.__array__(numpy.float32, copy=False)
+
+
+def test_numpy_asarray_of_4_bits_is_refused(tmp_path):
+    path = tmp_path / "f4.safetensors"
+    header = b'{"a":{"dtype":"F4","shape":[2,4],"data_offsets":[0,4]}}'
+    path.write_bytes(struct.pack("<Q", len(header)) + header + b"\x12\x34\x56\x78")
+    tensor = ringload.load(path)["a"]
+    assert tensor.numpy().tobytes() == b"\x12\x34\x56\x78"
+    for take in (numpy.asarray, numpy.array, lambda t: t.tolist()):
+        with pytest.raises(TypeError, match="narrower than a byte"):
+            take(tensor)
+    assert bytes(tensor.byte_view()) == b"\x12\x34\x56\x78"
+
+
+def test_tensor_has_what_arrays_have(sample, arrays):
+    model = ringload.load(sample)
+    for name in ("bf16", "i32", "empty"):
+        tensor, array = model[name], arrays[name]
+        assert (tensor.size, len(tensor)) == (array.size, len(array))
+        assert tensor.tolist() == array.tolist()
+    assert model["scalar"].item() == 7 and model["scalar"].size == 1 and model["scalar"]
+    with pytest.raises(TypeError, match="len"):
+        len(model["scalar"])
+    with pytest.raises(ValueError):
+        bool(model["i32"])
+    with pytest.raises(ValueError):
+        model["i32"].item()
+
+
+def test_tensors_and_models_are_not_pickled(sample):
+    model = ringload.load(sample)
+    for thing in (model, model["f32"]):
+        for way in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match=r"\.numpy\(\)"):
+                way(thing)
+    with ringload.open(sample) as checkpoint:
+        with pytest.raises(TypeError, match="send its path"):
+            pickle.dumps(checkpoint)
+
+
+def test_torch_asarray_is_right_or_refused(sample, arrays):
+    torch = pytest.importorskip("torch")
+    model = ringload.load(sample)
+    for name in ("f16", "i64", "f32", "u8", "bool", "bf16"):
+        for convert in (torch.asarray, torch.as_tensor, torch.tensor):
+            try:
+                taken = convert(model[name])
+            except (BufferError, RuntimeError, TypeError, ValueError):
+                continue
+            assert str(taken.dtype) == f"torch.{arrays[name].dtype.name}", (name, convert)
+            flat = taken.contiguous().reshape(-1).view(torch.uint8).numpy()
+            assert flat.tobytes() == arrays[name].tobytes(), (name, convert)
 
 
 def test_numpy_takes_every_type_without_a_copy(sample, arrays):
@@ -65,10 +151,11 @@ def test_torch_takes_every_type_that_it_has(sample, arrays):
 
 
 def test_jax_takes_what_it_has(sample, arrays, tmp_path):
-    pytest.importorskip("jax")
+    jax = pytest.importorskip("jax")
     model = ringload.load(sample)
     for name in ("f32", "bf16", "i32", "u8", "f16", "bool"):
         assert numpy.asarray(model[name].jax()).tobytes() == arrays[name].tobytes(), name
+        assert same(numpy.asarray(jax.numpy.asarray(model[name])), arrays[name]), name
     # Where the address is a multiple of 64, without a copy.
     path = tmp_path / "aligned.safetensors"
     ringload.save(path, {"a": numpy.ones((256, 1024), numpy.float32)}, alignment=4096)
@@ -160,6 +247,47 @@ def test_save_tells_of_its_progress(options, arrays, tmp_path):
     ringload.save(tmp_path / name, tensors, progress=told.append, **options)
     assert told[-1]["bytes"] == told[-1]["bytes_total"] > 0
     assert all(one["bytes"] <= one["bytes_total"] and one["seconds"] >= 0 for one in told)
+
+
+class Bar:
+    """As much of tqdm's as is used."""
+
+    def __init__(self):
+        self.total, self.n = None, 0
+
+    def __bool__(self):
+        raise TypeError("tqdm has none without a total")
+
+    def update(self, n=1):
+        self.n += n
+
+
+@pytest.mark.parametrize("form", ["bar", "update"])
+def test_progress_moves_a_bar(form, sample, arrays, tmp_path):
+    def given(bar):
+        return bar if form == "bar" else bar.update
+
+    loading = Bar()
+    model = ringload.load(sample, progress=given(loading))
+    assert loading.n == loading.total == model.stats["bytes_total"]
+    saving = Bar()
+    saved = ringload.save(tmp_path / "t.safetensors", model, progress=given(saving))
+    assert saving.n == saving.total and saved.nbytes >= saving.total > 0
+    with pytest.raises(TypeError, match="progress must be"):
+        ringload.load(sample, progress=3)
+
+
+def test_save_of_a_model_keeps_its_metadata(sample, tmp_path):
+    model = ringload.load(sample)
+    for name in ("t.safetensors", "t.zt"):
+        ringload.save(tmp_path / name, model)
+        assert ringload.load(tmp_path / name).metadata == {"made_by": "conftest"}
+        ringload.save(tmp_path / name, model, metadata={"other": "1"})
+        assert ringload.load(tmp_path / name).metadata == {"other": "1"}
+        ringload.save(tmp_path / name, model, metadata={})
+        assert ringload.load(tmp_path / name).metadata == {}
+        ringload.save(tmp_path / name, dict(model))
+        assert ringload.load(tmp_path / name).metadata == {}
 
 
 def test_save_shards_of_a_model(sample, arrays, tmp_path):

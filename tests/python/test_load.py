@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """ringload.load, ringload.open and what they refuse."""
 
+import concurrent.futures
+import copy
+import errno
 import hashlib
+import multiprocessing
 import os
 import pathlib
+import pickle
 import struct
+import traceback
 
 import ml_dtypes
 import numpy
@@ -33,8 +39,22 @@ def test_model_is_a_mapping(sample):
     assert "scalar" in model and "no" not in model and 3 not in model
     assert model.get("no") is None
     assert model.get("scalar").shape == ()
-    with pytest.raises(KeyError):
-        model["no"]
+    for name in ("no", 3):
+        with pytest.raises(KeyError) as missing:
+            model[name]
+        assert isinstance(missing.value, ringload.TensorNotFoundError)
+        assert missing.value.kind == "no_such_tensor"
+    assert list(reversed(model)) == list(model)[::-1]
+    assert model.keys() & {"scalar", "no"} == {"scalar"}
+    assert "scalar" in model.keys() and len(model.items()) == len(model)
+    assert [tensor.name for tensor in model.values()] == list(model)
+    assert dict(model.items()).keys() == model.keys()
+    with ringload.open(sample) as checkpoint:
+        assert checkpoint.keys() == model.keys()
+        assert list(reversed(checkpoint)) == list(checkpoint)[::-1]
+        assert [stored.name for stored in checkpoint.values()] == list(checkpoint)
+        with pytest.raises(ringload.TensorNotFoundError):
+            checkpoint[3]
 
 
 def test_load_to_several_devices(sample, arrays):
@@ -45,6 +65,11 @@ def test_load_to_several_devices(sample, arrays):
         with pytest.raises(ringload.Error) as refused:
             loader.load(sample, select=ringload.select().on("f64", 2)).result()
         assert refused.value.kind == "invalid_selection"
+    for position in (2, -1):
+        with pytest.raises(IndexError, match="2 devices"):
+            model.on(position)
+    assert len(model) == len(list(model)) == len(set(model)) == len(arrays)
+    assert model["i32"].data_ptr == dict(model.items())["i32"].data_ptr
     first, second = model.on(0), model.on(1)
     assert "f64" not in first and same(second["f64"].numpy(), arrays["f64"])
     assert "scalar" in first and "scalar" not in second
@@ -85,6 +110,17 @@ def test_dtype_converts_floating_tensors_only(sample, arrays, dtype):
 def test_select_chooses(sample, select):
     model = ringload.load(sample, select=select)
     assert set(model) == {"model.layers.0.weight", "model.layers.1.weight"}
+
+
+def test_select_of_an_empty_list_loads_nothing(sample):
+    with ringload.Loader() as loader:
+        for nothing in ([], (), iter([]), lambda info: False):
+            assert len(loader.load(sample, select=nothing).result()) == 0
+        assert list(loader.stream(sample, select=[])) == []
+        assert len(loader.open(sample).result().load([]).result()) == 0
+    for wrong in (3, [3]):
+        with pytest.raises(TypeError, match="select"):
+            ringload.load(sample, select=wrong)
 
 
 def test_selection_slices_shards_and_fuses(sample, arrays):
@@ -137,7 +173,7 @@ def test_mapped_tensors_are_views_of_the_file(sample, arrays):
 
 def test_open_reads_no_more_than_is_asked_for(sample, arrays):
     with ringload.open(sample) as checkpoint:
-        assert list(checkpoint) == checkpoint.keys()
+        assert list(checkpoint) == list(checkpoint.keys())
         assert checkpoint["bf16"].dtype == "bf16"
         weight = checkpoint["model.layers.0.weight"]
         expected = arrays[weight.name]
@@ -153,10 +189,15 @@ def test_open_reads_no_more_than_is_asked_for(sample, arrays):
 def test_open_refuses_what_is_no_range(sample):
     with ringload.open(sample) as checkpoint:
         weight = checkpoint["model.layers.0.weight"]
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="step of 1"):
             weight[::2]
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match=r"write \[3:4\]"):
             weight[3]
+        with pytest.raises(TypeError, match=r"write \[-1:\]"):
+            weight[:, -1]
+        for mask in (numpy.ones(300, bool), [0, 1], numpy.array(3), None):
+            with pytest.raises(TypeError, match="ranges are slices"):
+                weight[mask]
         with pytest.raises(IndexError):
             weight[1:2, 1:2, 1:2]
         with pytest.raises(KeyError, match="'no'"):
@@ -182,6 +223,140 @@ def test_missing_source_is_a_FileNotFoundError(tmp_path):
     assert isinstance(failed.value, ringload.Error)
     assert failed.value.kind in ("source_not_found", "errno")
     assert "no.safetensors" in str(failed.value)
+
+
+def test_errors_of_the_system_have_its_number(tmp_path):
+    with pytest.raises(FileNotFoundError) as failed:
+        ringload.load(tmp_path / "no.safetensors")
+    error = failed.value
+    assert (error.errno, error.strerror) == (errno.ENOENT, os.strerror(errno.ENOENT))
+    assert error.filename == str(tmp_path / "no.safetensors")
+    array = numpy.ones(3, "f4")
+    (tmp_path / "there.safetensors").touch()
+    with pytest.raises(FileExistsError) as failed:
+        ringload.save(tmp_path / "there.safetensors", {"a": array}, replace=False)
+    assert failed.value.errno == errno.EEXIST and failed.value.kind == "errno"
+
+
+def test_exceptions_are_pickled_whole(sample, tmp_path):
+    (tmp_path / "bad.safetensors").write_bytes(b"\xff" * 20)
+    (tmp_path / "there.safetensors").touch()
+    array = numpy.ones(3, "f4")
+    failing = [
+        lambda: ringload.load(tmp_path / "no.safetensors"),
+        lambda: ringload.load(tmp_path / "bad.safetensors"),
+        lambda: ringload.save(tmp_path / "there.safetensors", {"a": array}, replace=False),
+        lambda: ringload.attach(tmp_path / "no", "x", timeout=0.1),
+        lambda: ringload.load(sample, colour="red"),
+        lambda: ringload.load(sample)["no"],
+        lambda: ringload.fill(sample, {"f32": array}),
+    ]
+    for fail in failing:
+        with pytest.raises(ringload.Error) as failed:
+            fail()
+        error = failed.value
+        for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+            assert type(again) is type(error) and str(again) == str(error)
+            for name in ("kind", "place", "errno", "filename", "strerror"):
+                assert getattr(again, name, None) == getattr(error, name, None), name
+    made = ringload.Error("mine")
+    assert str(pickle.loads(pickle.dumps(made))) == "mine"
+
+
+def test_exception_of_another_process(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, context) as pool:
+        with pytest.raises(ringload.Error) as failed:
+            pool.submit(ringload.load, "/proc/self/mem").result()
+    assert str(failed.value).startswith("/proc/self/mem")
+
+
+def test_asking_again_does_not_lengthen_the_traceback(tmp_path):
+    def frames(error):
+        return sum(1 for _ in traceback.walk_tb(error.__traceback__))
+
+    with ringload.Loader() as loader:
+        operation = loader.load(tmp_path / "no")
+        lengths = set()
+        for _ in range(5):
+            with pytest.raises(FileNotFoundError) as failed:
+                operation.result()
+            lengths.add(frames(failed.value))
+    assert len(lengths) == 1
+
+
+def test_paths_need_not_be_utf8(sample, arrays, tmp_path):
+    folder = os.fsencode(tmp_path) + b"/\xff\xfe"
+    os.mkdir(folder)
+    path = folder + b"/m\xe9.safetensors"
+    ringload.save(path, {"a": arrays["f32"], "b": arrays["i32"]})
+    text = os.fsdecode(path)
+    for way in (path, text, pathlib.Path(text), [path], folder):
+        assert same(ringload.load(way)["a"].numpy(), arrays["f32"])
+    with ringload.open(path) as checkpoint:
+        assert checkpoint.files[0][0] == text
+        assert same(checkpoint["b"][:].numpy(), arrays["i32"])
+    ringload.save(folder + b"/x.zt", {"a": arrays["f32"]}, zstd_level=1)
+    assert len(ringload.load(folder + b"/x.zt")) == 1
+    with pytest.raises(FileNotFoundError) as failed:
+        ringload.load(folder + b"/\xffno.safetensors")
+    str(failed.value).encode()
+
+
+def test_arguments_of_another_type_are_named(sample, tmp_path):
+    array = numpy.ones(3, "f4")
+    path = tmp_path / "x.safetensors"
+    with pytest.raises(TypeError, match="metadata must be a dict of str to str|'a' must be a str"):
+        ringload.save(path, {"x": array}, metadata={"a": 1})
+    with pytest.raises(TypeError, match="metadata must be"):
+        ringload.save(path, {"x": array}, metadata=3)
+    with pytest.raises(TypeError, match="a tensor's name must be a str, not int 1"):
+        ringload.save(path, {1: array})
+    with pytest.raises(ValueError, match="a tensor's name must be UTF-8"):
+        ringload.save(path, {"\udcff": array})
+    with pytest.raises(TypeError, match="populate must be True or False, not str 'x'"):
+        ringload.load(sample, populate="x")
+    with pytest.raises(TypeError, match="replace must be True or False"):
+        ringload.save(path, {"x": array}, replace="x")
+    with pytest.raises(TypeError, match="slots must be an integer"):
+        ringload.Loader(slots="many")
+    with pytest.raises(TypeError, match="route must be a str"):
+        ringload.load(sample, route=3)
+    with pytest.raises(TypeError, match="size must be"):
+        ringload.Loader(slot_bytes=[])
+    assert not path.exists()
+
+
+def test_messages_have_pythons_words(sample, tmp_path):
+    with pytest.raises(ringload.SourceNotFoundError) as failed:
+        ringload.load("s3://bucket/key")
+    assert str(failed.value).startswith("s3://bucket/key: addresses are not read")
+    assert failed.value.filename == "s3://bucket/key"
+    with pytest.raises(ringload.UsageError) as failed:
+        ringload.save(tmp_path / "x.bin", {"a": numpy.ones(3)})
+    assert "::" not in str(failed.value)
+    with pytest.raises(ringload.Error) as failed:
+        ringload.load(sample, window="1GiB")
+    assert str(failed.value).startswith("window: ") and "_async" not in str(failed.value)
+    with pytest.raises(ringload.Error) as failed:
+        ringload.load(sample, dtype="i8")
+    assert str(failed.value).startswith("dtype: ")
+
+
+def test_closed_checkpoint_says_so(sample):
+    with ringload.open(sample) as checkpoint:
+        stored = checkpoint["scalar"]
+    for use in (lambda: stored[...], checkpoint.load):
+        with pytest.raises(RuntimeError, match="the Checkpoint is closed"):
+            use()
+    assert len(checkpoint) > 0
+
+
+def test_features_are_told():
+    features = ringload.features()
+    assert set(features) == {"version", "remote", "cuda", "hdf5", "zstd", "deflate"}
+    assert features.pop("version") == ringload.__version__
+    assert all(isinstance(value, bool) for value in features.values())
 
 
 def test_truncated_file_names_tensor_and_byte(sample, tmp_path):
@@ -230,6 +405,9 @@ def test_wrong_options_are_ValueErrors(sample):
         ringload.Loader(slot_bytes="much")
     with pytest.raises(ringload.UsageError):
         ringload.Loader(slots=5000)
+    with pytest.raises(ringload.Error) as wrong:
+        ringload.load(sample, colour="red")
+    assert wrong.value.kind == "usage"
 
 
 def test_predicate_that_raises_fails_the_load(sample):

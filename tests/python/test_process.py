@@ -280,6 +280,21 @@ def test_ranks_of_the_parent_are_refused_in_a_child(sample, tmp_path):
     )
 
 
+def test_daemon_thread_in_a_load_ends_quietly(stalled):
+    server = stalled()
+    program = (
+        "import sys, threading, ringload\n"
+        "def work():\n"
+        "    with ringload.Loader(remote=True) as loader: loader.load(sys.argv[1]).result()\n"
+        "threading.Thread(target=work, daemon=True).start()\n"
+        "input()\n"
+    )
+    with started(program, server.address) as process:
+        assert server.asked.wait(60), "it asked for nothing"
+        printed, errors = process.communicate("\n", timeout=60)
+    assert (process.returncode, printed, errors) == (0, "", "")
+
+
 # How many descriptors and threads there are, and how much memory; `once` is what is repeated.
 left_after = (
     "import gc, os, sys, ringload\n"

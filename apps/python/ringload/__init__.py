@@ -10,7 +10,7 @@
 Importing it makes nothing: no thread, no ring, no memory.
 """
 
-from ._checkpoint import Checkpoint, StoredTensor, TensorInfo
+from ._checkpoint import Checkpoint, StoredTensor
 from ._core import Group, Model, Selection, Tensor
 from ._core import version as __version__
 from ._errors import (
@@ -26,9 +26,12 @@ from ._errors import (
     UsageError,
 )
 from ._keeper import Keeper, attach
-from ._loader import Filled, Load, Loader, Saved, Stream
+from ._load import Load, Stream
+from ._loader import Loader
 from ._operation import Operation
 from ._ranks import GroupLoad, join_group, join_group_async, thread_groups
+from ._results import Filled, Saved
+from ._tensor_info import TensorInfo
 
 __all__ = [
     "CancelledError",
@@ -57,6 +60,7 @@ __all__ = [
     "TensorNotFoundError",
     "UsageError",
     "attach",
+    "features",
     "fill",
     "join_group",
     "join_group_async",
@@ -99,7 +103,7 @@ def stream(source, device="cpu", window=None, *, remote=False, hdf5=False, **opt
 
 
 def fill(source, tensors, device="cpu", *, remote=False, hdf5=False, **policies):
-    """Fills tensors that are there, and waits for it. See Loader.fill."""
+    """Fills tensors, or a module of PyTorch, and waits for it. See Loader.fill."""
     with Loader(device, remote=remote, hdf5=hdf5) as loader:
         return loader.fill(source, tensors, **policies).result()
 
@@ -108,6 +112,19 @@ def save(path, tensors, **options):
     """Saves tensors and waits for it. See Loader.save."""
     with Loader() as loader:
         return loader.save(path, tensors, **options).result()
+
+
+def features():
+    """What this build can do: a dictionary of "remote", "cuda", "hdf5", "zstd" and "deflate" to
+    booleans, and of "version".
+
+    remote: sources over the network. hdf5: Loader(hdf5=True). zstd and deflate: the codecs of .zt,
+    NPZ and HDF5. cuda: the device "cuda:0"; whether there is a GPU is another question.
+    """
+    from . import _core
+
+    names = ("remote", "cuda", "hdf5", "zstd", "deflate")
+    return {"version": __version__, **{name: getattr(_core, "has_" + name) for name in names}}
 
 
 def select():

@@ -13,7 +13,9 @@ from collections.abc import (
     Sequence,
 )
 from types import TracebackType
-from typing import Any, Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
+
+from typing_extensions import Self, TypedDict, Unpack
 
 from ._core import Group as Group
 from ._core import Model as Model
@@ -25,8 +27,83 @@ _T = TypeVar("_T")
 _Path: TypeAlias = str | os.PathLike[str]
 _Source: TypeAlias = _Path | Sequence[_Path] | Checkpoint
 _Select: TypeAlias = str | Iterable[str] | Selection | Callable[[TensorInfo], bool] | None
-_Progress: TypeAlias = bool | Callable[[dict[str, Any]], object] | None
+class _Bar(Protocol):
+    total: Any
+    def update(self, n: Any = ..., /) -> object: ...
+
+_Progress: TypeAlias = bool | Callable[[dict[str, Any]], object] | _Bar | None
+_Size: TypeAlias = int | str
+
+class _Module(Protocol):
+    """A module of PyTorch."""
+
+    def state_dict(self, *, keep_vars: bool = ...) -> Any: ...
+    def named_parameters(self) -> Any: ...
+
+_Verify: TypeAlias = Literal["if_present", "require"] | _Path | Mapping[str, str] | None
 _Strictness: TypeAlias = Literal["strict", "reference"]
+
+class _OpenOptions(TypedDict, total=False):
+    strictness: _Strictness | None
+    independent_files: bool | None
+    nameless: Sequence[Any] | None
+
+class _GroupOptions(TypedDict, total=False):
+    strictness: _Strictness | None
+    nameless: Sequence[Any] | None
+    route: Literal["automatic", "direct", "buffered"] | None
+    allocation: Literal["per_load", "per_file", "per_tensor"] | None
+    verify: _Verify
+
+class _FillOptions(_GroupOptions, total=False): ...
+
+class _LoadOptions(_GroupOptions, total=False):
+    memory: Literal["owned", "mapped"] | None
+    access: Literal["read_only", "copy_on_write"] | None
+    unmappable: Literal["refuse", "copy"] | None
+    populate: bool | None
+
+class _CheckpointLoadOptions(_LoadOptions, total=False):
+    dtype: Any
+
+class _StreamOptions(_LoadOptions, total=False):
+    dtype: Any
+    select: _Select
+
+class _StartOptions(_LoadOptions, total=False):
+    window: _Size | None
+
+class _FillPolicies(_FillOptions, total=False):
+    missing: Literal["error", "report"] | None
+    unexpected: Literal["ignore", "report", "error"] | None
+    dtype: Literal["exact", "convert"] | None
+    shape: Literal["exact", "broadcast"] | None
+    select: _Select
+
+class _SaveOptions(TypedDict, total=False):
+    metadata: Mapping[str, Any] | None
+    dtype: Any
+    shard_bytes: _Size | None
+    shard_count: int | None
+    alignment: int | None
+    order: Literal["reference", "given"] | None
+    format: Literal["by_name", "safetensors", "zt"] | None
+    replace: bool | None
+    sync: bool | None
+    read_back: bool | None
+    digest: Literal["crc32c", "sha256"] | None
+    zstd_level: int | None
+
+class _SaveAndProgress(_SaveOptions, total=False):
+    progress: _Progress
+
+class _Features(TypedDict):
+    version: str
+    remote: bool
+    cuda: bool
+    hdf5: bool
+    zstd: bool
+    deflate: bool
 
 __version__: str
 
@@ -129,7 +206,11 @@ class Checkpoint(Mapping[str, StoredTensor]):
     def composites(self) -> list[dict[str, Any]]: ...
     @property
     def notes(self) -> list[str]: ...
-    def load(self, select: _Select = None, **options: Any) -> Operation[Model]: ...
+    def load(
+        self, select: _Select = None, **options: Unpack[_CheckpointLoadOptions]
+    ) -> Operation[Model]: ...
+    def __reversed__(self) -> Iterator[str]: ...
+    def __reduce_ex__(self, protocol: object) -> NoReturn: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *failure: object) -> None: ...
@@ -183,10 +264,10 @@ class Loader:
         hdf5: bool = False,
         remote: bool | Mapping[str, Any] = False,
         slots: int = ...,
-        slot_bytes: int | str = ...,
-        bytes_in_flight: int | str = ...,
-        arena_bytes_max: int | str = ...,
-        kept_bytes: int | str = ...,
+        slot_bytes: _Size = ...,
+        bytes_in_flight: _Size = ...,
+        arena_bytes_max: _Size = ...,
+        kept_bytes: _Size = ...,
         copy_threads: int = ...,
         reader_threads: int = ...,
         engine: Literal["automatic", "ring", "threads"] = ...,
@@ -207,19 +288,24 @@ class Loader:
         dtype: Any = None,
         select: _Select = None,
         progress: _Progress = None,
-        **options: Any,
+        **options: Unpack[_LoadOptions],
     ) -> Operation[Model]: ...
     def start(
-        self, source: _Source, *, dtype: Any = None, select: _Select = None, **options: Any
+        self,
+        source: _Source,
+        *,
+        dtype: Any = None,
+        select: _Select = None,
+        **options: Unpack[_StartOptions],
     ) -> Operation[Load]: ...
     def stream(
         self,
         source: _Source,
         *,
-        window: int | str | None = None,
+        window: _Size | None = None,
         dtype: Any = None,
         select: _Select = None,
-        **options: Any,
+        **options: Unpack[_LoadOptions],
     ) -> Stream: ...
     def group_load(
         self,
@@ -228,19 +314,19 @@ class Loader:
         *,
         reading: Literal["divided", "own"] = "divided",
         dtype: Any = None,
-        **options: Any,
+        **options: Unpack[_GroupOptions],
     ) -> Operation[GroupLoad]: ...
     def fill(
         self,
         source: _Source,
-        tensors: Mapping[str, Any],
+        tensors: Mapping[str, Any] | _Module,
         *,
         missing: Literal["error", "report"] | None = None,
         unexpected: Literal["ignore", "report", "error"] | None = None,
         dtype: Literal["exact", "convert"] | None = None,
         shape: Literal["exact", "broadcast"] | None = None,
         select: _Select = None,
-        **options: Any,
+        **options: Unpack[_FillOptions],
     ) -> Operation[Filled]: ...
     def save(
         self,
@@ -248,7 +334,7 @@ class Loader:
         tensors: Mapping[str, Any] | Model,
         *,
         progress: _Progress = None,
-        **options: Any,
+        **options: Unpack[_SaveOptions],
     ) -> Operation[Saved]: ...
     def copy(
         self, tensor: Tensor, *, device: Any = None, dtype: Any = None
@@ -303,7 +389,7 @@ def load(
     *,
     remote: bool | Mapping[str, Any] = False,
     hdf5: bool = False,
-    **options: Any,
+    **options: Unpack[_LoadOptions],
 ) -> Model: ...
 def open(
     source: _Path | Sequence[_Path],
@@ -311,25 +397,28 @@ def open(
     *,
     remote: bool | Mapping[str, Any] = False,
     hdf5: bool = False,
-    **options: Any,
+    **options: Unpack[_OpenOptions],
 ) -> Checkpoint: ...
 def stream(
     source: _Source,
     device: Any = "cpu",
-    window: int | str | None = None,
+    window: _Size | None = None,
     *,
     remote: bool | Mapping[str, Any] = False,
     hdf5: bool = False,
-    **options: Any,
+    **options: Unpack[_StreamOptions],
 ) -> Iterator[tuple[str, Tensor]]: ...
 def fill(
     source: _Source,
-    tensors: Mapping[str, Any],
+    tensors: Mapping[str, Any] | _Module,
     device: Any = "cpu",
     *,
     remote: bool | Mapping[str, Any] = False,
     hdf5: bool = False,
-    **policies: Any,
+    **policies: Unpack[_FillPolicies],
 ) -> Filled: ...
-def save(path: _Path, tensors: Mapping[str, Any] | Model, **options: Any) -> Saved: ...
+def save(
+    path: _Path, tensors: Mapping[str, Any] | Model, **options: Unpack[_SaveAndProgress]
+) -> Saved: ...
+def features() -> _Features: ...
 def select() -> Selection: ...

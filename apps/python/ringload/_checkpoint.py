@@ -1,26 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """A checkpoint that was opened once; its tensors are read when they are asked for."""
 
+from collections.abc import ItemsView, KeysView, ValuesView
+
 from . import _core
-from ._operation import one_step
-
-
-class TensorInfo:
-    """One tensor of a checkpoint: what it is, and where its bytes lie."""
-
-    __slots__ = ("name", "dtype", "shape", "file", "offset", "nbytes", "encoding", "stored_bytes",
-                 "type", "original_shape", "digest", "attributes")  # fmt: skip
-
-    def __init__(self, fields):
-        for name, value in fields.items():
-            setattr(self, name, value)
-
-    def __repr__(self):
-        return f"<ringload.TensorInfo '{self.name}' {self.dtype} {self.shape}>"
+from ._errors import no_tensor
+from ._operation import Operation, one_step
+from ._options import load_options, selection_of
+from ._tensor_info import TensorInfo
 
 
 class StoredTensor:
-    """A tensor in its file. `stored[0:128]` reads that range and no more, `stored[:]` all of it."""
+    """A tensor in its file. `stored[0:128]` reads that range and no more, `stored[:]` all of it.
+
+    Ranges are slices with a step of 1, at most one for each dimension, and `...`.
+    """
 
     __slots__ = ("_checkpoint", "info")
 
@@ -46,16 +40,15 @@ class StoredTensor:
 
     def load(self, index=()):
         """An operation that gives the Tensor, or the range of it that slices name."""
-        wanted = _core.Selection().names([self.name])
+        selection = _core.Selection().names([self.name])
         for dim, first, count in ranges(index, self.shape):
-            wanted.slice(self.name, dim, first, count)
+            selection.slice(self.name, dim, first, count)
         checkpoint, name = self._checkpoint, self.name
+        engine = checkpoint._open_engine()
 
         def steps():
-            model = yield checkpoint._engine.load(checkpoint._opened, wanted, {})
+            model = yield engine.load(checkpoint._opened, selection, {})
             return model[name]
-
-        from ._operation import Operation
 
         return Operation(steps())
 
@@ -66,22 +59,44 @@ class StoredTensor:
         return f"<ringload.StoredTensor '{self.name}' {self.dtype} {self.shape}>"
 
 
+def _check_range(part):
+    """Refuses what is no slice, and says how the same is read."""
+    if isinstance(part, slice):
+        return
+    if hasattr(part, "__index__") and not hasattr(part, "shape"):
+        row = part.__index__()
+        one = f"{row}:{row + 1}" if row != -1 else "-1:"
+        raise TypeError(
+            f"the index {row}: ranges are slices, so that dimensions stay: write [{one}] for that "
+            "one, or index the array that [:] gives"
+        )
+    raise TypeError(
+        f"an index of {type(part).__name__}: ranges are slices: read [:], and index the array"
+    )
+
+
 def ranges(index, shape):
     """(dimension, first, count) for each dimension that slices restrict, by Python's rules."""
     index = index if isinstance(index, tuple) else (index,)
-    if Ellipsis in index:
-        at = index.index(Ellipsis)
+    dots = [at for at, part in enumerate(index) if part is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index has one '...' at most")
+    if dots:
+        at = dots[0]
         whole = len(shape) - (len(index) - 1)
         index = (*index[:at], *([slice(None)] * whole), *index[at + 1 :])
+    for part in index:
+        _check_range(part)
     if len(index) > len(shape):
         raise IndexError(f"{len(index)} ranges, and the tensor has {len(shape)} dimensions")
     found = []
-    for dim, one in enumerate(index):
-        if not isinstance(one, slice):
-            raise TypeError("a range is a slice: write [i:i + 1] for one row")
-        first, last, step = one.indices(shape[dim])
+    for dim, part in enumerate(index):
+        first, last, step = part.indices(shape[dim])
         if step != 1:
-            raise ValueError("ranges have a step of 1")
+            raise ValueError(
+                f"the step {step}: ranges have a step of 1: read the range, and take every "
+                f"{abs(step)}th of the array"
+            )
         count = max(0, last - first)
         if count != shape[dim]:
             found.append((dim, first if count else 0, count))
@@ -91,7 +106,8 @@ def ranges(index, shape):
 class Checkpoint:
     """Open files and their catalog: a mapping of names to StoredTensors.
 
-    It reads by the loader that it was opened with.
+    It reads by the loader that it was opened with. ringload.open() makes one for it, with threads
+    of its own: use `with`, or close it.
     """
 
     def __init__(self, opened, engine, owned_loader=None):
@@ -99,12 +115,15 @@ class Checkpoint:
         self._engine = engine
         self._owned_loader = owned_loader
 
-    def __getitem__(self, name):
-        found = self._opened.find(name)
-        if found is None:
-            from ._errors import make
+    def _open_engine(self):
+        if self._engine is None:
+            raise RuntimeError("the Checkpoint is closed: open it again")
+        return self._engine
 
-            raise make("no_such_tensor", 0, f"no tensor '{name}' in the checkpoint", name)
+    def __getitem__(self, name):
+        found = self._opened.find(name) if isinstance(name, str) else None
+        if found is None:
+            raise no_tensor(name)
         return StoredTensor(self, TensorInfo(found))
 
     def get(self, name, default=None):
@@ -116,18 +135,21 @@ class Checkpoint:
     def __iter__(self):
         return iter(self._opened.names())
 
+    def __reversed__(self):
+        return reversed(self._opened.names())
+
     def __contains__(self, name):
         return isinstance(name, str) and self._opened.find(name) is not None
 
     def keys(self):
-        """The names, in the files' order."""
-        return self._opened.names()
+        """The names, in the files' order: a view, as a dictionary's."""
+        return KeysView(self)
 
     def values(self):
-        return [StoredTensor(self, info) for info in self.infos()]
+        return ValuesView(self)
 
     def items(self):
-        return [(info.name, StoredTensor(self, info)) for info in self.infos()]
+        return ItemsView(self)
 
     def infos(self):
         """What there is, without a byte of it."""
@@ -158,23 +180,26 @@ class Checkpoint:
         return self._opened.notes()
 
     def load(self, select=None, **options):
-        """An operation that loads what is chosen, as Loader.load does."""
-        from ._loader import load_options, selection_of
-
-        wanted = selection_of(select, self._opened)
+        """An operation that loads what is chosen, as Loader.load does. Gives a Model."""
+        engine = self._open_engine()
+        selection = selection_of(select, self._opened)
         given = load_options(options)
-        return one_step(lambda: self._engine.load(self._opened, wanted, given))
+        return one_step(lambda: engine.load(self._opened, selection, given))
 
     def close(self):
-        """Closes the loader, where ringload.open() made one for it. Loaded tensors stay."""
+        """Closes the loader, if ringload.open() made one for it. Loaded tensors stay."""
         if self._owned_loader is not None:
             self._owned_loader.close()
+            self._engine = None
 
     def __enter__(self):
         return self
 
     def __exit__(self, *failure):
         self.close()
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("a Checkpoint cannot be pickled or copied: send its path, and open that")
 
     def __repr__(self):
         return f"<ringload.Checkpoint of {len(self)} tensors>"

@@ -52,11 +52,7 @@ def torch_of(tensor):
 
 
 def _all(model, convert):
-    found = {tensor.name: convert(tensor) for tensor in model.values()}
-    if len(found) == len(model):
-        return found
-    # Some are on several devices.
-    return {name: convert(model[name]) for name in found}
+    return {name: convert(tensor) for name, tensor in model.items()}
 
 
 def torch_all(model):
@@ -118,7 +114,36 @@ def numpy_of(tensor):
             shape = (*tensor.shape[:-1], tensor.shape[-1] // 2)
     if tensor.nbytes == 0:
         return numpy.empty(shape, dtype)
-    return numpy.frombuffer(tensor, dtype=dtype).reshape(shape)
+    return numpy.frombuffer(tensor.byte_view(), dtype=dtype).reshape(shape)
+
+
+def array_of(tensor, dtype=None, copy=None):
+    """Tensor.__array__: as NumPy calls it, in versions 1 and 2."""
+    import numpy
+
+    if numpy_dtype(tensor.dtype) is None:
+        raise TypeError(
+            f"NumPy has no type for {tensor.dtype}, which is narrower than a byte: "
+            ".numpy() gives the bytes"
+        )
+    array = numpy_of(tensor)
+    if dtype is not None and numpy.dtype(dtype) != array.dtype:
+        if copy is False:
+            raise ValueError(f"a tensor of {tensor.dtype} is an array of {dtype} only as a copy")
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def list_of(tensor):
+    return array_of(tensor).tolist()
+
+
+def item_of(tensor):
+    return array_of(tensor).item()
+
+
+def truth_of(tensor):
+    return bool(array_of(tensor))
 
 
 def numpy_all(model):
@@ -165,7 +190,10 @@ def jax_all(model):
 
 
 def exported(value):
-    """What the library is given for a tensor of any library: (description, its type or None)."""
+    """The tensor of any library as one to be read, for a save: (description, its type or None).
+
+    It may describe a copy: see _destinations for memory that is written to.
+    """
     if isinstance(value, _core.Tensor):
         return value, None
     module = type(value).__module__.partition(".")[0]
@@ -181,4 +209,13 @@ def exported(value):
 
 
 def exported_all(tensors):
-    return [(name, *exported(value)) for name, value in tensors.items()]
+    return [(name, *exported(value)) for name, value in items_of(tensors)]
+
+
+def items_of(tensors):
+    """The pairs of a mapping of names to tensors."""
+    if not hasattr(tensors, "items"):
+        raise TypeError(
+            f"tensors must be a mapping of names to tensors, not {type(tensors).__name__}"
+        )
+    return tensors.items()

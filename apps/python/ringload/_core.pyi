@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The library's own objects, as the package ringload wraps them."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar, overload
+from collections.abc import ItemsView, Iterator, KeysView, Sequence, ValuesView
+from typing import Any, NoReturn, TypeVar, overload
+
+import jax as _jax  # type: ignore[import-not-found, unused-ignore]
+import numpy as _np  # type: ignore[import-not-found, unused-ignore]
+import torch as _torch  # type: ignore[import-not-found, unused-ignore]
 
 _T = TypeVar("_T")
 
@@ -13,6 +17,15 @@ has_cuda: bool
 has_remote: bool
 
 has_hdf5: bool
+
+has_zstd: bool
+
+has_deflate: bool
+
+class TensorBytes:
+    """The bytes of a Tensor, by the buffer protocol."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class Tensor:
     """
@@ -51,15 +64,41 @@ class Tensor:
     ) -> object: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
-    def numpy(self) -> Any:
+    def __array__(
+        self, dtype: Any | None = None, copy: bool | None = None
+    ) -> _np.ndarray[Any, Any]:
+        """For numpy.asarray(); raises TypeError for a type that NumPy has not."""
+
+    def __jax_array__(self) -> _jax.Array:
+        """For jax.numpy.asarray()."""
+
+    def byte_view(self) -> memoryview:
+        """
+        A memoryview of the plain bytes, for consumers that take bytes: files, hashes.
+        """
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python's numbers. Needs NumPy."""
+
+    def item(self) -> Any:
+        """The only element, as a number of Python's. Needs NumPy."""
+
+    def __bool__(self) -> bool: ...
+    def __len__(self) -> int: ...
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn: ...
+    def numpy(self) -> _np.ndarray[Any, Any]:
         """
         As a NumPy array, without a copy; types that NumPy lacks by the package ml_dtypes.
         """
 
-    def torch(self) -> Any:
+    def torch(self) -> _torch.Tensor:
         """As a PyTorch tensor, without a copy."""
 
-    def jax(self) -> Any:
+    def jax(self) -> _jax.Array:
         """As a JAX array; without a copy where JAX takes the address."""
 
     def __repr__(self) -> str: ...
@@ -71,10 +110,17 @@ class Model:
     def __len__(self) -> int: ...
     def __contains__(self, arg: object, /) -> bool: ...
     def __iter__(self) -> Iterator[str]: ...
-    def keys(self) -> list[str]: ...
-    def values(self) -> list[Tensor]: ...
-    def items(self) -> list[tuple[str, Tensor]]: ...
-    def get(self, name: str, default: _T = ...) -> Tensor | _T: ...
+    def __reversed__(self) -> Iterator[str]: ...
+    def keys(self) -> KeysView[str]:
+        """The names, in the files' order: a view, as a dictionary's."""
+
+    def values(self) -> ValuesView[Tensor]: ...
+    def items(self) -> ItemsView[str, Tensor]: ...
+    @overload
+    def get(self, name: str) -> Tensor | None: ...
+    @overload
+    def get(self, name: str, default: _T) -> Tensor | _T: ...
+    def __reduce_ex__(self, protocol: object) -> NoReturn: ...
     @property
     def stats(self) -> dict[str, Any]:
         """How the load went: bytes, reads, seconds, by which engine and why."""
@@ -90,7 +136,7 @@ class Model:
     def on(self, position: int) -> dict[str, Tensor]:
         """
         What is on the device at that position of the Loader's: Tensors by name. The mapping itself
-        has those on the first device that each is on.
+        has those on the first device that each is on. Raises IndexError if there is no such device.
         """
 
     def regions(self) -> list[tuple[int, int, str]]:
@@ -98,13 +144,13 @@ class Model:
         The memory that the tensors lie in: (address, bytes, device), for each allocation.
         """
 
-    def numpy(self) -> dict[str, Any]:
+    def numpy(self) -> dict[str, _np.ndarray[Any, Any]]:
         """All tensors as NumPy arrays, without a copy, by name."""
 
-    def torch(self) -> dict[str, Any]:
+    def torch(self) -> dict[str, _torch.Tensor]:
         """All tensors as PyTorch's, without a copy, by name."""
 
-    def jax(self) -> dict[str, Any]:
+    def jax(self) -> dict[str, _jax.Array]:
         """All tensors as JAX arrays, by name."""
 
     def __repr__(self) -> str: ...

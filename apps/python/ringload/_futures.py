@@ -4,9 +4,11 @@
 import concurrent.futures
 import os
 import select
+import sys
 import threading
 
 from . import _core
+from ._operation import tick_seconds
 
 
 class Future(concurrent.futures.Future):
@@ -27,6 +29,7 @@ class _Settler:
         self._lock = threading.Lock()
         self._waiting = {}
         self._tokens = 0
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.made_in = os.getpid()
         threading.Thread(target=self._run, name="ringload futures", daemon=True).start()
 
@@ -41,6 +44,8 @@ class _Settler:
                 token = self._tokens
                 self._waiting[token] = future
             begun.subscribe(self._waker, token)
+            if operation._ticking:
+                os.eventfd_write(self._wake, 1)  # The thread may wait without a time limit.
             return
         self._settle(future)
 
@@ -54,9 +59,29 @@ class _Settler:
         else:
             future.set_result(future._operation.result())
 
+    def _tick(self):
+        """Reports the progress of operations. Whether there are any that report."""
+        with self._lock:
+            ticking = [one._operation for one in self._waiting.values() if one._operation._ticking]
+        for operation in ticking:
+            tick = operation._tick
+            try:
+                if tick is not None:
+                    tick()
+            except Exception:  # As in any thread. The others go on.
+                failure = (*sys.exc_info(), threading.current_thread())
+                threading.excepthook(threading.ExceptHookArgs(failure))
+                operation._ticking = False
+        return bool(ticking)
+
     def _run(self):
+        waited = [self._waker.fileno(), self._wake]
         while True:
-            select.select([self._waker.fileno()], [], [])
+            select.select(waited, [], [], tick_seconds if self._tick() else None)
+            try:
+                os.eventfd_read(self._wake)
+            except BlockingIOError:
+                pass
             for token in self._waker.drain():
                 with self._lock:
                     future = self._waiting.pop(token)

@@ -2,180 +2,37 @@
 """Loader: an engine of its own, and the operations that run on it."""
 
 import atexit
-import collections
 import weakref
 
-from . import _convert, _core
-from ._checkpoint import Checkpoint, TensorInfo
-from ._names import device_name, dtype_name, path_text, size
-from ._operation import Operation, let_waiting_return, one_step, show_progress, teller, told
+from . import _convert, _core, _zt
+from ._checkpoint import Checkpoint
+from ._destinations import Destinations
+from ._errors import Error
+from ._load import Load, Stream
+from ._names import device_name, dtype_name, path_text
+from ._operation import Operation, begin_end, let_waiting_return, one_step, reported
+from ._options import dtype_names, is_list, load_options, selection_of, source_text, with_sizes
+from ._progress import reporter, save_reporter
 from ._ranks import GroupLoad
-
-Filled = collections.namedtuple("Filled", "missing unexpected stats")
-_Saved = collections.namedtuple(
-    "Saved", "files nbytes bytes_direct bytes_straight writes seconds route_reason digests"
-)
-
-
-class Saved(_Saved):
-    """The result of a save. `digests` of one is what `verify` of a load takes."""
-
-    __slots__ = ()
-
-    @property
-    def manifest(self):
-        """The digests as the text of a manifest, a line for each tensor, to be kept in a file."""
-        return "".join(f"{line}\n" for line in self.digests.values())
-
+from ._results import Filled, Saved
 
 _open_engines = weakref.WeakSet()
-_sizes = frozenset(
-    "slot_bytes bytes_in_flight arena_bytes_max kept_bytes shard_bytes chunk_bytes "
-    "whole_bytes_max".split()
-)
 
 
 def _close_engines():
+    begin_end()
     for engine in list(_open_engines):
         engine.close()
     let_waiting_return(1)
-
-
-def _sized(options):
-    return {key: size(value) if key in _sizes else value for key, value in options.items()}
-
-
-def load_options(options):
-    """Options of a load in the library's words."""
-    given = dict(options)
-    if "dtype" in given:
-        given["dtype"] = dtype_name(given["dtype"])
-    if "window" in given:
-        given["window_bytes"] = size(given.pop("window"))
-    verify = given.get("verify")
-    if verify is not None:
-        given["verify"] = dict(verify) if hasattr(verify, "items") else path_text(verify)
-    if given.get("nameless") is not None:
-        given["nameless"] = [dtype_name(one) for one in given["nameless"]]
-    return given
-
-
-def selection_of(select, opened):
-    """A Selection: of one, of a glob, of several globs, or of a predicate over `opened`."""
-    if select is None or isinstance(select, _core.Selection):
-        return select
-    wanted = _core.Selection()
-    if callable(select):
-        infos = (TensorInfo(fields) for fields in opened.infos())
-        names = [info.name for info in infos if select(info)]
-        return wanted.names(names)
-    for glob in [select] if isinstance(select, str) else select:
-        wanted.matching(glob)
-    return wanted
 
 
 def _source_steps(engine, source, select, strictness=None, nameless=None):
     """What the engine is given for a source: its name, or what was opened for it."""
     if isinstance(source, Checkpoint):
         return source._opened
-    if isinstance(source, (list, tuple)):
-        source = [path_text(one) for one in source]
-    else:
-        source = path_text(source)
-        if not callable(select):
-            return source
-    how = {"strictness": strictness, "nameless": nameless}
-    return (yield engine.open(source, how))
-
-
-class Load:
-    """A load in flight: its tensors can be used as they land. Dropping it cancels it."""
-
-    def __init__(self, loading, engine):
-        self._loading = loading
-        self._engine = engine
-
-    def tensor(self, name):
-        """An operation that gives that tensor, whose reads go first from now on."""
-        return one_step(lambda: self._loading.tensor(name))
-
-    def next(self):
-        """An operation that gives the next tensor that has landed; None after the last."""
-        return one_step(self._loading.next)
-
-    def finish(self):
-        """An operation that gives the Model when all has landed. Cancelling it cancels the load."""
-        return one_step(self._loading.finish)
-
-    def infos(self):
-        """What is being loaded."""
-        return [TensorInfo(fields) for fields in self._loading.infos()]
-
-    @property
-    def stats(self):
-        """How far it is: bytes_arrived of bytes_total, and the rest of what a load counts."""
-        return self._loading.progress()
-
-    @property
-    def stats_of_files(self):
-        """What has been read of each file, and how fast: a dictionary for each."""
-        return self._loading.progress_of_files()
-
-    def cancel(self):
-        self._loading.cancel()
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        tensor = self.next().result()
-        if tensor is None:
-            raise StopIteration
-        return tensor.name, tensor
-
-    def __aiter__(self):
-        return self
-
-    async def __anext__(self):
-        tensor = await self.next()
-        if tensor is None:
-            raise StopAsyncIteration
-        return tensor.name, tensor
-
-
-class Stream:
-    """(name, tensor) pairs as they land, by `for` or `async for`.
-
-    With a window their memory comes back as they are dropped, and the next are read into it; what
-    then finds no room, because too much is held, raises MemoryError.
-    """
-
-    def __init__(self, starting):
-        self._starting = starting
-        self._load = None
-
-    @property
-    def stats(self):
-        return self._load.stats if self._load is not None else None
-
-    def cancel(self):
-        (self._load or self._starting).cancel()
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if self._load is None:
-            self._load = self._starting.result()
-        return next(self._load)
-
-    def __aiter__(self):
-        return self
-
-    async def __anext__(self):
-        if self._load is None:
-            self._load = await self._starting
-        return await self._load.__anext__()
+    if not is_list(source) and not callable(select):
+        return source
+    return (yield engine.open(source, {"strictness": strictness, "nameless": nameless}))
 
 
 class Loader:
@@ -196,8 +53,14 @@ class Loader:
         connections, chunk_bytes, whole_bytes_max, threads, connect_seconds_max,
         silence_seconds_max, stall_seconds_max (without progress of the server, with all tries),
         request_seconds_max, tries_max, retry_seconds, retry_seconds_max,
-        redirects_max, private_redirects, hosts, proxy, ca_file and offline for all. Limits are
-        those of the C++ library's `limits`.
+        redirects_max, private_redirects, hosts, proxy, ca_file and offline for all.
+        ringload.features()["remote"] says whether it was built for these.
+
+        limits, all optional: slots (1 to 1024 buffers, so many reads in flight), slot_bytes (64KiB
+        to 64MiB, the largest read), bytes_in_flight, arena_bytes_max (of the tensors of one load),
+        kept_bytes (freed memory that is kept for the next loads), copy_threads, reader_threads (1
+        to 64), engine ("automatic", "ring" for io_uring, "threads"), huge_pages ("transparent",
+        "reserved", "none"). Sizes are numbers or texts such as "4MiB".
 
         device: "cpu", "cuda:0", or "shared": memory of the host that a Keeper can publish. Or
             several, among which a Selection's on(), replicate(), spread() and shard() choose.
@@ -207,7 +70,7 @@ class Loader:
             atexit.register(_close_engines)
         settings = self._reports = None
         if remote:
-            settings = {} if remote is True else _sized(dict(remote))
+            settings = {} if remote is True else with_sizes(dict(remote))
             if settings.get("on_cached") is not None:
                 from ._cache_reports import CacheReports
 
@@ -215,20 +78,20 @@ class Loader:
                 settings["on_cached"] = self._reports.to
         several = device if isinstance(device, (list, tuple)) else [device]
         devices = [device_name(one) for one in several]
-        self._engine = _core.Engine(devices, _sized(limits), hdf5, settings)
+        self._engine = _core.Engine(devices, with_sizes(limits), hdf5, settings)
+        self._remote = bool(remote)
         _open_engines.add(self._engine)
+
+    def _named(self, source):
+        return source if isinstance(source, Checkpoint) else source_text(source, self._remote)
 
     def open(self, source, *, strictness=None, independent_files=None, nameless=None):
         """Opens a checkpoint and reads its catalog. Gives a Checkpoint."""
         engine = self._engine
-        named = (
-            [path_text(one) for one in source]
-            if isinstance(source, (list, tuple))
-            else path_text(source)
-        )
+        named = self._named(source)
         how = {"strictness": strictness, "independent_files": independent_files}
         if nameless is not None:
-            how["nameless"] = [dtype_name(one) for one in nameless]
+            how["nameless"] = dtype_names(nameless)
 
         def steps():
             return Checkpoint((yield engine.open(named, how)), engine)
@@ -242,29 +105,42 @@ class Loader:
             files, or a Checkpoint.
         dtype: floating tensors become "f32", "f16" or "bf16" as they land.
         select: a glob or several, a Selection, or a function of a TensorInfo.
-        progress: True for a line on standard error, or a function of a dictionary.
-        options: strictness, nameless, route, allocation, memory, access, unmappable, populate;
-            verify: "if_present" or "require" for digests that the files hold, a manifest's path, or
+        progress: True for a line on standard error, a function of a dictionary, or a bar of tqdm:
+            called ten times a second by whoever waits, and at the end.
+
+        options:
+        route: "automatic" (default), "direct" (O_DIRECT, or an error), "buffered" (page cache).
+        allocation: which tensors share memory, which is freed as a whole: "per_load" (default),
+            "per_file" or "per_tensor".
+        memory: "owned" (default), or "mapped": views of the files. With "mapped" also
+            access: "read_only" (default) or "copy_on_write";
+            unmappable: "refuse" (default) or "copy" tensors that cannot be views;
+            populate: True reads all pages before the load ends.
+        verify: "if_present" or "require" for digests that the files hold, a manifest's path, or
             the `digests` of a Saved.
+        strictness: "strict" (default) refuses what breaks the format's rules; "reference" accepts
+            what the format's own package accepts.
+        nameless: the types of tensors in NumPy's files that have no name there, such as ["bf16"].
         """
         engine = self._engine
         given = load_options({"dtype": dtype, **options})
+        report = reporter(progress)
+        source = self._named(source)
 
         def steps():
             place = yield from _source_steps(
                 engine, source, select, given.get("strictness"), given.get("nameless")
             )
             wanted = selection_of(select, place)
-            if not progress:
+            if report is None:
                 return (yield engine.load(place, wanted, given))
             loading = yield engine.start(place, wanted, given)
-            tell = show_progress if progress is True else progress
-            operation._tick = lambda: tell(loading.progress())
+            operation._tick = lambda: report(loading.progress())
             model = yield loading.finish()
-            tell(model.stats)
+            report(model.stats)
             return model
 
-        operation = Operation(steps(), ticking=bool(progress))
+        operation = Operation(steps(), ticking=report is not None)
         return operation
 
     def start(self, source, *, dtype=None, select=None, **options):
@@ -278,6 +154,7 @@ class Loader:
 
     def _start(self, source, select, given):
         engine = self._engine
+        source = self._named(source)
 
         def steps():
             place = yield from _source_steps(
@@ -298,7 +175,9 @@ class Loader:
         options: strictness, nameless, route, allocation; verify: "if_present" or "require".
         """
         engine = self._engine
-        source = path_text(source)
+        if is_list(source) or isinstance(source, Checkpoint):
+            raise TypeError("ranks load one source by its name, not a list or a Checkpoint")
+        source = self._named(source)
         given = load_options({"dtype": dtype, **options})
 
         def steps():
@@ -310,58 +189,92 @@ class Loader:
              select=None, **options):  # fmt: skip
         """Fills tensors that are there, of any library, each with the one of its name.
 
-        All is checked before the first byte. Gives a Filled. missing: "error" or "report";
-        unexpected: "ignore", "report" or "error"; dtype: "exact" or "convert"; shape: "exact" or
-        "broadcast".
+        All is checked before the first byte. Gives a Filled.
+
+        tensors: a mapping of names to tensors, or a module of PyTorch, whose parameters and
+            persistent buffers are filled. Names of the same memory (tied weights) are filled as by
+            load_state_dict(): it is enough if the file has one of them.
+        missing: a destination without a tensor is an "error" (default), or "report"ed.
+        unexpected: a tensor without a destination: "ignore" (default), "report" or "error".
+        dtype: another element type is refused ("exact", default), or with "convert" converted as
+            PyTorch's copy_() does: floats are rounded to nearest, and truncated to integers, which
+            saturate; NaN becomes 0. NumPy's casting rules do not apply.
+        shape: another shape is refused ("exact", default), or with "broadcast" broadcast to.
+        select and options: as of load().
+
+        Memory that the library cannot write to directly (of the other byte order, unaligned, or
+        views of PyTorch that are conjugated or negated) is filled by way of a copy. Immutable
+        tensors, such as JAX's, are refused.
         """
         engine = self._engine
-        into = _convert.exported_all(tensors)
+        into = Destinations(tensors)
         policies = {"missing": missing, "unexpected": unexpected, "dtype": dtype, "shape": shape}
         given = load_options(options)
+        source = self._named(source)
 
         def steps():
             place = source._opened if isinstance(source, Checkpoint) else None
             if place is None:
-                many = isinstance(source, (list, tuple))
-                named = [path_text(one) for one in source] if many else path_text(source)
-                place = yield engine.open(named, {"strictness": given.get("strictness")})
+                place = yield engine.open(source, {"strictness": given.get("strictness")})
             wanted = selection_of(select, place)
-            return Filled(**(yield engine.fill(place, into, policies, wanted, given)))
+            fields = into.fields(place.names)
+            try:
+                done = yield engine.fill(place, fields, policies, wanted, given)
+            except Error as failure:
+                into.note_failure(failure)
+                raise
+            return Filled(into.finish(done["missing"]), done["unexpected"], done["stats"])
 
         return Operation(steps())
 
     def save(self, path, tensors, *, progress=None, **options):
         """Saves tensors of any library, as safetensors or, by a name that ends so, as .zt.
 
-        What was there is replaced when the new is whole. In .zt tensors that are the same memory
-        are written once. Gives a Saved. options: metadata, dtype, shard_bytes, shard_count,
-        alignment, order, replace, sync, read_back, digest; of .zt with zstd_level, with a digest,
-        or with metadata that is more than text: metadata, zstd_level, digest, replace, sync.
-        progress: True for a line on standard error, or a function of a dictionary.
+        A file that is there is replaced when the new one is complete. Gives a Saved.
+
+        path: "x.safetensors", "x.zt", or a folder of safetensors, whose name has no ending.
+        tensors: a mapping of names to tensors. A Model's metadata is saved too, unless `metadata`
+            is given.
+        progress: as of load().
+
+        options:
+        metadata: a dict of str to str; {} for none.
+        dtype: floating tensors become this type: "f32", "bf16", ...
+        shard_bytes, shard_count: several files in a folder, of at most so many bytes, or so many.
+        alignment: of the first tensor: 8 (default), or a power of two up to 2 MiB.
+        order: "reference" (default), as the package safetensors has it, or "given".
+        format: "by_name" (default), "safetensors" or "zt".
+        replace: False raises FileExistsError if the path is there. Default True.
+        sync: False does not wait for the drive. Default True.
+        read_back: True reads the file again and compares.
+        digest: "crc32c" or "sha256" of each tensor.
+        zstd_level: of .zt: compresses. With it, with a digest, or with metadata that is more than
+            text, a .zt file has the options metadata, zstd_level, digest, replace and sync only.
+        In .zt, tensors that are the same memory are written once.
         """
         engine = self._engine
         path = path_text(path)
-        tensors = dict(tensors.items())
+        if options.get("metadata") is None and isinstance(tensors, _core.Model):
+            options["metadata"] = tensors.metadata
+        tensors = dict(_convert.items_of(tensors))
         views = _convert.exported_all(tensors)
         if path.endswith(".zt"):
-            from . import _zt
-
             if _zt.needs_writer(options):
                 sizes = [getattr(one, "nbytes", 0) for one in tensors.values()]
                 return _zt.save(path, views, options, sizes, progress)
             options = {key: value for key, value in options.items() if key not in _zt.of_writer}
-        given = _sized(options)
+        given = with_sizes(options)
         if given.get("dtype") is not None:
             given["dtype"] = dtype_name(given["dtype"])
         given["progress"] = so_far = _core.SaveProgress()
-        tell = teller(progress, lambda: (so_far.bytes, so_far.bytes_total))
+        report = save_reporter(progress, lambda: (so_far.bytes, so_far.bytes_total))
 
         def steps():
             done = yield engine.save(path, views, given)
-            tell()
+            report()
             return Saved(**done)
 
-        return told(steps(), tell)
+        return reported(steps(), report)
 
     def copy(self, tensor, *, device=None, dtype=None):
         """A copy of a Tensor with memory of its own, on another device or of another type."""

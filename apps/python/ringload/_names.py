@@ -3,6 +3,8 @@
 
 import os
 
+from ._errors import usage
+
 _types = {
     "float64": "f64", "double": "f64", "float32": "f32", "float": "f32", "float16": "f16",
     "half": "f16", "bfloat16": "bf16", "int64": "i64", "long": "i64", "int32": "i32", "int": "i32",
@@ -29,13 +31,15 @@ def size(of):
     """Bytes: a number, or a text such as "2GiB"."""
     if of is None or isinstance(of, int):
         return of
+    if not isinstance(of, str):
+        raise TypeError(f"a size must be an int or a str such as '2GiB', not {type(of).__name__}")
     text = of.strip().replace(" ", "")
     digits = text.rstrip("BbKkMmGgTtIi")
     unit = text[len(digits) :].upper()
     try:
         return int(float(digits) * _units[unit])
     except (KeyError, ValueError):
-        raise ValueError(f"'{of}' is no size: write 2GiB, or a number of bytes") from None
+        raise usage(f"'{of}' is no size: write 2GiB, or a number of bytes") from None
 
 
 def device_name(of):

@@ -6,17 +6,25 @@ sends its result back, and so the next step begins. Only threads of Python run t
 """
 
 import os
-import sys
 import threading
 import time
 import weakref
 
 from . import _core
 from ._errors import CancelledError
+from ._progress import reports_nothing
 
-_tick_seconds = 0.1
+tick_seconds = 0.1
 _waiting = []  # One for each thread that waits, without the GIL, for an operation.
 os.register_at_fork(after_in_child=_waiting.clear)
+
+
+_interpreter_ends = threading.Event()
+
+
+def begin_end():
+    """Called when the interpreter ends, before operations in flight are cancelled."""
+    _interpreter_ends.set()
 
 
 def let_waiting_return(seconds):
@@ -34,6 +42,9 @@ class Operation:
 
     `await operation` and `operation.result()` give the same result, or raise the same exception, as
     often as they are asked. Cancelling a task that awaits it cancels it.
+
+    asyncio.ensure_future(), gather() and wait_for() take an operation. asyncio.create_task() and
+    TaskGroup.create_task() take coroutines only: give them an `async def` that awaits it.
     """
 
     __slots__ = ("_steps", "_begun", "_lock", "_over", "_value", "_failure", "_cancelled", "_tick",
@@ -110,7 +121,7 @@ class Operation:
                 continue
             seconds = None if until is None else max(0.0, until - time.monotonic())
             if tick is not None:
-                seconds = _tick_seconds if seconds is None else min(seconds, _tick_seconds)
+                seconds = tick_seconds if seconds is None else min(seconds, tick_seconds)
             _waiting.append(None)
             try:
                 ended = begun.wait(seconds)
@@ -141,9 +152,11 @@ class Operation:
         return _futures.future_of(self)
 
     def _outcome(self):
-        if self._failure is not None:
-            raise self._failure
-        return self._value
+        if self._failure is None:
+            return self._value
+        if isinstance(self._failure, CancelledError) and _ends_with_interpreter():
+            raise SystemExit  # Ends a daemon thread without a traceback.
+        raise self._failure.with_traceback(None)  # Else each call makes the traceback longer.
 
     def __await__(self):
         import asyncio
@@ -172,19 +185,23 @@ class Operation:
         return self._outcome()
 
 
+def _ends_with_interpreter():
+    return _interpreter_ends.is_set() and threading.current_thread().daemon
+
+
 class _Ticker:
     """Calls what an operation is to tell of its progress, in its loop, while it is awaited."""
 
     def __init__(self, operation, loop):
         self._operation = operation
         self._loop = loop
-        self._timer = loop.call_later(_tick_seconds, self._tick)
+        self._timer = loop.call_later(tick_seconds, self._tick)
 
     def _tick(self):
         tick = self._operation._tick
         if tick is not None:
             tick()
-        self._timer = self._loop.call_later(_tick_seconds, self._tick)
+        self._timer = self._loop.call_later(tick_seconds, self._tick)
 
     def stop(self):
         self._timer.cancel()
@@ -247,44 +264,10 @@ def one_step(begin):
     return Operation(steps())
 
 
-def _tell_nobody():
-    pass
-
-
-def teller(progress, numbers):
-    """A function that tells `progress` of `numbers()`, which are (bytes, bytes_total).
-
-    progress: True for a line on standard error, a function of a dictionary, or None for nobody.
-    """
-    if not progress:
-        return _tell_nobody
-    tell = show_progress if progress is True else progress
-    begin = time.monotonic()
-
-    def say():
-        done, total = numbers()
-        if total:
-            tell({"bytes": done, "bytes_total": total, "seconds": time.monotonic() - begin})
-
-    return say
-
-
-def told(steps, tell):
-    """An operation that calls `tell` now and then while somebody waits for it."""
-    if tell is _tell_nobody:
+def reported(steps, report):
+    """An operation that calls `report` now and then while somebody waits for it."""
+    if reports_nothing(report):
         return Operation(steps)
     operation = Operation(steps, ticking=True)
-    operation._tick = tell
+    operation._tick = report
     return operation
-
-
-def show_progress(stats):
-    """A line on standard error, which each call overwrites."""
-    total = stats["bytes_total"]
-    done = stats.get("bytes_arrived", stats["bytes"])
-    share = 100 if total == 0 else 100 * done // total
-    rate = done / max(stats["seconds"], 1e-9) / 1e9
-    sys.stderr.write(f"\r{share:3d} % of {total / 1e9:.2f} GB, {rate:.2f} GB/s")
-    if stats["bytes"] == total:
-        sys.stderr.write("\n")
-    sys.stderr.flush()

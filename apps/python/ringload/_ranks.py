@@ -6,15 +6,16 @@ import os
 import weakref
 
 from . import _core
-from ._checkpoint import TensorInfo
 from ._names import path_text
-from ._operation import let_waiting_return, one_step
+from ._operation import begin_end, let_waiting_return, one_step
+from ._tensor_info import TensorInfo
 
 _joining = weakref.WeakSet()  # Operations that no Loader's end would end.
 os.register_at_fork(after_in_child=_joining.clear)
 
 
 def _stop_joining():
+    begin_end()
     all_joining = list(_joining)
     for one in all_joining:
         one.cancel()

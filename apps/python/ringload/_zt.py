@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Saving .zt files with what only the library's writer has: compression, digests, attributes."""
 
-import json
-
 from . import _core
-from ._operation import teller, told
+from ._errors import usage
+from ._operation import reported
+from ._progress import save_reporter
+from ._results import Saved
 
 of_writer = ("zstd_level", "digest")
 
@@ -19,17 +20,20 @@ def needs_writer(options):
 
 def save(path, views, options, sizes, progress):
     """An operation that writes dense tensors to a .zt file. Gives a Saved."""
-    from ._loader import Saved
+    import json
 
     writing = {key: options.pop(key) for key in ("replace", "sync") if key in options}
     metadata = options.pop("metadata", None) or {}
     storing = {key: options.pop(key) for key in of_writer if key in options}
     if options:
-        raise ValueError(f"saving .zt so has no option {next(iter(options))}")
+        name = next(iter(options))
+        raise usage(
+            f"{name}: not an option of a .zt file with compression, a digest or typed metadata"
+        )
     firsts = _core.first_of_same(views)
     total = sum(size for at, size in enumerate(sizes) if firsts[at] == at)
     writer = _core.ZtWriter(path, writing)
-    tell = teller(progress, lambda: (writer.bytes_taken(), total))
+    report = save_reporter(progress, lambda: (writer.bytes_taken(), total))
 
     def steps():
         for key, value in metadata.items():
@@ -40,7 +44,7 @@ def save(path, views, options, sizes, progress):
             else:
                 yield writer.add_alias(view[0], views[first][0])
         written, _ = yield writer.finish()
-        tell()
+        report()
         return Saved([path], written, 0, 0, 0, 0.0, "", {})
 
-    return told(steps(), tell)
+    return reported(steps(), report)

@@ -39,7 +39,7 @@ dtype dtype_of(std::string_view name) {
   std::transform(upper.begin(), upper.end(), upper.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   if (const auto found = dtype_named(upper)) return *found;
-  throw nb::value_error(("there is no dtype '" + std::string(name) + "'").c_str());
+  throw usage_error("there is no dtype '" + std::string(name) + "'");
 }
 
 nb::tuple tuple_of(std::span<const std::uint64_t> shape) {
@@ -52,7 +52,32 @@ nb::tuple tuple_of(std::span<const std::uint64_t> shape) {
   return nb::borrow<nb::tuple>(made);
 }
 
-nb::str str_of(std::string_view text) { return nb::str(text.data(), text.size()); }
+nb::str str_of(std::string_view text) {
+  PyObject* const decoded =
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
+  if (decoded == nullptr) throw nb::python_error();
+  return nb::steal<nb::str>(decoded);
+}
+
+std::string shown(nb::handle value) {
+  const nb::object type_name = nb::handle(value.type()).attr("__name__");
+  std::string text = nb::repr(value).c_str();
+  if (text.size() > 80) text = text.substr(0, 77) + "...";
+  return std::string(nb::str(type_name).c_str()) + " " + text;
+}
+
+std::string text_from(nb::handle value, const std::string& argument) {
+  if (!nb::isinstance<nb::str>(value)) {
+    throw nb::type_error((argument + " must be a str, not " + shown(value)).c_str());
+  }
+  Py_ssize_t size = 0;
+  const char* const text = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
+  if (text == nullptr) {
+    PyErr_Clear();
+    throw usage_error(argument + " must be UTF-8 text, not " + nb::repr(value).c_str());
+  }
+  return {text, static_cast<std::size_t>(size)};
+}
 
 nb::dict dict_of(const load_stats& stats) {
   nb::dict all;

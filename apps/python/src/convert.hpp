@@ -18,6 +18,7 @@
 #include <ringload/stats.hpp>
 #include <ringload/verify.hpp>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,12 +38,23 @@ namespace nb = nanobind;
 
 /// "bf16", "f8_e4m3", "bool"
 std::string name_of(dtype type);
-/// The type of that name, in either case. Throws nb::value_error.
+/// The type of that name, in either case. Throws usage_error.
 dtype dtype_of(std::string_view name);
+
+/// A wrong option or value that the caller passed: becomes ringload.UsageError, a ValueError.
+class usage_error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 /// Throws nb::python_error where it cannot be had.
 nb::tuple tuple_of(std::span<const std::uint64_t> shape);
+/// Bytes that are not UTF-8 become surrogates, as in os.fsdecode().
 nb::str str_of(std::string_view text);
+/// The name of a tensor or a key. Throws nb::type_error or usage_error, which name `argument`.
+std::string text_from(nb::handle value, const std::string& argument);
+/// The type's name and the value, such as "int 3", for messages.
+std::string shown(nb::handle value);
 
 nb::dict dict_of(const load_stats& stats);
 // One for each file, with its path.
@@ -51,11 +63,11 @@ nb::dict dict_of(const tensor_info& info);
 nb::dict dict_of(const composite_info& info);
 nb::dict dict_of(const saved& done);
 
-/// "divided" or "own". Throws nb::value_error.
+/// "divided" or "own". Throws usage_error.
 group_reading group_reading_of(const std::string& name);
 
-/// Options that a dictionary names, None standing for the default. Throws nb::value_error for a key
-/// or a value that is not known.
+/// Options that a dictionary names; None stands for the default. Throws usage_error for an unknown
+/// key or value, and nb::type_error for a value of another type.
 limits limits_of(const nb::dict& given);
 open_options open_options_of(const nb::dict& given);
 saving saving_of(const nb::dict& given);

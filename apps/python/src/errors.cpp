@@ -4,6 +4,7 @@
 
 #include <boost/asio/error.hpp>
 #include <ringload/error.hpp>
+#include <typeinfo>
 #include <vector>
 
 #include "convert.hpp"
@@ -113,6 +114,10 @@ void set_as_python_error(const std::exception_ptr& failure) {
     set(failed, &failed);
   } catch (const error& failed) {
     set(failed, nullptr);
+  } catch (const usage_error& wrong) {
+    set("usage", 0, wrong.what(), "", nullptr);
+  } catch (const std::bad_cast&) {
+    PyErr_SetString(PyExc_TypeError, "an argument has not the type that is expected");
   } catch (const boost::system::system_error& failed) {
     const bool cancelled = failed.code() == boost::asio::error::operation_aborted;
     set(cancelled ? "cancelled" : "errno", failed.code().value(), failed.what(), "", nullptr);

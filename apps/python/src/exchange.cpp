@@ -71,7 +71,7 @@ std::vector<From> all_of(const nb::sequence& named, Make make) {
   std::vector<From> all;
   for (nb::handle one : named) {
     const auto fields = nb::cast<nb::tuple>(one);
-    auto name = nb::cast<std::string>(fields[0]);
+    auto name = text_from(fields[0], "a tensor's name");
     const nb::object described = fields[1];
     From made = nb::isinstance<nb::tuple>(described)
                     ? of_words<From>(std::move(name), nb::borrow<nb::tuple>(described))

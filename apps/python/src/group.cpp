@@ -28,6 +28,7 @@
 #include "gil.hpp"
 #include "held.hpp"
 #include "loader.hpp"
+#include "path.hpp"
 
 namespace ringload::python {
 
@@ -70,7 +71,8 @@ struct held_group_load {
 };
 
 std::chrono::milliseconds timeout_of(double seconds) {
-  if (!(seconds > 0 && seconds < 1e6)) throw nb::value_error("timeout must be above 0");
+  if (!(seconds > 0 && seconds < 1e6))
+    throw usage_error("timeout must be above 0, and below 1e6 seconds");
   return std::chrono::milliseconds(std::llround(std::ceil(seconds * 1000)));
 }
 
@@ -79,7 +81,7 @@ std::chrono::milliseconds timeout_of(double seconds) {
 void claim(const used_group& ranks, const void* caller) {
   const auto last = ranks.last_call.lock();
   if (last && !last->ended() && (caller == nullptr || ranks.last_caller != caller)) {
-    throw nb::value_error("the Group is in a call of another load");
+    throw usage_error("the Group is in a call of another load");
   }
 }
 
@@ -142,8 +144,10 @@ nb::list infos_of(const held_group_load& self) {
 
 // In a thread of its own, so that who waits for it can be interrupted; letting go of the operation
 // stops it and waits for its end, which needs no GIL. Signals are for Python's threads.
-begun join(const std::string& socket, std::uint32_t rank, std::uint32_t ranks, double seconds) {
+begun join(const path_argument& socket_path, std::uint32_t rank, std::uint32_t ranks,
+           double seconds) {
   const auto timeout = timeout_of(seconds);
+  const std::string& socket = socket_path.bytes;
   auto state = std::make_shared<operation_state>();
   const auto thread = std::make_shared<std::jthread>();
   ::sigset_t all;

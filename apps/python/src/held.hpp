@@ -5,11 +5,14 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstddef>
 #include <memory>
 #include <ringload/checkpoint.hpp>
+#include <ringload/device.hpp>
 #include <ringload/model.hpp>
 #include <ringload/save.hpp>
 #include <ringload/tensor.hpp>
+#include <string>
 #include <utility>
 
 #include "fork.hpp"
@@ -22,8 +25,10 @@ struct held_tensor {
 };
 
 struct held_model {
-  explicit held_model(model m) : of(std::move(m)) {}
+  explicit held_model(model m, std::size_t device_count = 1)
+      : of(std::move(m)), devices(device_count) {}
   of_this_process<model> of;
+  std::size_t devices;  // Of the loader.
 };
 
 struct held_progress {
@@ -41,7 +46,13 @@ nanobind::object object_of(Handle handle) {
   return nanobind::cast(new Held(std::move(handle)), nanobind::rv_policy::take_ownership);
 }
 
+/// "cpu", as Python's libraries name the host, or "cuda:0".
+std::string device_name(const device& device);
+/// Calls a function of ringload._convert.
+nanobind::object convert(const char* function, const nanobind::tuple& arguments);
+
 void bind_tensor(nanobind::module_& in);
+void bind_model(nanobind::module_& in);
 void bind_checkpoint(nanobind::module_& in);
 void bind_operation(nanobind::module_& in);
 void bind_loader(nanobind::module_& in);

@@ -18,6 +18,7 @@
 #include "gil.hpp"
 #include "held.hpp"
 #include "loader.hpp"
+#include "path.hpp"
 
 namespace ringload::python {
 
@@ -25,7 +26,7 @@ namespace {
 
 class held_keeper {
  public:
-  held_keeper(const std::string& socket, unsigned mode, std::vector<unsigned> users,
+  held_keeper(const path_argument& socket, unsigned mode, std::vector<unsigned> users,
               std::uint32_t connections_max)
       : of_(nullptr) {
     keeper_settings how;
@@ -33,7 +34,7 @@ class held_keeper {
     how.users = std::move(users);
     how.connections_max = connections_max;
     const without_gil waiting;
-    *of_ = std::make_unique<keeper>(socket, std::move(how));
+    *of_ = std::make_unique<keeper>(socket.bytes, std::move(how));
   }
   ~held_keeper() { close(); }
 
@@ -78,13 +79,14 @@ class held_keeper {
   of_this_process<std::unique_ptr<keeper>> of_;
 };
 
-nb::object attach_to(const std::string& socket, const std::string& name, double seconds) {
-  if (!(seconds > 0 && seconds < 1e6)) throw nb::value_error("timeout must be above 0");
+nb::object attach_to(const path_argument& socket, const std::string& name, double seconds) {
+  if (!(seconds > 0 && seconds < 1e6))
+    throw usage_error("timeout must be above 0, and below 1e6 seconds");
   const auto timeout = std::chrono::milliseconds(std::llround(std::ceil(seconds * 1000)));
   model found;
   {
     const without_gil waiting;
-    found = attach(socket, name, timeout);
+    found = attach(socket.bytes, name, timeout);
   }
   return object_of<held_model>(std::move(found));
 }
@@ -93,7 +95,7 @@ nb::object attach_to(const std::string& socket, const std::string& name, double 
 
 void bind_keeper(nb::module_& in) {
   nb::class_<held_keeper>(in, "Keeper", "Serves models to other processes, at a Unix socket.")
-      .def(nb::init<const std::string&, unsigned, std::vector<unsigned>, std::uint32_t>(),
+      .def(nb::init<const path_argument&, unsigned, std::vector<unsigned>, std::uint32_t>(),
            nb::arg("socket"), nb::arg("mode"), nb::arg("users"), nb::arg("connections_max"))
       .def("publish", &held_keeper::publish, nb::arg("name"), nb::arg("model"))
       .def("withdraw", &held_keeper::withdraw, nb::arg("name"))

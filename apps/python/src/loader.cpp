@@ -30,6 +30,7 @@
 #include "gil.hpp"
 #include "held.hpp"
 #include "loader.hpp"
+#include "path.hpp"
 
 namespace ringload::python {
 
@@ -43,14 +44,18 @@ std::vector<extension> extensions(bool with_hdf5, const std::optional<nb::dict>&
 #if RINGLOAD_PYTHON_HDF5
   if (with_hdf5) all.push_back(hdf5());
 #else
-  if (with_hdf5) throw nb::value_error("this ringload was built without libhdf5");
+  if (with_hdf5) throw usage_error("hdf5=True: this ringload was built without libhdf5");
 #endif
 #if RINGLOAD_PYTHON_REMOTE
   if (remote_settings) all.push_back(remote(remote_options_of(*remote_settings)));
 #else
-  if (remote_settings) throw nb::value_error("this ringload was built without remote sources");
+  if (remote_settings) throw usage_error("remote: this ringload was built without remote sources");
 #endif
   return all;
+}
+
+bool is_path(nb::handle source) {
+  return nb::isinstance<nb::str>(source) || nb::isinstance<nb::bytes>(source);
 }
 
 class held_loader {
@@ -84,10 +89,12 @@ class held_loader {
     loader& with = open_loader();
     const open_options options = open_options_of(how);
     return begin<checkpoint>(*of_, [&](auto handler) {
-      if (nb::isinstance<nb::str>(source)) {
-        with.open_async(nb::cast<std::string>(source), options, std::move(handler));
+      if (is_path(source)) {
+        with.open_async(nb::cast<path_argument>(source).bytes, options, std::move(handler));
       } else {
-        with.open_async(nb::cast<std::vector<std::string>>(source), options, std::move(handler));
+        std::vector<std::string> paths;
+        for (nb::handle each : source) paths.push_back(nb::cast<path_argument>(each).bytes);
+        with.open_async(std::move(paths), options, std::move(handler));
       }
     });
   }
@@ -96,15 +103,17 @@ class held_loader {
     loader& with = open_loader();
     const loading_options options(how);
     selection some = wanted != nullptr ? *wanted : selection();
-    return begin<model>(*of_, [&](auto handler) {
-      if (nb::isinstance<nb::str>(source)) {
-        with.load_async(nb::cast<std::string>(source), std::move(some), options.of,
+    begun loaded = begin<model>(*of_, [&](auto handler) {
+      if (is_path(source)) {
+        with.load_async(nb::cast<path_argument>(source).bytes, std::move(some), options.of,
                         std::move(handler));
       } else {
         with.load_async(*nb::cast<const held_checkpoint&>(source).of, std::move(some), options.of,
                         std::move(handler));
       }
     });
+    loaded->of->devices = with.devices().size();
+    return loaded;
   }
 
   begun start(const nb::object& source, const selection* wanted, const nb::dict& how) {
@@ -112,8 +121,8 @@ class held_loader {
     const loading_options options(how);
     selection some = wanted != nullptr ? *wanted : selection();
     begun started = begin<loading>(*of_, [&](auto handler) {
-      if (nb::isinstance<nb::str>(source)) {
-        with.start_async(nb::cast<std::string>(source), std::move(some), options.of,
+      if (is_path(source)) {
+        with.start_async(nb::cast<path_argument>(source).bytes, std::move(some), options.of,
                          std::move(handler));
       } else {
         with.start_async(*nb::cast<const held_checkpoint&>(source).of, std::move(some), options.of,
@@ -124,10 +133,10 @@ class held_loader {
     return started;
   }
 
-  begun group_load(nb::handle ranks, const std::string& source, const std::string& reading,
+  begun group_load(nb::handle ranks, const path_argument& source, const std::string& reading,
                    const nb::dict& how) {
     static_cast<void>(open_loader());
-    return begin_group_load(*of_, ranks, source, reading, how);
+    return begin_group_load(*of_, ranks, source.bytes, reading, how);
   }
 
   begun fill(const held_checkpoint& file, const nb::sequence& into, const nb::dict& policies,
@@ -145,13 +154,13 @@ class held_loader {
         into);
   }
 
-  begun save(const std::string& path, const nb::sequence& tensors, const nb::dict& how) {
+  begun save(const path_argument& path, const nb::sequence& tensors, const nb::dict& how) {
     loader& with = open_loader();
     auto views = views_of(tensors, with.device());
     return begin<saved>(
         *of_,
         [&](auto handler) {
-          with.save_async(path, std::move(views), saving_of(how), std::move(handler));
+          with.save_async(path.bytes, std::move(views), saving_of(how), std::move(handler));
         },
         tensors);
   }
@@ -239,7 +248,10 @@ void bind_loading(nb::module_& in) {
       .def("finish",
            [](held_loading& self) {
              auto& [by, of] = self.checked();
-             return begin<model>(by, [&](auto handler) { of.finish_async(std::move(handler)); });
+             begun finishing =
+                 begin<model>(by, [&](auto handler) { of.finish_async(std::move(handler)); });
+             if (by->of) finishing->of->devices = by->of->devices().size();
+             return finishing;
            })
       .def("progress", [](held_loading& self) { return dict_of(self.checked().of.progress()); })
       .def("progress_of_files",
@@ -273,11 +285,10 @@ device device_of(std::string_view name) {
   }
 #else
   if (name.starts_with("cuda")) {
-    throw nb::value_error(
-        "this ringload was built without CUDA: the devices are 'cpu' and 'shared'");
+    throw usage_error("this ringload was built without CUDA: the devices are 'cpu' and 'shared'");
   }
 #endif
-  throw nb::value_error(("there is no device '" + std::string(name) + "'").c_str());
+  throw usage_error("there is no device '" + std::string(name) + "'");
 }
 
 nb::object object_of(loading of, const std::shared_ptr<running<loader>>& by) {

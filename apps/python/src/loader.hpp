@@ -6,6 +6,7 @@
 #include <nanobind/nanobind.h>
 
 #include <boost/asio/execution_context.hpp>
+#include <cstddef>
 #include <memory>
 #include <ringload/device.hpp>
 #include <string>
@@ -48,7 +49,7 @@ struct used_group {
 struct held_operation {
   held_operation(std::shared_ptr<void> ran_by, std::shared_ptr<operation_state> s,
                  nanobind::object used)
-      : of(parts{std::move(ran_by), std::move(s), std::move(used), {}, nullptr, nullptr}) {}
+      : of(parts{std::move(ran_by), std::move(s), std::move(used), {}, nullptr, nullptr, 1}) {}
   /// Cancels what has not ended, and waits for what still uses memory of Python's objects.
   ~held_operation();
 
@@ -59,6 +60,7 @@ struct held_operation {
     nanobind::object taken;               // The result, once somebody has asked for it.
     std::shared_ptr<running<loader>> by;  // For a loading, which outlives this.
     std::shared_ptr<used_group> ranks;    // For a load of ranks.
+    std::size_t devices = 1;              // Of the loader, for a model.
   };
   of_this_process<parts> of;
 };
@@ -88,7 +90,7 @@ std::unique_ptr<held_operation> begin_group_load(const std::shared_ptr<running<l
 /// Cancels what must end before the loader goes, and waits for it. Without the GIL.
 void end_all(const std::vector<std::weak_ptr<operation_state>>& calls);
 
-/// "cpu", "shared", "cuda", "cuda:1". Throws nb::value_error.
+/// "cpu", "shared", "cuda", "cuda:1". Throws usage_error.
 device device_of(std::string_view name);
 
 /// Throws an exception of Python's in a child of the process that made it.

@@ -15,10 +15,13 @@ NB_MODULE(_core, m) {
   m.attr("has_cuda") = RINGLOAD_PYTHON_CUDA != 0;
   m.attr("has_remote") = RINGLOAD_PYTHON_REMOTE != 0;
   m.attr("has_hdf5") = RINGLOAD_PYTHON_HDF5 != 0;
+  m.attr("has_zstd") = RINGLOAD_PYTHON_ZSTD != 0;
+  m.attr("has_deflate") = RINGLOAD_PYTHON_DEFLATE != 0;
   nb::register_exception_translator([](const std::exception_ptr& failure, void*) {
     ringload::python::set_python_error(failure);
   });
   ringload::python::bind_tensor(m);
+  ringload::python::bind_model(m);
   ringload::python::bind_checkpoint(m);
   ringload::python::bind_operation(m);
   ringload::python::bind_loader(m);

@@ -66,7 +66,8 @@ nb::object result_of(any_result result, const held_operation& of) {
         } else if constexpr (std::is_same_v<T, checkpoint>) {
           return object_of<held_checkpoint>(std::move(value));
         } else if constexpr (std::is_same_v<T, model>) {
-          return object_of<held_model>(std::move(value));
+          return nb::cast(new held_model(std::move(value), of.of->devices),
+                          nb::rv_policy::take_ownership);
         } else if constexpr (std::is_same_v<T, tensor>) {
           if (!value) return nb::none();
           return object_of<held_tensor>(std::move(value));

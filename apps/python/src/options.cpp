@@ -14,11 +14,15 @@
 #if RINGLOAD_PYTHON_REMOTE
 #include <ringload/remote.hpp>
 #endif
+#include <stdexcept>
+#include <type_traits>
+#include <typeinfo>
 #include <utility>
 
 #include "cache_reports.hpp"
 #include "convert.hpp"
 #include "held.hpp"
+#include "path.hpp"
 #include "sha256.hpp"
 
 namespace ringload::python {
@@ -27,26 +31,61 @@ namespace {
 
 using setter = std::function<void(nb::handle)>;
 
+// A value has not the type that is expected.
+class wrong_type : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+template <class T>
+T checked(nb::handle value, const char* expected) {
+  try {
+    return nb::cast<T>(value);
+  } catch (const std::bad_cast&) {
+    throw wrong_type(expected);
+  }
+}
+
+template <class T>
+constexpr const char* expected_for() {
+  if constexpr (std::is_same_v<T, bool>) {
+    return "True or False";
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return "a str";
+  } else {
+    if (std::is_signed_v<T>) return "an integer";
+    return sizeof(T) == 8 ? "an integer of 0 or more" : "an integer of 0 to 4294967295";
+  }
+}
+
 void apply(const nb::dict& given, std::initializer_list<std::pair<std::string_view, setter>> keys) {
   for (const auto& [key, value] : given) {
-    const auto name = nb::cast<std::string>(key);
+    const auto name = text_from(key, "the name of an option");
     const auto known =
         std::find_if(keys.begin(), keys.end(), [&](const auto& k) { return k.first == name; });
-    if (known == keys.end()) throw nb::value_error(("there is no option " + name).c_str());
-    if (!value.is_none()) known->second(value);
+    if (known == keys.end()) throw usage_error("there is no option " + name);
+    if (value.is_none()) continue;
+    try {
+      known->second(value);
+    } catch (const wrong_type& expected) {
+      throw nb::type_error(
+          (name + " must be " + expected.what() + ", not " + shown(value)).c_str());
+    } catch (const usage_error& wrong) {
+      throw usage_error(name + ": " + wrong.what());
+    }
   }
 }
 
 // A number, a truth or a text.
 template <class T>
 setter number(T& into) {
-  return [&into](nb::handle value) { into = nb::cast<T>(value); };
+  return [&into](nb::handle value) { into = checked<T>(value, expected_for<T>()); };
 }
 
 [[maybe_unused]] setter seconds(std::chrono::milliseconds& into) {
   return [&into](nb::handle value) {
-    const auto given = nb::cast<double>(value);
-    if (!(given >= 0 && given < 1e9)) throw nb::value_error("no such number of seconds");
+    const auto given = checked<double>(value, "a number of seconds");
+    if (!(given >= 0 && given < 1e9)) throw usage_error("must be 0 to 1e9 seconds");
     into = std::chrono::milliseconds(std::llround(std::ceil(given * 1000)));
   };
 }
@@ -54,7 +93,7 @@ setter number(T& into) {
 template <class T>
 setter word(T& into, std::initializer_list<std::pair<std::string_view, T>> words) {
   return [&into, all = std::vector(words)](nb::handle value) {
-    const auto given = nb::cast<std::string>(value);
+    const auto given = checked<std::string>(value, "a str");
     std::string known;
     for (const auto& [name, meaning] : all) {
       if (name == given) {
@@ -63,12 +102,12 @@ setter word(T& into, std::initializer_list<std::pair<std::string_view, T>> words
       }
       known.append(known.empty() ? "" : ", ").append(name);
     }
-    throw nb::value_error(("'" + given + "' is none of: " + known).c_str());
+    throw usage_error("'" + given + "' is none of: " + known);
   };
 }
 
 setter type(std::optional<dtype>& into) {
-  return [&into](nb::handle value) { into = dtype_of(nb::cast<std::string>(value)); };
+  return [&into](nb::handle value) { into = dtype_of(checked<std::string>(value, "a str")); };
 }
 
 setter digest(std::optional<digest_algorithm>& into) {
@@ -87,7 +126,7 @@ setter strictness(profile& into) {
 setter nameless(nameless_types& into) {
   return [&into](nb::handle value) {
     for (nb::handle one : value) {
-      const dtype chosen = dtype_of(nb::cast<std::string>(one));
+      const dtype chosen = dtype_of(checked<std::string>(one, "names of types"));
       (bits(chosen) == 8 ? into.one_byte : into.two_bytes) = chosen;
     }
   };
@@ -95,8 +134,10 @@ setter nameless(nameless_types& into) {
 
 setter texts(std::vector<std::pair<std::string, std::string>>& into) {
   return [&into](nb::handle value) {
-    for (const auto& [key, text] : nb::cast<nb::dict>(value)) {
-      into.emplace_back(nb::cast<std::string>(key), nb::cast<std::string>(text));
+    for (const auto& [key, text] : checked<nb::dict>(value, "a dict of str to str")) {
+      std::string name = text_from(key, "its key");
+      const std::string argument = "its value of '" + name + "'";
+      into.emplace_back(std::move(name), text_from(text, argument));
     }
   };
 }
@@ -140,14 +181,14 @@ loading_options::loading_options(const nb::dict& given) {
     if (nb::isinstance<nb::dict>(value)) {  // Lines of a manifest, by tensor.
       std::string lines;
       for (const auto& [name, line] : nb::cast<nb::dict>(value)) {
-        lines.append(nb::cast<std::string>(line)).append("\n");
+        lines.append(text_from(line, "a digest of verify")).append("\n");
       }
       listed_ = parse_manifest(lines, "verify");
       listed_.sha256 = &make_sha256;
       of.verify = &listed_;
       return;
     }
-    const auto text = nb::cast<std::string>(value);
+    const std::string text = checked<path_argument>(value, "a str").bytes;
     if (text == "if_present") {
       of.verify = {stored_digests::if_present, &make_sha256};
     } else if (text == "require") {
@@ -233,7 +274,7 @@ writing writing_of(const nb::dict& given) {
 remote_options remote_options_of(const nb::dict& given) {
   remote_options how;
   const setter hosts = [&how](nb::handle value) {
-    for (nb::handle host : value) how.hosts.push_back(nb::cast<std::string>(host));
+    for (nb::handle host : value) how.hosts.push_back(text_from(host, "a host"));
   };
   const setter on_cached = [&how](nb::handle value) {
     const auto to = std::make_shared<cache_reporter>(nb::cast<held_cache_reports&>(value).of);
@@ -241,7 +282,9 @@ remote_options remote_options_of(const nb::dict& given) {
       to->to->add({file.name, file.whole, file.missing_bytes, file.why});
     };
   };
-  const setter path_style = [&how](nb::handle value) { how.s3.path_style = nb::cast<bool>(value); };
+  const setter path_style = [&how](nb::handle value) {
+    how.s3.path_style = checked<bool>(value, "True or False");
+  };
   apply(given, {{"connections", number(how.connections)},
                 {"chunk_bytes", number(how.chunk_bytes)},
                 {"threads", number(how.threads)},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensor and Model: the library's own, with what Python's libraries ask for. Nothing is copied.
+// Tensor: the library's own, with the protocols of Python's array libraries. Nothing is copied.
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -17,11 +17,6 @@
 namespace ringload::python {
 
 namespace {
-
-// Python names the host "cpu", as all libraries do that take tensors from it.
-std::string device_name(const device& of) {
-  return of.kind() == device_kind::host ? "cpu" : of.name();
-}
 
 // --- DLPack
 
@@ -131,24 +126,27 @@ const char* format_of(dtype type) {
   }
 }
 
-int get_buffer(PyObject* self, buffer_view* view, int flags) noexcept {
+// The plain bytes of a tensor, for consumers that take bytes: files, sockets, hashes.
+struct held_bytes {
+  explicit held_bytes(tensor t) : of(std::move(t)) {}
+  of_this_process<tensor> of;
+};
+
+int refuse_buffer(const std::string& reason) {
+  PyErr_SetString(PyExc_BufferError, reason.c_str());
+  return -1;
+}
+
+// `format` null: as plain bytes.
+int give_buffer(const tensor& t, PyObject* self, buffer_view* view, int flags, const char* format) {
   view->obj = nullptr;
-  const tensor& t = *nb::inst_ptr<held_tensor>(self)->of;
-  const char* refusal = nullptr;
-  if (t.device().kind() != device_kind::host) refusal = "the tensor is not in memory of the host";
-  if (t.read_only() && (flags & wants_writable) != 0) refusal = "the tensor is read-only";
-  if (refusal != nullptr) {
-    PyErr_SetString(PyExc_BufferError, refusal);
-    return -1;
+  if (t.device().kind() != device_kind::host) {
+    return refuse_buffer("the tensor is on " + device_name(t.device()) + ", not in host memory");
   }
-  // A type that Python has no code for is exported as its bytes.
-  const char* const format = format_of(t.dtype());
+  if (t.read_only() && (flags & wants_writable) != 0)
+    return refuse_buffer("the tensor is read-only");
   const std::size_t rank = format != nullptr ? t.shape().size() : 1;
-  auto* const numbers = new (std::nothrow) Py_ssize_t[2 * rank + 1];
-  if (numbers == nullptr) {
-    PyErr_NoMemory();
-    return -1;
-  }
+  auto* const numbers = new Py_ssize_t[2 * rank + 1];
   const auto itemsize = static_cast<Py_ssize_t>(format != nullptr ? bits(t.dtype()) / 8 : 1);
   Py_ssize_t stride = itemsize;
   for (std::size_t i = rank; i-- > 0;) {
@@ -163,7 +161,7 @@ int get_buffer(PyObject* self, buffer_view* view, int flags) noexcept {
   view->ndim = static_cast<int>(rank);
   view->format = (flags & wants_format) != 0 ? (format != nullptr ? format : "B") : nullptr;
   view->shape = (flags & wants_shape) != 0 ? numbers : nullptr;
-  view->strides = (flags & wants_strides) != 0 ? numbers + rank : nullptr;
+  view->strides = (flags & wants_strides) == wants_strides ? numbers + rank : nullptr;
   view->suboffsets = nullptr;
   view->internal = numbers;
   Py_INCREF(self);
@@ -171,11 +169,60 @@ int get_buffer(PyObject* self, buffer_view* view, int flags) noexcept {
   return 0;
 }
 
+// A consumer that does not ask for the format would take the elements for something else:
+// torch.asarray() takes them for float32.
+int get_typed_buffer(PyObject* self, buffer_view* view, int flags) noexcept {
+  view->obj = nullptr;
+  try {
+    const tensor& t = *nb::inst_ptr<held_tensor>(self)->of;
+    const char* const format = format_of(t.dtype());
+    if (format == nullptr) {
+      return refuse_buffer("the buffer protocol has no format for " + name_of(t.dtype()) +
+                           ": take .numpy(), or .byte_view() for the plain bytes");
+    }
+    if ((flags & wants_format) == 0) {
+      return refuse_buffer(
+          "this consumer of buffers ignores the element type: give it memoryview(tensor), "
+          "tensor.numpy(), tensor.torch(), or tensor.byte_view() for the plain bytes");
+    }
+    return give_buffer(t, self, view, flags, format);
+  } catch (const std::exception& failure) {
+    return refuse_buffer(failure.what());
+  }
+}
+
+int get_bytes(PyObject* self, buffer_view* view, int flags) noexcept {
+  view->obj = nullptr;
+  try {
+    return give_buffer(*nb::inst_ptr<held_bytes>(self)->of, self, view, flags, nullptr);
+  } catch (const std::exception& failure) {
+    return refuse_buffer(failure.what());
+  }
+}
+
+nb::object byte_view(const held_tensor& self) {
+  const nb::object bytes = object_of<held_bytes>(*self.of);
+  PyObject* const view = PyMemoryView_FromObject(bytes.ptr());
+  if (view == nullptr) throw nb::python_error();
+  return nb::steal(view);
+}
+
 void release_buffer(PyObject*, buffer_view* view) noexcept {
   delete[] static_cast<Py_ssize_t*>(view->internal);
 }
 
-// --- Text
+// --- Shape and text
+
+std::uint64_t elements(const held_tensor& self) {
+  std::uint64_t count = 1;
+  for (const std::uint64_t size : self.of->shape()) count *= size;
+  return count;
+}
+
+std::uint64_t length(const held_tensor& self) {
+  if (self.of->shape().empty()) throw nb::type_error("len() of a Tensor without dimensions");
+  return self.of->shape()[0];
+}
 
 std::string text_of(const held_tensor& self) {
   std::string text =
@@ -185,119 +232,32 @@ std::string text_of(const held_tensor& self) {
   return text + ") on " + device_name(self.of->device()) + ">";
 }
 
-nb::object convert(const char* function, nb::handle self) {
-  const nb::object of = nb::module_::import_("ringload._convert").attr(function);
-  return call_python(of, nb::make_tuple(self));
+}  // namespace
+
+std::string device_name(const device& device) {
+  return device.kind() == device_kind::host ? "cpu" : device.name();
 }
 
-held_tensor* at(const held_model& self, std::string_view name) {
-  tensor found = self.of->find(name);
-  if (!found) throw nb::key_error(std::string(name).c_str());
-  return new held_tensor(std::move(found));
+nb::object convert(const char* function, const nb::tuple& arguments) {
+  return call_python(nb::module_::import_("ringload._convert").attr(function), arguments);
 }
 
-nb::list names(const held_model& self) {
-  nb::list all;
-  for (const tensor& t : *self.of) all.append(str_of(t.name()));
-  return all;
-}
+namespace {
 
-nb::list values(const held_model& self) {
-  nb::list all;
-  for (const tensor& t : *self.of) all.append(object_of<held_tensor>(t));
-  return all;
-}
-
-nb::list items(const held_model& self) {
-  nb::list all;
-  for (const tensor& t : *self.of) {
-    all.append(nb::make_tuple(str_of(t.name()), object_of<held_tensor>(t)));
-  }
-  return all;
-}
-
-nb::dict on(const held_model& self, std::uint32_t device_position) {
-  nb::dict all;
-  for (const tensor& t : *self.of) {
-    tensor there = self.of->find(t.name(), device_position);
-    if (there) all[str_of(t.name())] = object_of<held_tensor>(std::move(there));
-  }
-  return all;
-}
-
-void bind_model(nb::module_& in) {
-  nb::class_<held_model>(in, "Model", nb::is_weak_referenceable(),
-                         "Loaded tensors: a mapping of names to Tensors, in the files' order.")
-      .def("__getitem__", &at, nb::arg("name"))
-      .def("__len__", [](const held_model& self) { return self.of->size(); })
-      .def("__contains__",
-           [](const held_model& self, nb::handle name) {
-             return nb::isinstance<nb::str>(name) &&
-                    static_cast<bool>(self.of->find(nb::cast<std::string_view>(name)));
-           })
-      .def("__iter__", [](const held_model& self) { return nb::iter(names(self)); })
-      .def("keys", &names)
-      .def("values", &values)
-      .def("items", &items)
-      .def(
-          "get",
-          [](const held_model& self, std::string_view name, nb::object otherwise) {
-            tensor found = self.of->find(name);
-            return found ? object_of<held_tensor>(std::move(found)) : otherwise;
-          },
-          nb::arg("name"), nb::arg("default") = nb::none())
-      .def("on", &on, nb::arg("position"),
-           "What is on the device at that position of the Loader's: Tensors by name. The mapping "
-           "itself has those on the first device that each is on.")
-      .def_prop_ro(
-          "stats", [](const held_model& self) { return dict_of(self.of->stats()); },
-          "How the load went: bytes, reads, seconds, by which engine and why.")
-      .def_prop_ro(
-          "stats_of_files",
-          [](const held_model& self) {
-            return list_of(self.of->stats_of_files(), self.of->catalog());
-          },
-          "What was read of each file, and how fast.")
-      .def_prop_ro(
-          "metadata",
-          [](const held_model& self) {
-            nb::dict all;
-            for (const auto& [key, value] : self.of->catalog().metadata) {
-              all[str_of(key)] = str_of(value);
-            }
-            return all;
-          },
-          "The files' own metadata.")
-      .def(
-          "regions",
-          [](const held_model& self) {
-            nb::list all;
-            for (const memory_region& r : self.of->regions()) {
-              all.append(nb::make_tuple(reinterpret_cast<std::uintptr_t>(r.data), r.bytes,
-                                        device_name(r.device)));
-            }
-            return all;
-          },
-          "The memory that the tensors lie in: (address, bytes, device), for each allocation.")
-      .def(
-          "numpy", [](nb::handle self) { return convert("numpy_all", self); },
-          "All tensors as NumPy arrays, without a copy, by name.")
-      .def(
-          "torch", [](nb::handle self) { return convert("torch_all", self); },
-          "All tensors as PyTorch's, without a copy, by name.")
-      .def(
-          "jax", [](nb::handle self) { return convert("jax_all", self); },
-          "All tensors as JAX arrays, by name.")
-      .def("__repr__", [](const held_model& self) {
-        return "<ringload.Model of " + std::to_string(self.of->size()) + " tensors>";
-      });
+nb::object converted(const char* function, nb::handle self) {
+  return convert(function, nb::make_tuple(self));
 }
 
 }  // namespace
 
 void bind_tensor(nb::module_& in) {
+  static PyType_Slot byte_slots[] = {{slot_getbuffer, reinterpret_cast<void*>(&get_bytes)},
+                                     {slot_releasebuffer, reinterpret_cast<void*>(&release_buffer)},
+                                     {0, nullptr}};
+  nb::class_<held_bytes>(in, "TensorBytes", nb::type_slots(byte_slots),
+                         "The bytes of a Tensor, by the buffer protocol.");
   static PyType_Slot buffer_slots[] = {
-      {slot_getbuffer, reinterpret_cast<void*>(&get_buffer)},
+      {slot_getbuffer, reinterpret_cast<void*>(&get_typed_buffer)},
       {slot_releasebuffer, reinterpret_cast<void*>(&release_buffer)},
       {0, nullptr}};
   nb::class_<held_tensor>(
@@ -324,16 +284,44 @@ void bind_tensor(nb::module_& in) {
       .def("__dlpack_device__", &dlpack_device)
       .def("_capsule", &to_capsule, nb::arg("as_integers"))
       .def(
-          "numpy", [](nb::handle self) { return convert("numpy_of", self); },
+          "numpy", [](nb::handle self) { return converted("numpy_of", self); },
           "As a NumPy array, without a copy; types that NumPy lacks by the package ml_dtypes.")
       .def(
-          "torch", [](nb::handle self) { return convert("torch_of", self); },
+          "torch", [](nb::handle self) { return converted("torch_of", self); },
           "As a PyTorch tensor, without a copy.")
       .def(
-          "jax", [](nb::handle self) { return convert("jax_of", self); },
+          "jax", [](nb::handle self) { return converted("jax_of", self); },
           "As a JAX array; without a copy where JAX takes the address.")
+      .def(
+          "__array__",
+          [](nb::handle self, nb::handle dtype, nb::handle copy) {
+            return convert("array_of", nb::make_tuple(self, dtype, copy));
+          },
+          nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
+          "For numpy.asarray(); raises TypeError for a type that NumPy has not.")
+      .def(
+          "__jax_array__", [](nb::handle self) { return converted("jax_of", self); },
+          "For jax.numpy.asarray().")
+      .def("byte_view", &byte_view,
+           "A memoryview of the plain bytes, for consumers that take bytes: files, hashes.")
+      .def(
+          "tolist", [](nb::handle self) { return converted("list_of", self); },
+          "The elements as nested lists of Python's numbers. Needs NumPy.")
+      .def(
+          "item", [](nb::handle self) { return converted("item_of", self); },
+          "The only element, as a number of Python's. Needs NumPy.")
+      .def("__bool__", [](nb::handle self) { return nb::cast<bool>(converted("truth_of", self)); })
+      .def("__len__", &length)
+      .def_prop_ro("size", &elements, "The number of elements.")
+      .def(
+          "__reduce_ex__",
+          [](const held_tensor&, nb::handle) -> nb::object {
+            throw nb::type_error(
+                "a Tensor is memory of this process, and cannot be pickled or copied: send "
+                "tensor.numpy(), or copy by Loader.copy() or tensor.numpy().copy()");
+          },
+          nb::arg("protocol"))
       .def("__repr__", &text_of);
-  bind_model(in);
 }
 
 }  // namespace ringload::python

@@ -21,6 +21,7 @@
 #include "gil.hpp"
 #include "held.hpp"
 #include "loader.hpp"
+#include "path.hpp"
 
 namespace ringload::python {
 
@@ -75,14 +76,14 @@ class held_writer {
         [&](writer& to, auto handler) { to.add_alias_async(name, of, std::move(handler)); });
   }
 
-  begun copy(const std::string& file, const std::optional<std::vector<std::string>>& without) {
+  begun copy(const path_argument& file, const std::optional<std::vector<std::string>>& without) {
     std::function<bool(std::string_view)> chosen;
     if (without) {
       chosen = [left_out = std::set<std::string, std::less<>>(without->begin(), without->end())](
                    std::string_view name) { return !left_out.contains(name); };
     }
     return step([&](writer& to, auto handler) {
-      to.copy_async(file, std::move(chosen), copying(), std::move(handler));
+      to.copy_async(file.bytes, std::move(chosen), copying(), std::move(handler));
     });
   }
 
@@ -125,14 +126,15 @@ class held_writer {
 
 void bind_writer(nb::module_& in) {
   nb::class_<held_writer>(in, "ZtWriter", "A .zt file that is written object by object.")
-      .def(nb::new_([](const std::string& path, const nb::dict& how) {
-             return std::make_unique<held_writer>(writer(path, writing_of(how)));
+      .def(nb::new_([](const path_argument& path, const nb::dict& how) {
+             return std::make_unique<held_writer>(writer(path.bytes, writing_of(how)));
            }),
            nb::arg("path"), nb::arg("options"))
-      .def_static("append",
-                  [](const std::string& path, const nb::dict& how) {
-                    return std::make_unique<held_writer>(writer::append(path, writing_of(how)));
-                  })
+      .def_static(
+          "append",
+          [](const path_argument& path, const nb::dict& how) {
+            return std::make_unique<held_writer>(writer::append(path.bytes, writing_of(how)));
+          })
       .def_static("in_memory",
                   [](const nb::dict& how) {
                     return std::make_unique<held_writer>(writer::in_memory(writing_of(how)));

@@ -2,8 +2,6 @@
 """safe_open: one file, its tensors when they are asked for."""
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any
 
 from ... import _convert, _core
 from ..._checkpoint import ranges
@@ -22,12 +20,12 @@ class TensorMeta:
 
     __slots__ = ("dtype", "shape", "data_offsets")
 
-    def __init__(self, dtype: str, shape: list[int], data_offsets: tuple[int, int]) -> None:
+    def __init__(self, dtype, shape, data_offsets):
         self.dtype = dtype
         self.shape = shape
         self.data_offsets = data_offsets
 
-    def __repr__(self) -> str:
+    def __repr__(self):
         return f"TensorMeta({self.dtype!r}, {self.shape}, {self.data_offsets})"
 
 
@@ -61,14 +59,7 @@ class safe_open:  # the name it stands in for
     (get_tensor reads into memory of its own).
     """
 
-    def __init__(
-        self,
-        filename: _shared.Path,
-        framework: str,
-        device: Any = "cpu",
-        *,
-        backend: str = "mmap",
-    ) -> None:
+    def __init__(self, filename, framework, device="cpu", *, backend="mmap"):
         if framework not in _frameworks:
             raise SafetensorError(f"framework {framework} is invalid")
         if backend not in ("mmap", "pread"):
@@ -107,16 +98,16 @@ class safe_open:  # the name it stands in for
             raise SafetensorError(f"File does not contain tensor {name}")
         return checkpoint[name].info
 
-    def keys(self) -> list[str]:
+    def keys(self):
         return sorted(self._open().keys())
 
-    def offset_keys(self) -> list[str]:
+    def offset_keys(self):
         return list(self._open().keys())
 
-    def metadata(self) -> dict[str, str] | None:
+    def metadata(self):
         return self._open().metadata or None
 
-    def get_tensor(self, name: str) -> Any:
+    def get_tensor(self, name):
         info = self._info(name)
         self._readable()
         tensor = self._map().get(name) if self._maps else None
@@ -137,7 +128,7 @@ class safe_open:  # the name it stands in for
                 self._maps = False
         return self._mapped
 
-    def get_tensors(self) -> dict[str, Any]:
+    def get_tensors(self):
         with as_theirs():
             model = self._readable().load(strictness="reference").result()
         return {
@@ -145,19 +136,17 @@ class safe_open:  # the name it stands in for
             for tensor in model.values()
         }
 
-    def get_slice(self, name: str) -> "PySafeSlice":
+    def get_slice(self, name):
         return PySafeSlice(self, self._info(name))
 
-    def get_tensor_meta(self, name: str) -> TensorMeta:
+    def get_tensor_meta(self, name):
         info = self._info(name)
         if self._begins is None:
             self._begins = min(one.offset for one in self._open().infos())
         begin = info.offset - self._begins
         return TensorMeta(info.dtype.upper(), list(info.shape), (begin, begin + info.nbytes))
 
-    def prefetch(
-        self, plan: Mapping[str, Any] | None = None, *, device: Any = None, threads: int = 8
-    ) -> "PrefetchLoader":
+    def prefetch(self, plan=None, *, device=None, threads=8):
         """Begins to load all tensors, or those of `plan`: {name: None or a slice, or several}.
 
         `threads` means nothing here: the loader has as many reads in flight as its drive wants.
@@ -183,10 +172,10 @@ class safe_open:  # the name it stands in for
         names = list(checkpoint.keys()) if plan is None else [n for n in checkpoint if n in plan]
         return PrefetchLoader(load, names, self._framework, chosen)
 
-    def __enter__(self) -> "safe_open":
+    def __enter__(self):
         return self
 
-    def __exit__(self, *failure: object) -> None:
+    def __exit__(self, *failure):
         self._checkpoint = self._mapped = None
 
 
@@ -238,13 +227,13 @@ class PySafeSlice:
         self._handle = handle
         self._info = info
 
-    def get_shape(self) -> list[int]:
+    def get_shape(self):
         return list(self._info.shape)
 
-    def get_dtype(self) -> str:
+    def get_dtype(self):
         return self._info.dtype.upper()
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index):
         parts = [index] if isinstance(index, (slice, int, list)) or index is Ellipsis else [*index]
         shape = self._info.shape
         if Ellipsis in parts:
@@ -314,10 +303,10 @@ class PrefetchLoader:
         self._framework = framework
         self._device = device
 
-    def names(self) -> list[str]:
+    def names(self):
         return list(self._names)
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self._names)
 
     def _running(self):
@@ -325,7 +314,7 @@ class PrefetchLoader:
             raise SafetensorError("the prefetch loader is closed")
         return self._load
 
-    def take(self, name: str) -> Any:
+    def take(self, name):
         load = self._running()
         if name not in self._left:
             known = name in self._names
@@ -336,7 +325,7 @@ class PrefetchLoader:
         self._left.discard(name)
         return given_as(tensor, self._framework, self._device)
 
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
+    def __iter__(self):
         while self._left:
             with as_theirs():
                 tensor = self._running().next().result()
@@ -346,13 +335,13 @@ class PrefetchLoader:
                 self._left.discard(tensor.name)
                 yield tensor.name, given_as(tensor, self._framework, self._device)
 
-    def close(self) -> None:
+    def close(self):
         if self._load is not None:
             self._load.cancel()
         self._load = None
 
-    def __enter__(self) -> "PrefetchLoader":
+    def __enter__(self):
         return self
 
-    def __exit__(self, *failure: object) -> None:
+    def __exit__(self, *failure):
         self.close()

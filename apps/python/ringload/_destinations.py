@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of other libraries that a fill writes to.
+
+The library writes to dense or strided memory of native elements. Any other destination gets a
+temporary tensor, which is filled in its place and then copied into it.
+"""
+
+import sys
+
+from . import _core
+from ._convert import _from_numpy, _from_torch, items_of, numpy_dtype_or_none
+from ._errors import Error
+from ._names import dtype_name
+
+
+class _Destination:
+    """One name, and the memory for its tensor."""
+
+    def __init__(self, name, value, description, dtype=None, memory=None, temporary=None):
+        self.name = name
+        self.value = value
+        self.description = description
+        self.dtype = dtype
+        self.memory = memory  # Equal for two destinations that are the same memory; or None.
+        self.temporary = temporary  # A tensor that is filled in place of `value`; or None.
+
+    def fields(self):
+        """The form in which the library takes it."""
+        return self.name, self.description, self.dtype
+
+    def replaced(self):
+        """The same with a temporary in place of the memory; None if there is no way to make one."""
+        if _is_torch(self.value):
+            return _torch_with_temporary(self.name, self.value.detach())
+        if self.memory is not None and not isinstance(self.value, _core.Tensor):
+            return _numpy_with_temporary(self.name, self.value)
+        return None
+
+    def copy_back(self):
+        """Copies what a fill has written to the temporary."""
+        if _is_torch(self.value):
+            self.value.copy_(self.temporary)
+        else:
+            self.value[...] = self.temporary
+
+
+def _is_torch(value):
+    return hasattr(value, "detach") and hasattr(value, "element_size")
+
+
+def _is_module(value):
+    return hasattr(value, "state_dict") and hasattr(value, "named_parameters")
+
+
+def _torch_with_temporary(name, tensor):
+    import torch
+
+    temporary = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+    return _Destination(name, tensor, *_from_torch(temporary), temporary=temporary)
+
+
+def _torch_destination(name, tensor):
+    import torch
+
+    tensor = tensor.detach()
+    if tensor.layout != torch.strided:
+        raise TypeError(f"tensor '{name}': a tensor of layout {tensor.layout} is not dense")
+    if tensor.device.type == "meta":
+        raise TypeError(f"tensor '{name}' is on PyTorch's device 'meta' and has no memory")
+    if tensor.is_conj() or tensor.is_neg():
+        return _torch_with_temporary(name, tensor)
+    memory = None
+    if tensor.numel() != 0:
+        memory = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+    return _Destination(name, tensor, *_from_torch(tensor), memory=memory)
+
+
+def _numpy_with_temporary(name, array):
+    import numpy
+
+    if not array.flags.writeable:
+        raise TypeError(f"tensor '{name}' is read-only")
+    temporary = numpy.empty(array.shape, array.dtype.newbyteorder("="))
+    return _Destination(name, array, *_from_numpy(temporary), temporary=temporary)
+
+
+def _numpy_destination(name, value):
+    import numpy
+
+    if isinstance(value, numpy.generic):
+        raise TypeError(
+            f"tensor '{name}' is a NumPy scalar, which is immutable: pass an array of shape ()"
+        )
+    array = value if isinstance(value, numpy.ndarray) else numpy.asarray(value)
+    width = array.itemsize
+    if numpy_dtype_or_none(dtype_name(array.dtype.name)) is None:
+        raise TypeError(f"tensor '{name}': arrays of {array.dtype} cannot be filled")
+    dense = array.dtype.isnative and array.flags.aligned
+    if not dense or any(stride % width for stride in array.strides):
+        return _numpy_with_temporary(name, array)
+    memory = None
+    if array.size:
+        address = array.__array_interface__["data"][0]
+        memory = (address, array.dtype.name, array.shape, array.strides)
+    return _Destination(name, array, *_from_numpy(array), memory=memory)
+
+
+def _is_jax(value):
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.Array)
+
+
+def _destination(name, value):
+    if isinstance(value, _core.Tensor):
+        memory = (value.data_ptr, value.dtype, value.shape) if value.nbytes else None
+        return _Destination(name, value, value, memory=memory)
+    if _is_torch(value):
+        return _torch_destination(name, value)
+    if _is_jax(value):
+        raise TypeError(
+            f"tensor '{name}' is a JAX array, which is immutable: load the tensor, take .jax()"
+        )
+    if type(value).__module__.partition(".")[0] == "numpy" or hasattr(value, "__array_interface__"):
+        return _numpy_destination(name, value)
+    if hasattr(value, "__dlpack__"):
+        try:
+            capsule = value.__dlpack__(max_version=(1, 0))  # Says whether it is read-only.
+        except TypeError:
+            capsule = value.__dlpack__()
+        return _Destination(name, value, capsule)
+    raise TypeError(
+        f"tensor '{name}': {type(value).__name__} is not a tensor: it has no __dlpack__"
+    )
+
+
+class Destinations:
+    """The destinations of one fill.
+
+    Names that share the same memory, as tied weights do, are filled as load_state_dict() of PyTorch
+    fills them: by each of the names that the checkpoint has, the last one wins. The other names are
+    not missing.
+    """
+
+    def __init__(self, tensors):
+        """tensors: a mapping of names to tensors, or a module of PyTorch."""
+        if _is_module(tensors):
+            tensors = tensors.state_dict(keep_vars=True)
+        self._all = [_destination(name, value) for name, value in items_of(tensors)]
+        self._filled = []
+        self._same = {}  # By name that is filled, the other names of its memory.
+
+    def fields(self, names_in):
+        """What the library fills. `names_in()` gives the names of the checkpoint."""
+        groups = {}
+        for destination in self._all:
+            key = id(destination) if destination.memory is None else destination.memory
+            groups.setdefault(key, []).append(destination)
+        if len(groups) < len(self._all):
+            in_checkpoint = set(names_in())
+        self._filled = []
+        for group in groups.values():
+            chosen = group
+            if len(group) > 1:
+                chosen = [one for one in group if one.name in in_checkpoint] or group[:1]
+                others = [one.name for one in group if one not in chosen]
+                self._same[chosen[0].name] = others
+            self._filled.append(chosen[0])
+            self._filled.extend(one.replaced() or one for one in chosen[1:])
+        return [destination.fields() for destination in self._filled]
+
+    def finish(self, missing):
+        """Copies temporaries back after a fill. Returns all names without a tensor."""
+        lost = set(missing)
+        for destination in self._filled:
+            if destination.name not in lost and destination.temporary is not None:
+                destination.copy_back()
+        for name, others in self._same.items():
+            if name in lost:
+                lost.update(others)
+        return [destination.name for destination in self._all if destination.name in lost]
+
+    def note_failure(self, failure):
+        """Corrects the lists of a fill that failed: temporaries were not copied back."""
+        if not isinstance(failure, Error) or not (failure.whole or failure.torn):
+            return
+        unfinished = {one.name for one in self._filled if one.temporary is not None}
+        torn = [name for name in failure.whole if name in unfinished]
+        failure.whole = [name for name in failure.whole if name not in unfinished]
+        failure.torn = [*failure.torn, *torn]

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sources, selections and options: from the caller's words to the library's."""
+
+from . import _core
+from ._errors import make
+from ._names import dtype_name, path_text, size
+from ._tensor_info import TensorInfo
+
+_sizes = frozenset(
+    "slot_bytes bytes_in_flight arena_bytes_max kept_bytes shard_bytes chunk_bytes "
+    "whole_bytes_max".split()
+)
+
+
+def with_sizes(options):
+    """The options, with sizes such as "2GiB" as numbers of bytes."""
+    return {key: size(value) if key in _sizes else value for key, value in options.items()}
+
+
+def load_options(options):
+    """Options of a load in the library's words."""
+    given = dict(options)
+    if "dtype" in given:
+        given["dtype"] = dtype_name(given["dtype"])
+    if "window" in given:
+        given["window_bytes"] = size(given.pop("window"))
+    verify = given.get("verify")
+    if verify is not None:
+        given["verify"] = dict(verify) if hasattr(verify, "items") else path_text(verify)
+    if given.get("nameless") is not None:
+        given["nameless"] = dtype_names(given["nameless"])
+    return given
+
+
+def dtype_names(dtypes):
+    if isinstance(dtypes, str):
+        raise TypeError(f"nameless must be a list of types, not the str '{dtypes}'")
+    return [dtype_name(dtype) for dtype in dtypes]
+
+
+def is_list(source):
+    return isinstance(source, (list, tuple))
+
+
+def source_text(source, remote):
+    """The name of a source, or a list of names. Refuses addresses unless `remote`."""
+    if is_list(source):
+        return [source_text(part, remote) for part in source]
+    text = path_text(source)
+    scheme = text.partition("://")[0]
+    if not remote and scheme in ("http", "https", "hf", "s3") and scheme != text:
+        hint = "make the Loader with remote=True, or pass remote=True to the function"
+        if not _core.has_remote:
+            hint = "this ringload was built without remote sources"
+        raise make("source_not_found", 0, f"{text}: addresses are not read: {hint}", text)
+    return text
+
+
+def selection_of(select, opened):
+    """A Selection: of one, of a glob, of several globs, or of a predicate over `opened`."""
+    if select is None or isinstance(select, _core.Selection):
+        return select
+    selection = _core.Selection()
+    if callable(select):
+        infos = (TensorInfo(fields) for fields in opened.infos())
+        return selection.names([info.name for info in infos if select(info)])
+    try:
+        globs = [select] if isinstance(select, str) else list(select)
+    except TypeError:
+        raise TypeError(
+            "select must be a glob, a list of globs, a Selection or a function of a TensorInfo, "
+            f"not {type(select).__name__}"
+        ) from None
+    if not globs:
+        return selection.names([])  # An empty list chooses nothing.
+    for glob in globs:
+        if not isinstance(glob, str):
+            raise TypeError(f"a glob of select must be a str, not {type(glob).__name__} {glob!r}")
+        selection.matching(glob)
+    return selection

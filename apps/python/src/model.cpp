@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Model: a mapping of names to Tensors.
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "convert.hpp"
+#include "gil.hpp"
+#include "held.hpp"
+
+namespace ringload::python {
+
+namespace {
+
+held_tensor* at(const held_model& self, nb::handle name) {
+  tensor found;
+  if (nb::isinstance<nb::str>(name)) found = self.of->find(nb::cast<std::string_view>(name));
+  if (found) return new held_tensor(std::move(found));
+  const nb::object make = nb::module_::import_("ringload._errors").attr("no_tensor");
+  const nb::object failure = call_python(make, nb::make_tuple(name));
+  PyErr_SetObject(failure.type().ptr(), failure.ptr());
+  throw nb::python_error();
+}
+
+// Each name once, in the files' order. A tensor that is on several devices is in the model once
+// for each.
+nb::list names(const held_model& self) {
+  nb::list all;
+  std::unordered_set<std::string_view> seen;
+  for (const tensor& t : *self.of) {
+    if (self.devices > 1 && !seen.insert(t.name()).second) continue;
+    all.append(str_of(t.name()));
+  }
+  return all;
+}
+
+std::size_t size(const held_model& self) {
+  return self.devices > 1 ? names(self).size() : self.of->size();
+}
+
+nb::object view(const char* kind, nb::handle self) {
+  const nb::object type = nb::module_::import_("collections.abc").attr(kind);
+  return call_python(type, nb::make_tuple(self));
+}
+
+nb::dict on(const held_model& self, std::int64_t device_position) {
+  if (device_position < 0 || static_cast<std::uint64_t>(device_position) >= self.devices) {
+    throw nb::index_error(("there is no device " + std::to_string(device_position) +
+                           ": the model was loaded to " + std::to_string(self.devices) +
+                           (self.devices == 1 ? " device" : " devices"))
+                              .c_str());
+  }
+  nb::dict all;
+  for (const tensor& t : *self.of) {
+    tensor there = self.of->find(t.name(), static_cast<std::uint32_t>(device_position));
+    if (there) all[str_of(t.name())] = object_of<held_tensor>(std::move(there));
+  }
+  return all;
+}
+
+nb::object converted(const char* function, nb::handle self) {
+  return convert(function, nb::make_tuple(self));
+}
+
+}  // namespace
+
+void bind_model(nb::module_& in) {
+  nb::class_<held_model>(in, "Model", nb::is_weak_referenceable(),
+                         "Loaded tensors: a mapping of names to Tensors, in the files' order.")
+      .def("__getitem__", &at, nb::arg("name"))
+      .def("__len__", &size)
+      .def("__contains__",
+           [](const held_model& self, nb::handle name) {
+             return nb::isinstance<nb::str>(name) &&
+                    static_cast<bool>(self.of->find(nb::cast<std::string_view>(name)));
+           })
+      .def("__iter__", [](const held_model& self) { return nb::iter(names(self)); })
+      .def("__reversed__",
+           [](const held_model& self) {
+             nb::list all = names(self);
+             all.attr("reverse")();
+             return nb::iter(all);
+           })
+      .def(
+          "keys", [](nb::handle self) { return view("KeysView", self); },
+          "The names, in the files' order: a view, as a dictionary's.")
+      .def("values", [](nb::handle self) { return view("ValuesView", self); })
+      .def("items", [](nb::handle self) { return view("ItemsView", self); })
+      .def(
+          "get",
+          [](const held_model& self, std::string_view name, nb::object otherwise) {
+            tensor found = self.of->find(name);
+            return found ? object_of<held_tensor>(std::move(found)) : otherwise;
+          },
+          nb::arg("name"), nb::arg("default") = nb::none())
+      .def("on", &on, nb::arg("position"),
+           "What is on the device at that position of the Loader's: Tensors by name. The mapping "
+           "itself has those on the first device that each is on. Raises IndexError if there is no "
+           "such device.")
+      .def_prop_ro(
+          "stats", [](const held_model& self) { return dict_of(self.of->stats()); },
+          "How the load went: bytes, reads, seconds, by which engine and why.")
+      .def_prop_ro(
+          "stats_of_files",
+          [](const held_model& self) {
+            return list_of(self.of->stats_of_files(), self.of->catalog());
+          },
+          "What was read of each file, and how fast.")
+      .def_prop_ro(
+          "metadata",
+          [](const held_model& self) {
+            nb::dict all;
+            for (const auto& [key, value] : self.of->catalog().metadata) {
+              all[str_of(key)] = str_of(value);
+            }
+            return all;
+          },
+          "The files' own metadata.")
+      .def(
+          "regions",
+          [](const held_model& self) {
+            nb::list all;
+            for (const memory_region& r : self.of->regions()) {
+              all.append(nb::make_tuple(reinterpret_cast<std::uintptr_t>(r.data), r.bytes,
+                                        device_name(r.device)));
+            }
+            return all;
+          },
+          "The memory that the tensors lie in: (address, bytes, device), for each allocation.")
+      .def(
+          "numpy", [](nb::handle self) { return converted("numpy_all", self); },
+          "All tensors as NumPy arrays, without a copy, by name.")
+      .def(
+          "torch", [](nb::handle self) { return converted("torch_all", self); },
+          "All tensors as PyTorch's, without a copy, by name.")
+      .def(
+          "jax", [](nb::handle self) { return converted("jax_all", self); },
+          "All tensors as JAX arrays, by name.")
+      .def(
+          "__reduce_ex__",
+          [](const held_model&, nb::handle) -> nb::object {
+            throw nb::type_error(
+                "a Model is memory of this process, and cannot be pickled or copied: send "
+                "model.numpy(), or publish it by a Keeper");
+          },
+          nb::arg("protocol"))
+      .def("__repr__", [](const held_model& self) {
+        return "<ringload.Model of " + std::to_string(size(self)) + " tensors>";
+      });
+}
+
+}  // namespace ringload::python

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fills: into memory that the library cannot write to directly, and into modules of PyTorch."""
+
+import numpy
+import pytest
+from conftest import same, write_safetensors
+
+import ringload
+
+weight = "model.layers.0.weight"
+
+
+def one_file(tmp_path, **arrays):
+    return write_safetensors(tmp_path / "x.safetensors", arrays)
+
+
+@pytest.fixture
+def six(tmp_path):
+    """A file of one tensor of 2 x 3 floats, and what it holds."""
+    array = numpy.arange(1, 7, dtype="f4").reshape(2, 3)
+    return one_file(tmp_path, x=array), array
+
+
+def test_fill_of_the_other_byte_order(six):
+    path, expected = six
+    into = numpy.zeros((2, 3), ">f4")
+    ringload.fill(path, {"x": into})
+    assert into.dtype == numpy.dtype(">f4") and numpy.array_equal(into, expected)
+    integers = numpy.zeros((2, 3), ">i4")
+    ringload.fill(path, {"x": integers}, dtype="convert")
+    assert numpy.array_equal(integers, expected)
+
+
+@pytest.mark.parametrize("fields", [[("a", "i1"), ("b", "<f4")], [("a", "i4"), ("b", "f4")]])
+def test_fill_of_a_field(six, fields):
+    path, expected = six
+    records = numpy.ones((2, 3), fields)
+    ringload.fill(path, {"x": records["b"]})
+    assert numpy.array_equal(records["b"], expected)
+    assert (records["a"] == 1).all()
+
+
+def test_fill_of_unaligned_memory(six):
+    path, expected = six
+    memory = bytearray(1 + 24)
+    into = numpy.frombuffer(memory, "f4", 6, offset=1).reshape(2, 3)
+    ringload.fill(path, {"x": into})
+    assert numpy.array_equal(into, expected) and memory[0] == 0
+
+
+def test_fill_of_strange_memory_is_all_or_error(six):
+    path, _ = six
+    into = numpy.zeros((2, 3), ">f4")
+    with pytest.raises(ringload.UsageError):
+        ringload.fill(path, {"y": into}, missing="report", unexpected="error")
+    with pytest.raises(KeyError):
+        ringload.fill(path, {"x": into, "y": numpy.zeros(1)})
+    assert not into.any()
+    done = ringload.fill(path, {"y": into}, missing="report")
+    assert done.missing == ["y"] and not into.any()
+
+
+def test_fill_refuses_what_is_immutable(six):
+    path, _ = six
+    with pytest.raises(TypeError, match="'x' is a NumPy scalar"):
+        ringload.fill(path, {"x": numpy.float32(0)})
+    read_only = numpy.zeros((2, 3), ">f4")
+    read_only.flags.writeable = False
+    with pytest.raises(TypeError, match="'x' is read-only"):
+        ringload.fill(path, {"x": read_only})
+    with pytest.raises(TypeError, match="mapping of names"):
+        ringload.fill(path, [read_only])
+    with pytest.raises(TypeError, match="'x': arrays of <U4"):
+        ringload.fill(path, {"x": numpy.array(["text"])})
+
+
+def test_fill_refuses_arrays_of_jax(six):
+    jax = pytest.importorskip("jax")
+    path, _ = six
+    array = jax.numpy.zeros((2, 3))
+    with pytest.raises(TypeError, match="JAX array, which is immutable"):
+        ringload.fill(path, {"x": array})
+    assert not array.any()
+
+
+def test_fill_of_nothing_selected(sample):
+    into = numpy.zeros((300, 70), numpy.float32)
+    with pytest.raises(KeyError):
+        ringload.fill(sample, {weight: into}, select=[])
+    done = ringload.fill(sample, {weight: into}, select=[], missing="report")
+    assert done.missing == [weight] and not into.any()
+
+
+def test_fill_of_the_same_memory_under_several_names(tmp_path):
+    into = numpy.zeros((2, 3), "f4")
+    ones, twos = numpy.full((2, 3), 1, "f4"), numpy.full((2, 3), 2, "f4")
+    tied = {"a": into, "b": into, "c": into[:]}
+    # The file has one of the names, by whichever it is.
+    for name in tied:
+        path = one_file(tmp_path, **{name: ones})
+        into[:] = 0
+        assert ringload.fill(path, tied, unexpected="error").missing == []
+        assert numpy.array_equal(into, ones)
+    # It has two: as PyTorch's load_state_dict(), the last one wins.
+    path = one_file(tmp_path, b=ones, c=twos)
+    assert ringload.fill(path, tied, unexpected="report")[:2] == ([], [])
+    assert numpy.array_equal(into, twos)
+    # It has none.
+    path = one_file(tmp_path, d=ones)
+    assert ringload.fill(path, tied, missing="report").missing == ["a", "b", "c"]
+    with pytest.raises(KeyError):
+        ringload.fill(path, tied)
+    # Other overlaps stay refused.
+    path = one_file(tmp_path, a=ones, e=ones[:1])
+    with pytest.raises(ringload.UsageError, match="overlap"):
+        ringload.fill(path, {"a": into, "e": into[:1]})
+
+
+def test_fill_of_a_module(tmp_path):
+    torch = pytest.importorskip("torch")
+
+    class Tied(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = torch.nn.Embedding(5, 3)
+            self.norm = torch.nn.BatchNorm1d(3)
+            self.head = torch.nn.Linear(3, 5, bias=False)
+            self.head.weight = self.embedding.weight
+
+    saved, module = Tied(), Tied()
+    saved.norm.running_mean += 3
+    state = {name: t.numpy() for name, t in saved.state_dict().items()}
+    del state["head.weight"]
+    path = write_safetensors(tmp_path / "x.safetensors", state)
+    done = ringload.fill(path, module)
+    assert done.missing == []
+    for name, tensor in saved.state_dict().items():
+        assert torch.equal(module.state_dict()[name], tensor), name
+    assert module.head.weight is module.embedding.weight
+    # A dictionary of the same memory, too.
+    state["head.weight"] = state.pop("embedding.weight") + 1
+    path = write_safetensors(tmp_path / "y.safetensors", state)
+    ringload.fill(path, module.state_dict())
+    assert numpy.array_equal(module.embedding.weight.detach().numpy(), state["head.weight"])
+
+
+def test_fill_of_conjugated_and_negated_views(tmp_path):
+    torch = pytest.importorskip("torch")
+    values = numpy.array([1 + 2j, 3 - 4j], "c8")
+    path = one_file(tmp_path, x=values, y=values.imag.copy())
+    whole = torch.zeros(2, dtype=torch.complex64)
+    ringload.fill(path, {"x": whole.conj()})
+    assert numpy.array_equal(whole.numpy(), values.conj())
+    whole.zero_()
+    negated = whole.conj().imag
+    assert negated.is_neg()
+    ringload.fill(path, {"y": negated})
+    assert numpy.array_equal(whole.numpy().imag, -values.imag)
+    assert torch.equal(negated, torch.from_numpy(values.imag.copy()))
+
+
+def test_fill_refuses_tensors_without_memory(six):
+    torch = pytest.importorskip("torch")
+    path, _ = six
+    with pytest.raises(TypeError, match="'meta'"):
+        ringload.fill(path, {"x": torch.empty((2, 3), device="meta")})
+    with pytest.raises(TypeError, match="not dense"):
+        ringload.fill(path, {"x": torch.zeros((2, 3)).to_sparse()})
+    with pytest.raises((TypeError, ringload.UsageError)):
+        ringload.fill(path, {"x": torch.zeros(1).expand(2, 3)})
+
+
+def test_fill_by_another_librarys_dlpack(six):
+    path, expected = six
+
+    class Foreign:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **options):
+            return self.array.__dlpack__(**options)
+
+    into = numpy.zeros((2, 3), "f4")
+    ringload.fill(path, {"x": Foreign(into)})
+    assert same(into, expected)
+    into.flags.writeable = False
+    with pytest.raises((BufferError, TypeError, ringload.UsageError)):
+        ringload.fill(path, {"x": Foreign(into)})
