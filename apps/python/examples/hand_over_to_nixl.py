@@ -76,7 +76,7 @@ def main():
     taken = take(ours)
     process.join()
     same = sum(
-        numpy.array_equal(taken[name], numpy.frombuffer(memoryview(tensor).cast("B"), numpy.uint8))
+        numpy.array_equal(taken[name], numpy.frombuffer(tensor.byte_view(), numpy.uint8))
         for name, tensor in ringload.load(source).items()
     )
     print(f"{same} of {len(taken)} tensors came as they are in the file")
