@@ -131,8 +131,10 @@ def _in_words_of_python(text):
 
 
 def _file_at(place):
-    """The file that a place such as "model.safetensors: tensor 'x'" begins with."""
-    return place.partition(": ")[0] or None
+    """The file that a place such as "model.safetensors: tensor 'x'" begins with, or None."""
+    file = place.partition(": ")[0]
+    is_file = "/" in file or "." in file or os.path.lexists(file)  # Not "slots", a limit.
+    return file if is_file else None
 
 
 def make(kind, number, text, place):
@@ -150,7 +152,7 @@ def make(kind, number, text, place):
     made.place = place
     if isinstance(made, OSError) and made.errno:
         made.strerror = os.strerror(made.errno)
-        made.filename = _file_at(place)
+        made.filename = place if kind == "source_not_found" else _file_at(place)
     return made
 
 
