@@ -114,6 +114,7 @@ _options = {
     "connect_time_max": "connect_seconds_max",
     "silence_time_max": "silence_seconds_max",
     "request_time_max": "request_seconds_max",
+    "stall_time_max": "stall_seconds_max",
     "retry_delay": "retry_seconds",
     "retry_delay_max": "retry_seconds_max",
 }
