@@ -96,6 +96,19 @@ def test_what_is_left_by_an_exception_is_not_there(arrays, tmp_path):
         writer.finish()
 
 
+def test_an_object_with_a_wrong_part_is_refused_before_it_is_begun(arrays, tmp_path):
+    parts = {"values": arrays["f32"], "indices": numpy.zeros(2, object)}
+    wrong = ztensor.Tensor(parts, shape=[2, 3], format="other")
+    with ztensor.Writer(tmp_path / "a.zt") as writer:
+        with pytest.raises(TypeError):
+            writer.write("wrong", wrong)
+        with pytest.raises(ValueError):
+            writer.add("x", arrays["f32"], checksum="md5")
+        writer.add("x", arrays["f32"])
+    reader = ztensor.Reader(tmp_path / "a.zt")
+    assert reader.keys() == ["x"] and same(reader["x"], arrays["f32"])
+
+
 def test_read_into_and_what_is_not_there(sample, arrays):
     reader = ztensor.Reader(sample)
     assert reader.format == "safetensors"
@@ -191,6 +204,7 @@ def test_read_into_pytorch_copies_as_pytorch_does(tmp_path):
         expected = torch.zeros_like(tensor)
         expected.copy_(values)
         assert torch.equal(tensor, expected), name
+    reader.read_into("x", torch.zeros(4, device="meta"))  # As of any device but the host.
     with pytest.raises(TypeError):
         reader.read_into("x", torch.zeros(4).to_sparse())
 

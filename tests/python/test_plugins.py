@@ -199,6 +199,11 @@ def test_tensors_larger_than_the_window_are_mapped(monkeypatch, tmp_path, recwar
     for name, tensor in loader._get_weights_iterator(Source([path])):
         found[name] = (tensor.numel(), int(tensor[-1]))
     assert found == {name: (n << 20, n) for name, n in sizes.items()}
+    # Tensors that begin at a wrong address for their type cannot be mapped: these are copied.
+    odd = {"a": numpy.zeros(3, numpy.uint8), "embedding": numpy.arange(10 << 20, dtype="f4")}
+    odd_path = write_safetensors(tmp_path / "odd.safetensors", odd)
+    weights = dict(loader._get_weights_iterator(Source([odd_path])))
+    assert torch.equal(weights["embedding"], torch.from_numpy(odd["embedding"]))
     # A window that is smaller than any piece of memory which the library reserves.
     loader = vllm_loader(monkeypatch, {"window": 4096, "device": "cpu"})
     assert {name for name, _ in loader._get_weights_iterator(Source([path]))} == set(sizes)

@@ -3,8 +3,11 @@
 
 import os
 import threading
+from typing import TypeAlias
 
 from .._loader import Loader
+
+Path: TypeAlias = "str | os.PathLike[str]"
 
 _lock = threading.Lock()
 _loaders = {}  # By owner, device, whether HDF5 is read, and process: a forked child makes its own.

@@ -19,7 +19,7 @@ StreamConfig.log_level, for nothing is logged; and StreamConfig.channel_capacity
 import os
 import pathlib
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Optional
 
 from .. import (
     Error,
@@ -97,17 +97,17 @@ def _check_types(checkpoint):
 class VajraStreamer:
     """Loads whole models to the GPU, or to the host where there is none or it is asked for."""
 
-    def __init__(self, config: Optional[StreamConfig] = None, device: Optional[str] = None):
+    def __init__(self, config: Optional[StreamConfig] = None, device: Optional[str] = None) -> None:
         self.config = config or StreamConfig()
         self._device = device
         self._loader = None
 
     @staticmethod
-    def pause_vram_tracking():
+    def pause_vram_tracking() -> None:
         """Has no effect: no allocation is tracked."""
 
     @staticmethod
-    def resume_vram_tracking():
+    def resume_vram_tracking() -> None:
         """Has no effect: no allocation is tracked."""
 
     def _open(self):
@@ -121,7 +121,7 @@ class VajraStreamer:
             self._loader = Loader(device, remote=remote, **_limits(self.config))
         return self._loader
 
-    def load(self, url):
+    def load(self, url: str) -> dict[str, Any]:
         """{name: tensor} of a model's name or its page's address, a file or a folder."""
         # Past the page cache, as a fresh load is that is to be measured.
         options = {"route": "direct"} if self.config.disable_cache else {}
@@ -137,10 +137,10 @@ class VajraStreamer:
         except Error as failure:
             raise RuntimeError(str(failure)) from failure
 
-    def __enter__(self):
+    def __enter__(self) -> "VajraStreamer":
         return self
 
-    def __exit__(self, *failure):
+    def __exit__(self, *failure: object) -> None:
         if self._loader is not None:
             self._loader.close()
         self._loader = None

@@ -7,9 +7,9 @@ Other than there: a file's ranges are read by whichever rank needs them, so noth
 to rank, and ranks need not make the same calls; get_multi_cols keeps the order of its names;
 `bbuf_size_kb`, `max_threads`, `set_numa` and the like have no meaning, for the loader bounds
 itself. GPUDirect Storage is not used: nogds=False, the default, gives one UserWarning and reads as
-nogds=True does. AutoLoader knows the loader "base" only, and refuses "3fs". TensorFrame slices of
-no elements have a length of 0; SafeTensorsMetadata has the header, not get_tensors. A budget of
-memory is met by loading parts of files; queue_size is reduced for it without a message.
+nogds=True does. AutoLoader knows the loader "base" only, and refuses "3fs". SafeTensorsMetadata has
+the header, not get_tensors. A budget of memory is met by loading parts of files; queue_size is
+reduced for it without a message.
 ParallelSaver begins tensors at multiples of `header_align` where that is a power of two, writes
 past the page cache, and holds what a `fill` of the caller's encodes in memory until it is written.
 """

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """AutoLoader: a ParallelLoader that is told by a file of settings."""
 
-from .config import load_config
+from collections.abc import Iterator
+from typing import Any
+
+from .config import LoaderConfig, load_config
 from .loader import SafeTensorsFileLoader
 from .parallel_loader import ParallelLoader
 
@@ -11,7 +14,7 @@ _loaders = {"base": SafeTensorsFileLoader}
 class AutoLoader:
     """(name, tensor) pairs of many files, by the settings that load_config() finds."""
 
-    def __init__(self, pg, hf_weights_files, device="cpu"):
+    def __init__(self, pg: Any, hf_weights_files: list[str], device: str = "cpu") -> None:
         self._config = load_config()
         name = self._config.loader
         if name == "3fs":
@@ -30,11 +33,11 @@ class AutoLoader:
         )
 
     @property
-    def config(self):
+    def config(self) -> LoaderConfig:
         return self._config
 
-    def iterate_weights(self):
+    def iterate_weights(self) -> Iterator[tuple[str, Any]]:
         return self._loader.iterate_weights()
 
-    def close(self):
+    def close(self) -> None:
         self._loader.close()

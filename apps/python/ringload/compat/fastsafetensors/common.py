@@ -5,6 +5,8 @@ import dataclasses
 import json
 import math
 import os
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from .. import _shared
 from .dtypes import DType, element_bits
@@ -17,10 +19,10 @@ _alignment = 16
 class SingleGroup:
     """A process group of one."""
 
-    def size(self):
+    def size(self) -> int:
         return 1
 
-    def rank(self):
+    def rank(self) -> int:
         return 0
 
 
@@ -29,14 +31,14 @@ class TensorFrame:
     """One tensor of a header, or a slice of it, described by strides and offsets of elements."""
 
     dtype: DType
-    shape: list
-    data_offsets: list
-    strides: list
-    offsets: list
+    shape: list[int]
+    data_offsets: list[int]
+    strides: list[int]
+    offsets: list[int]
     sliced: bool
 
     @classmethod
-    def from_buffer(cls, entry):
+    def from_buffer(cls, entry: Mapping[str, Any]) -> "TensorFrame":
         """From an entry of the header: dtype, shape, data_offsets."""
         shape = entry["shape"]
         if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
@@ -47,20 +49,25 @@ class TensorFrame:
             DType(entry["dtype"]), shape, list(entry["data_offsets"]), strides, offsets, False
         )
 
-    def __getitem__(self, index):
-        """The frame of a slice. An integer is a slice of length 1, so no dimension is removed."""
+    def __getitem__(self, index: int | slice | tuple[int | slice, ...]) -> "TensorFrame":
+        """The frame of a slice. An integer is a slice of length 1, so no dimension is removed.
+
+        A slice of no elements has no dimensions, as in the package.
+        """
         parts = index if isinstance(index, tuple) else (index,)
         if len(parts) > len(self.shape):
             raise IndexError(f"{len(parts)} indices for a tensor of {len(self.shape)} dimensions")
         shape, strides, offsets = list(self.shape), list(self.strides), list(self.offsets)
         for dim, part in enumerate(parts):
             first, length, step = _range(part, self.shape[dim])
+            if length == 0:
+                return TensorFrame(self.dtype, [], self.data_offsets, [], [], False)
             shape[dim] = length
             strides[dim] *= step
             offsets[dim] += first
         return TensorFrame(self.dtype, shape, self.data_offsets, strides, offsets, True)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return str({"dtype": self.dtype, "shape": self.shape, "data_offsets": self.data_offsets})
 
 
@@ -80,8 +87,14 @@ class SafeTensorsMetadata:
     """The header of one file. `framework` is kept, and not used."""
 
     def __init__(
-        self, string, header_length, size_bytes, framework=None, src="", keep_orig_dict=False
-    ):
+        self,
+        string: str,
+        header_length: int,
+        size_bytes: int,
+        framework: Any = None,
+        src: str = "",
+        keep_orig_dict: bool = False,
+    ) -> None:
         header = json.loads(string)
         self.src = src
         self.framework = framework
@@ -91,7 +104,7 @@ class SafeTensorsMetadata:
         self.aligned = header_length % _alignment == 0
         if keep_orig_dict:
             self.ser = header
-        self.tensors = {}
+        self.tensors: dict[str, TensorFrame] = {}
         end = 0
         for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"][0]):
             frame = self.tensors[name] = TensorFrame.from_buffer(entry)
@@ -115,13 +128,15 @@ class SafeTensorsMetadata:
             )
 
     @classmethod
-    def from_file(cls, filename, framework=None):
+    def from_file(cls, filename: str, framework: Any = None) -> "SafeTensorsMetadata":
         """Reads the header of a file."""
         with open(filename, "rb") as file:
             return cls.from_fd(file.fileno(), filename, framework)
 
     @classmethod
-    def from_fd(cls, fd, filename, framework=None, keep_orig_dict=False):
+    def from_fd(
+        cls, fd: int, filename: str, framework: Any = None, keep_orig_dict: bool = False
+    ) -> "SafeTensorsMetadata":
         """Reads the header of an open file, whose position is at its begin."""
         size = os.fstat(fd).st_size
         if size < 8:
@@ -136,7 +151,9 @@ class SafeTensorsMetadata:
             )
         return cls(text.decode(), count + 8, size, framework, filename, keep_orig_dict)
 
-    def select_byte_ranges(self, keep_tensor, merge_gap=4096):
+    def select_byte_ranges(
+        self, keep_tensor: Callable[[str], bool], merge_gap: int = 4096
+    ) -> list[tuple[int, int]]:
         """[(first, last)] of the file that hold the kept tensors; small gaps are included."""
         merged = []
         for name, frame in self.tensors.items():
@@ -149,11 +166,11 @@ class SafeTensorsMetadata:
                 merged.append((first, last))
         return merged
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return str({"__metadata__": self.metadata, "tensors": self.tensors})
 
 
-def get_device_numa_node(device):
+def get_device_numa_node(device: int | None) -> int | None:
     """The NUMA node that a GPU is attached to. None where it is unknown."""
     if device is None:
         return None
@@ -176,11 +193,11 @@ def _pci_address(device):
     return "" if None in numbers else "{:04x}:{:02x}:{:02x}.0".format(*numbers)
 
 
-def live_allocation_count():
+def live_allocation_count() -> int:
     """Allocations that are held for tensors which this package has loaded."""
     return sum(loader.memory["tensor_allocations"] for loader in _shared.loaders_of(owner))
 
 
-def live_allocation_bytes():
+def live_allocation_bytes() -> int:
     """The bytes of these allocations."""
     return sum(loader.memory["tensor_bytes"] for loader in _shared.loaders_of(owner))

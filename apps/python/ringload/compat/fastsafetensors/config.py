@@ -31,14 +31,14 @@ class LoaderConfig:
     device_memory_budget: Optional[int] = None
     _extensions: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.max_concurrent_producers != 1:
             raise ValueError(
                 f"max_concurrent_producers must be 1 (got {self.max_concurrent_producers})"
             )
 
     @classmethod
-    def from_dict(cls, data):
+    def from_dict(cls, data: dict[str, Any]) -> "LoaderConfig":
         """Of a dictionary. What is no setting is ignored."""
         known = {one.name for one in dataclasses.fields(cls)} - {"_extensions"}
         chosen, extensions = {}, {}
@@ -51,16 +51,16 @@ class LoaderConfig:
         return cls(**chosen, _extensions=extensions)
 
     @classmethod
-    def from_file(cls, path):
+    def from_file(cls, path: str) -> "LoaderConfig":
         with open(path, encoding="utf-8") as file:
             return cls.from_dict(json.load(file))
 
-    def get_extension_config(self, name):
+    def get_extension_config(self, name: str) -> dict[str, Any]:
         """The section of one loader, without what is common to all."""
         section = self._extensions.get(name, {})
         return {key: value for key, value in section.items() if key not in _common}
 
-    def create_parallel_kwargs(self):
+    def create_parallel_kwargs(self) -> dict[str, Any]:
         """What a ParallelLoader is given."""
         given = {
             "max_batch_bytes": self.max_batch_bytes,
@@ -73,7 +73,7 @@ class LoaderConfig:
         return {**{name: getattr(self, name) for name in names}, **given}
 
 
-def load_config():
+def load_config() -> LoaderConfig:
     """Of the file that FASTSAFETENSORS_CONFIG names, or fastsafetensors.json, or the defaults."""
     named = os.environ.get(CONFIG_ENV_VAR)
     if named is not None and not os.path.isfile(named):

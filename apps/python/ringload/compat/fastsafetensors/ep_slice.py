@@ -3,9 +3,10 @@
 
 import os
 import re
+from collections.abc import Callable
 
 
-def owned_expert_range(num_experts, ep_size, ep_rank):
+def owned_expert_range(num_experts: int, ep_size: int, ep_rank: int) -> tuple[int, int]:
     """The experts [first, last) of a rank, in contiguous blocks; the lowest ranks have one more."""
     if ep_size <= 0:
         raise ValueError(f"ep_size must be positive, got {ep_size}")
@@ -17,8 +18,11 @@ def owned_expert_range(num_experts, ep_size, ep_rank):
 
 
 def expert_parallel_filter(
-    num_experts, ep_size, ep_rank, pattern=re.compile(r"\.experts\.(\d+)\.")
-):
+    num_experts: int,
+    ep_size: int,
+    ep_rank: int,
+    pattern: re.Pattern[str] = re.compile(r"\.experts\.(\d+)\."),
+) -> Callable[[str], bool]:
     """A predicate of names: those of a rank's experts, and all that are of no expert."""
     first, last = owned_expert_range(num_experts, ep_size, ep_rank)
 
@@ -29,7 +33,7 @@ def expert_parallel_filter(
     return keep
 
 
-def expert_parallel_filter_from_env():
+def expert_parallel_filter_from_env() -> Callable[[str], bool] | None:
     """That of FASTSAFETENSORS_EP_NUM_EXPERTS, _EP_SIZE and _EP_RANK; None where nothing is chosen.
 
     Only with FASTSAFETENSORS_EP_SLICE=1. Size and rank are else those of torch.distributed, or

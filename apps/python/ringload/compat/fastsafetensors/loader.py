@@ -3,6 +3,8 @@
 
 import collections
 import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ... import _core
 from ..._convert import torch_dtype, torch_of
@@ -36,30 +38,30 @@ def warn_of_gds(nogds, use_fgds=False):
 class TensorBase:
     """A tensor in a wrapping that knows no framework."""
 
-    def __init__(self, raw):
+    def __init__(self, raw: Any) -> None:
         self._raw = raw
 
-    def get_raw(self):
+    def get_raw(self) -> Any:
         return self._raw
 
     @property
-    def real_tensor(self):
+    def real_tensor(self) -> Any:
         """The same, by the name that the package's own wrapping of a PyTorch tensor has for it."""
         return self._raw
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._raw, name)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> "TensorBase":
         return TensorBase(self._raw[index])
 
-    def clone(self):
+    def clone(self) -> "TensorBase":
         return TensorBase(self._raw.clone())
 
-    def detach(self):
+    def detach(self) -> "TensorBase":
         return TensorBase(self._raw.detach())
 
-    def to(self, device=None, dtype=None):
+    def to(self, device: Any = None, dtype: Any = None) -> "TensorBase":
         return TensorBase(_converted(self._raw, device, dtype))
 
 
@@ -87,9 +89,19 @@ class SafeTensorsFileLoader:
     """Loads files, each for a rank, into the memory of one device."""
 
     def __init__(
-        self, pg, device="cpu", bbuf_size_kb=16384, max_threads=16, nogds=False, set_numa=True,
-        disable_cache=True, debug_log=False, framework="pytorch", use_fgds=False, **kwargs,
-    ):  # fmt: skip
+        self,
+        pg: Any,
+        device: Any = "cpu",
+        bbuf_size_kb: int = 16384,
+        max_threads: int = 16,
+        nogds: bool = False,
+        set_numa: bool = True,
+        disable_cache: bool = True,
+        debug_log: bool = False,
+        framework: str = "pytorch",
+        use_fgds: bool = False,
+        **kwargs: Any,
+    ) -> None:
         check_framework(framework)
         warn_of_gds(nogds, use_fgds)
         self.pg = pg if pg is not None else SingleGroup()
@@ -100,7 +112,9 @@ class SafeTensorsFileLoader:
         self.reset()
 
     @classmethod
-    def process_extension_config(cls, ext_config, **kwargs):
+    def process_extension_config(
+        cls, ext_config: Mapping[str, Any], **kwargs: Any
+    ) -> dict[str, Any]:
         """The settings of a section of AutoLoader's file as arguments of the constructor."""
         found = dict(ext_config)
         copier = found.pop("copier_type", "gds")
@@ -110,22 +124,22 @@ class SafeTensorsFileLoader:
         found.setdefault("use_fgds", False)
         return found
 
-    def reset(self):
+    def reset(self) -> None:
         self.meta = {}
         self._files = []
         self._infos = {}
 
-    def close(self):
+    def close(self) -> None:
         self.reset()
 
-    def set_tensor_filter(self, keep_tensor):
+    def set_tensor_filter(self, keep_tensor: Callable[[str], bool] | None) -> None:
         """Only tensors whose name it keeps are there, and read."""
         self._filter = keep_tensor
 
     def _keeps(self, name):
         return self._filter is None or self._filter(name)
 
-    def add_filenames(self, filenames):
+    def add_filenames(self, filenames: Mapping[int, Sequence[str]]) -> None:
         """{rank: [files]}"""
         lists = [(rank, list(files)) for rank, files in filenames.items()]
         turns = max((len(files) for _, files in lists), default=0)
@@ -141,11 +155,11 @@ class SafeTensorsFileLoader:
             self.meta[path] = (checkpoint, rank)
             self._infos.update((info.name, info) for info in checkpoint.infos())
 
-    def get_keys(self):
+    def get_keys(self) -> list[str]:
         return [name for name in self._infos if self._keeps(name)]
 
     @property
-    def frames(self):
+    def frames(self) -> dict[str, TensorFrame]:
         """{name: TensorFrame}"""
         found = {}
         for file in self._files:
@@ -161,15 +175,19 @@ class SafeTensorsFileLoader:
                 found[info.name] = TensorFrame.from_buffer(entry)
         return found
 
-    def get_shape(self, tensor_name):
+    def get_shape(self, tensor_name: str) -> list[int]:
         if not self._keeps(tensor_name):
             raise ValueError(f"get_shape: key {tensor_name} is filtered out")
         return list(self._infos[tensor_name].shape)
 
     def copy_files_to_device(
-        self, dtype=None, use_buf_register=True, max_copy_block_size=16 << 30,
-        allow_inflight=False, borrowed_tensors=False,
-    ):  # fmt: skip
+        self,
+        dtype: Any = None,
+        use_buf_register: bool = True,
+        max_copy_block_size: int = 16 << 30,
+        allow_inflight: bool = False,
+        borrowed_tensors: bool = False,
+    ) -> "FilesBufferOnDevice":
         """Loads this rank's files, all at once. Tensors own their memory, also after close()."""
         return FilesBufferOnDevice(self, _type_of(dtype))
 
@@ -177,7 +195,7 @@ class SafeTensorsFileLoader:
 class FilesBufferOnDevice:
     """What was loaded, and what other ranks have: those files are read where it is needed."""
 
-    def __init__(self, loader, dtype):
+    def __init__(self, loader: SafeTensorsFileLoader, dtype: str | None) -> None:
         self.pg = loader.pg
         self.device = loader.device
         self._dtype = dtype
@@ -210,10 +228,10 @@ class FilesBufferOnDevice:
         return file.checkpoint.load(names, strictness="reference", **self._convert)
 
     @property
-    def key_to_rank_lidx(self):
+    def key_to_rank_lidx(self) -> dict[str, tuple[int, int]]:
         return {name: (file.rank, 0) for name, (file, _) in self._places.items()}
 
-    def close(self):
+    def close(self) -> None:
         """Lets go of what was loaded. Tensors that were taken stay."""
         self._loaded = {}
         self._untaken = {}
@@ -235,10 +253,10 @@ class FilesBufferOnDevice:
             raise ValueError(f"_get_rank: key {name} was not found in files")
         return self._places[name]
 
-    def get_filename(self, tensor_name):
+    def get_filename(self, tensor_name: str) -> str:
         return self._place(tensor_name)[0].path
 
-    def get_shape(self, tensor_name):
+    def get_shape(self, tensor_name: str) -> list[int]:
         return list(self._place(tensor_name)[1].shape)
 
     def _shard(self, name, dim):
@@ -270,24 +288,30 @@ class FilesBufferOnDevice:
             made = made.to(torch_dtype(self._dtype))
         return made if tensor.device == self.device else made.to(self.device)
 
-    def get_sharded_wrapped(self, tensor_name, dim, device=None, dtype=None):
+    def get_sharded_wrapped(
+        self, tensor_name: str, dim: int, device: Any = None, dtype: Any = None
+    ) -> TensorBase:
         return TensorBase(self.get_sharded(tensor_name, dim, device, dtype))
 
-    def get_sharded(self, tensor_name, dim, device=None, dtype=None):
+    def get_sharded(self, tensor_name: str, dim: int, device: Any = None, dtype: Any = None) -> Any:
         """The block of this rank: ceil(size / ranks) long, at the end shorter or empty."""
         return _converted(self._shard(tensor_name, dim), device, dtype)
 
-    def get_tensor_wrapped(self, tensor_name, device=None, dtype=None):
+    def get_tensor_wrapped(
+        self, tensor_name: str, device: Any = None, dtype: Any = None
+    ) -> TensorBase:
         return self.get_sharded_wrapped(tensor_name, -1, device, dtype)
 
-    def get_tensor(self, tensor_name, device=None, dtype=None):
+    def get_tensor(self, tensor_name: str, device: Any = None, dtype: Any = None) -> Any:
         return self.get_sharded(tensor_name, -1, device, dtype)
 
-    def iter_local_tensors(self, tensor_names):
+    def iter_local_tensors(self, tensor_names: Sequence[str]) -> Iterator[tuple[str, Any]]:
         for name in tensor_names:
             yield name, self.get_tensor(name)
 
-    def push_tensor(self, tensor_name, dst_rank, device=None, dtype=None):
+    def push_tensor(
+        self, tensor_name: str, dst_rank: int, device: Any = None, dtype: Any = None
+    ) -> Any:
         """The tensor, at that rank; None at others."""
         self._place(tensor_name)
         if not 0 <= dst_rank < self.pg.size():
@@ -296,7 +320,9 @@ class FilesBufferOnDevice:
             return None
         return self.get_tensor(tensor_name, device, dtype)
 
-    def get_multi_cols(self, tensor_names, dim, device=None, dtype=None):
+    def get_multi_cols(
+        self, tensor_names: Sequence[str], dim: int, device: Any = None, dtype: Any = None
+    ) -> TensorBase:
         """The blocks of this rank of several tensors, one behind the other in that dimension."""
         import torch
 
@@ -309,7 +335,7 @@ class FilesBufferOnDevice:
         joined = torch.cat(parts, dim=dim).view(meant)
         return TensorBase(_converted(joined, device, dtype))
 
-    def as_dict(self, tensor_shard_dim):
+    def as_dict(self, tensor_shard_dim: Mapping[str, int]) -> dict[str, TensorBase]:
         return {name: self.get_sharded_wrapped(name, dim) for name, dim in tensor_shard_dim.items()}
 
 
@@ -317,9 +343,16 @@ class fastsafe_open:  # the name it stands in for
     """Opens one file, several, or {rank: [files]}, and loads them."""
 
     def __init__(
-        self, filenames, framework="pt", pg=None, device="cpu", nogds=False, debug_log=False,
-        max_copy_block_size=16 << 30, use_fgds=False,
-    ):  # fmt: skip
+        self,
+        filenames: str | list[str] | dict[int, list[str]],
+        framework: str = "pt",
+        pg: Any = None,
+        device: Any = "cpu",
+        nogds: bool = False,
+        debug_log: bool = False,
+        max_copy_block_size: int = 16 << 30,
+        use_fgds: bool = False,
+    ) -> None:
         self.loader = SafeTensorsFileLoader(
             pg, device, nogds=nogds, use_fgds=use_fgds, framework=framework
         )
@@ -328,23 +361,23 @@ class fastsafe_open:  # the name it stands in for
         self.loader.add_filenames(filenames)
         self.fb = self.loader.copy_files_to_device()
 
-    def metadata(self):
+    def metadata(self) -> dict[str, dict[str, str]]:
         return {path: checkpoint.metadata for path, (checkpoint, _) in self.loader.meta.items()}
 
-    def keys(self):
+    def keys(self) -> list[str]:
         return list(self.fb._places)
 
     get_keys = keys
 
-    def get_tensor_wrapped(self, name):
+    def get_tensor_wrapped(self, name: str) -> TensorBase:
         return self.fb.get_tensor_wrapped(name)
 
-    def get_tensor(self, name):
+    def get_tensor(self, name: str) -> Any:
         return self.fb.get_tensor(name)
 
-    def __enter__(self):
+    def __enter__(self) -> "fastsafe_open":
         return self
 
-    def __exit__(self, *failure):
+    def __exit__(self, *failure: object) -> None:
         self.fb.close()
         self.loader.close()

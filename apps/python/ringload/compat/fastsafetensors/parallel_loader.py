@@ -2,6 +2,8 @@
 """ParallelLoader: the tensors of many files, one by one."""
 
 import collections
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from ... import _core
 from ..._convert import torch_of
@@ -15,18 +17,35 @@ class ParallelLoader:
 
     Tensors may be kept. queue_size + 2 files are on their way (with -1 one). With max_batch_bytes
     or device_memory_budget these are parts of files of bounded size, and the tensors are copies,
-    unless borrowed_tensors says that none is kept. A budget that cannot be met is a BudgetInfeasibleError
-    of the constructor.
+    unless borrowed_tensors says that none is kept. The constructor raises BudgetInfeasibleError for
+    a budget that cannot be met.
     """
 
     def __init__(
-        self, pg, hf_weights_files, max_concurrent_producers=1, queue_size=0,
-        use_tqdm_on_load=True, device="cpu", bbuf_size_kb=16384, max_threads=16, nogds=False,
-        set_numa=True, debug_log=False, framework="pytorch", tensor_filter=None, all_local=False,
-        max_batch_bytes=None, use_chunk_budget_as_allocation_size=False,
-        device_memory_budget=None, accumulate_resident=True, resident_tensor=None, use_fgds=False,
-        borrowed_tensors=False, **kwargs,
-    ):  # fmt: skip
+        self,
+        pg: Any,
+        hf_weights_files: Sequence[str],
+        max_concurrent_producers: int = 1,
+        queue_size: int = 0,
+        use_tqdm_on_load: bool = True,
+        device: Any = "cpu",
+        bbuf_size_kb: int = 16384,
+        max_threads: int = 16,
+        nogds: bool = False,
+        set_numa: bool = True,
+        debug_log: bool = False,
+        framework: str = "pytorch",
+        tensor_filter: Callable[[str], bool] | None = None,
+        all_local: bool = False,
+        max_batch_bytes: int | None = None,
+        use_chunk_budget_as_allocation_size: bool = False,
+        device_memory_budget: int | None = None,
+        accumulate_resident: bool = True,
+        resident_tensor: Callable[[str], bool] | None = None,
+        use_fgds: bool = False,
+        borrowed_tensors: bool = False,
+        **kwargs: Any,
+    ) -> None:
         if max_concurrent_producers != 1:
             raise ValueError("max_concurrent_producers must be 1")
         if resident_tensor is not None and not accumulate_resident:
@@ -66,7 +85,7 @@ class ParallelLoader:
                 files, self._depth, max_batch_bytes, device_memory_budget, int(drops_copies)
             )
 
-    def iterate_weights(self):
+    def iterate_weights(self) -> Iterator[tuple[str, Any]]:
         if self._closed:
             raise RuntimeError("the loader is closed")
         found = self._file_by_file() if self._chunks is None else self._chunk_by_chunk()
@@ -116,7 +135,7 @@ class ParallelLoader:
             return pairs
         return tqdm(pairs, desc="Loading safetensors")
 
-    def close(self):
+    def close(self) -> None:
         self._closed = True
         for running in self._running:
             operation = running[0] if isinstance(running, tuple) else running

@@ -6,6 +6,7 @@ import math
 import os
 import shutil
 import uuid
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -192,9 +193,16 @@ class ParallelSaver:
     """Settings of save_sharded() for several saves."""
 
     def __init__(
-        self, *, num_shards=16, framework="pytorch", num_threads=8, shard_metadata=None, fill=None,
-        min_free_bytes=0, fsync=False,
-    ):  # fmt: skip
+        self,
+        *,
+        num_shards: int = 16,
+        framework: str = "pytorch",
+        num_threads: int = 8,
+        shard_metadata: Callable[..., dict[str, str]] | None = None,
+        fill: Callable[..., Any] | None = None,
+        min_free_bytes: int = 0,
+        fsync: bool = False,
+    ) -> None:
         if num_shards < 1:
             raise ValueError("num_shards must be positive")
         if num_threads < 1:
@@ -207,7 +215,15 @@ class ParallelSaver:
         self.min_free_bytes = min_free_bytes
         self.fsync = fsync
 
-    def save(self, tensors, base, *, metadata=None, shard0_metadata=None, header_align=8):
+    def save(
+        self,
+        tensors: Mapping[str, Any],
+        base: str,
+        *,
+        metadata: dict[str, str] | None = None,
+        shard0_metadata: dict[str, str] | None = None,
+        header_align: int = 8,
+    ) -> list[str]:
         """Saves tensors under their names; gives the paths of the shards."""
         entries = [
             plain_entry(name, tensor, framework=self.framework) for name, tensor in tensors.items()
@@ -220,7 +236,15 @@ class ParallelSaver:
             header_align=header_align,
         )
 
-    def save_entries(self, entries, base, *, metadata=None, shard0_metadata=None, header_align=8):
+    def save_entries(
+        self,
+        entries: Iterable[WriteEntry],
+        base: str,
+        *,
+        metadata: dict[str, str] | None = None,
+        shard0_metadata: dict[str, str] | None = None,
+        header_align: int = 8,
+    ) -> list[str]:
         """Saves entries, filled by the `fill` of this, or from their sources."""
         return save_sharded(
             entries,

@@ -2,6 +2,8 @@
 """safe_open: one file, its tensors when they are asked for."""
 
 import os
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ... import _convert, _core
 from ..._checkpoint import ranges
@@ -20,12 +22,12 @@ class TensorMeta:
 
     __slots__ = ("dtype", "shape", "data_offsets")
 
-    def __init__(self, dtype, shape, data_offsets):
+    def __init__(self, dtype: str, shape: list[int], data_offsets: tuple[int, int]) -> None:
         self.dtype = dtype
         self.shape = shape
         self.data_offsets = data_offsets
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"TensorMeta({self.dtype!r}, {self.shape}, {self.data_offsets})"
 
 
@@ -59,7 +61,14 @@ class safe_open:  # the name it stands in for
     (get_tensor reads into memory of its own).
     """
 
-    def __init__(self, filename, framework, device="cpu", *, backend="mmap"):
+    def __init__(
+        self,
+        filename: _shared.Path,
+        framework: str,
+        device: Any = "cpu",
+        *,
+        backend: str = "mmap",
+    ) -> None:
         if framework not in _frameworks:
             raise SafetensorError(f"framework {framework} is invalid")
         if backend not in ("mmap", "pread"):
@@ -98,16 +107,16 @@ class safe_open:  # the name it stands in for
             raise SafetensorError(f"File does not contain tensor {name}")
         return checkpoint[name].info
 
-    def keys(self):
+    def keys(self) -> list[str]:
         return sorted(self._open().keys())
 
-    def offset_keys(self):
+    def offset_keys(self) -> list[str]:
         return list(self._open().keys())
 
-    def metadata(self):
+    def metadata(self) -> dict[str, str] | None:
         return self._open().metadata or None
 
-    def get_tensor(self, name):
+    def get_tensor(self, name: str) -> Any:
         info = self._info(name)
         self._readable()
         tensor = self._map().get(name) if self._maps else None
@@ -128,7 +137,7 @@ class safe_open:  # the name it stands in for
                 self._maps = False
         return self._mapped
 
-    def get_tensors(self):
+    def get_tensors(self) -> dict[str, Any]:
         with as_theirs():
             model = self._readable().load(strictness="reference").result()
         return {
@@ -136,17 +145,19 @@ class safe_open:  # the name it stands in for
             for tensor in model.values()
         }
 
-    def get_slice(self, name):
+    def get_slice(self, name: str) -> "PySafeSlice":
         return PySafeSlice(self, self._info(name))
 
-    def get_tensor_meta(self, name):
+    def get_tensor_meta(self, name: str) -> TensorMeta:
         info = self._info(name)
         if self._begins is None:
             self._begins = min(one.offset for one in self._open().infos())
         begin = info.offset - self._begins
         return TensorMeta(info.dtype.upper(), list(info.shape), (begin, begin + info.nbytes))
 
-    def prefetch(self, plan=None, *, device=None, threads=8):
+    def prefetch(
+        self, plan: Mapping[str, Any] | None = None, *, device: Any = None, threads: int = 8
+    ) -> "PrefetchLoader":
         """Begins to load all tensors, or those of `plan`: {name: None or a slice, or several}.
 
         `threads` means nothing here: the loader has as many reads in flight as its drive wants.
@@ -172,10 +183,10 @@ class safe_open:  # the name it stands in for
         names = list(checkpoint.keys()) if plan is None else [n for n in checkpoint if n in plan]
         return PrefetchLoader(load, names, self._framework, chosen)
 
-    def __enter__(self):
+    def __enter__(self) -> "safe_open":
         return self
 
-    def __exit__(self, *failure):
+    def __exit__(self, *failure: object) -> None:
         self._checkpoint = self._mapped = None
 
 
@@ -227,13 +238,13 @@ class PySafeSlice:
         self._handle = handle
         self._info = info
 
-    def get_shape(self):
+    def get_shape(self) -> list[int]:
         return list(self._info.shape)
 
-    def get_dtype(self):
+    def get_dtype(self) -> str:
         return self._info.dtype.upper()
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         parts = [index] if isinstance(index, (slice, int, list)) or index is Ellipsis else [*index]
         shape = self._info.shape
         if Ellipsis in parts:
@@ -303,10 +314,10 @@ class PrefetchLoader:
         self._framework = framework
         self._device = device
 
-    def names(self):
+    def names(self) -> list[str]:
         return list(self._names)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._names)
 
     def _running(self):
@@ -314,7 +325,7 @@ class PrefetchLoader:
             raise SafetensorError("the prefetch loader is closed")
         return self._load
 
-    def take(self, name):
+    def take(self, name: str) -> Any:
         load = self._running()
         if name not in self._left:
             known = name in self._names
@@ -325,7 +336,7 @@ class PrefetchLoader:
         self._left.discard(name)
         return given_as(tensor, self._framework, self._device)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
         while self._left:
             with as_theirs():
                 tensor = self._running().next().result()
@@ -335,13 +346,13 @@ class PrefetchLoader:
                 self._left.discard(tensor.name)
                 yield tensor.name, given_as(tensor, self._framework, self._device)
 
-    def close(self):
+    def close(self) -> None:
         if self._load is not None:
             self._load.cancel()
         self._load = None
 
-    def __enter__(self):
+    def __enter__(self) -> "PrefetchLoader":
         return self
 
-    def __exit__(self, *failure):
+    def __exit__(self, *failure: object) -> None:
         self.close()

@@ -5,6 +5,8 @@ import contextlib
 import ctypes
 import json
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ... import _core
 from ..._names import dtype_name
@@ -29,7 +31,7 @@ class TensorSpec:
 
     __slots__ = ("_name", "_shape", "_address", "_bytes")
 
-    def __init__(self, *, dtype, shape, data_ptr, data_len):
+    def __init__(self, *, dtype: str, shape: Sequence[int], data_ptr: int, data_len: int) -> None:
         shape = [int(size) for size in shape]
         if dtype == "float4_e2m1fn_x2":
             self._name = "f4"
@@ -43,19 +45,19 @@ class TensorSpec:
         self._bytes = int(data_len)
 
     @property
-    def dtype(self):
+    def dtype(self) -> str:
         return self._name.upper()
 
     @property
-    def shape(self):
+    def shape(self) -> list[int]:
         return self._shape
 
     @property
-    def data_ptr(self):
+    def data_ptr(self) -> int:
         return self._address
 
     @property
-    def data_len(self):
+    def data_len(self) -> int:
         return self._bytes
 
     def _checked(self, name):
@@ -79,7 +81,9 @@ def _specs(tensors, metadata):
     return tensors
 
 
-def serialize(tensor_dict, metadata=None):
+def serialize(
+    tensor_dict: Mapping[str, TensorSpec], metadata: Mapping[str, str] | None = None
+) -> bytes:
     """The bytes of a file that has these tensors."""
     tensors = _specs(tensor_dict, metadata)
     order = sorted(tensors, key=lambda name: (-_order.index(tensors[name]._name), name))
@@ -99,7 +103,11 @@ def serialize(tensor_dict, metadata=None):
     return b"".join(parts)
 
 
-def serialize_file(tensor_dict, filename, metadata=None):
+def serialize_file(
+    tensor_dict: Mapping[str, TensorSpec],
+    filename: _shared.Path,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
     """Writes a file that has these tensors, past the page cache where the drive allows it."""
     views = []
     for name, spec in _specs(tensor_dict, metadata).items():
@@ -149,7 +157,9 @@ def loaded(data):
         return _shared.loader().load(path, strictness="reference").result()
 
 
-def deserialize(bytes):  # the name of the parameter that it stands in for
+def deserialize(
+    bytes: Any,
+) -> list[tuple[str, dict[str, Any]]]:  # the name of the parameter that it stands in for
     """[(name, {"shape", "dtype", "data"})]"""
     model: _core.Model = loaded(bytes)
     return [

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """In place of safetensors.numpy."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from .. import _shared
@@ -26,24 +29,28 @@ def _specs(tensors, kept):
     return found
 
 
-def save(tensor_dict, metadata=None):
+def save(tensor_dict: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
     """The bytes of a file with these arrays."""
     kept = []
     return serialize(_specs(tensor_dict, kept), metadata=metadata)
 
 
-def save_file(tensor_dict, filename, metadata=None):
+def save_file(
+    tensor_dict: Mapping[str, Any],
+    filename: _shared.Path,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
     """Writes a file with these arrays."""
     kept = []
     serialize_file(_specs(tensor_dict, kept), filename, metadata=metadata)
 
 
-def load(data):
+def load(data: Any) -> dict[str, Any]:
     """The arrays of a file's bytes."""
     return loaded(data).numpy()
 
 
-def load_file(filename, *, backend="mmap"):
+def load_file(filename: _shared.Path, *, backend: str = "mmap") -> dict[str, Any]:
     """The arrays of a file, in memory of their own."""
     import os
 

@@ -2,6 +2,8 @@
 """In place of safetensors.torch."""
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -14,7 +16,7 @@ from ._serialize import TensorSpec, loaded, serialize, serialize_file
 # --- Which tensors share memory
 
 
-def storage_ptr(tensor):
+def storage_ptr(tensor: Any) -> int:
     """The address of the storage that the tensor is a view of; 0 where there is none."""
     try:
         storage = getattr(tensor, "untyped_storage", tensor.storage)()
@@ -23,7 +25,7 @@ def storage_ptr(tensor):
         return 0
 
 
-def storage_size(tensor):
+def storage_size(tensor: Any) -> int:
     """Its bytes."""
     try:
         storage = getattr(tensor, "untyped_storage", tensor.storage)()
@@ -138,19 +140,28 @@ def _specs(tensors, kept):
     return found
 
 
-def save(tensors, metadata=None):
+def save(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> bytes:
     """The bytes of a file with these tensors."""
     kept = []
     return serialize(_specs(tensors, kept), metadata=metadata)
 
 
-def save_file(tensors, filename, metadata=None):
+def save_file(
+    tensors: Mapping[str, Any],
+    filename: _shared.Path,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
     """Writes a file with these tensors, which are contiguous and share no memory."""
     kept = []
     serialize_file(_specs(tensors, kept), filename, metadata=metadata)
 
 
-def save_model(model, filename, metadata=None, force_contiguous=True):
+def save_model(
+    model: Any,
+    filename: _shared.Path,
+    metadata: Mapping[str, str] | None = None,
+    force_contiguous: bool = True,
+) -> None:
     """Writes a module's tensors; of those that share memory one, and metadata says which."""
     state = model.state_dict()
     metadata = dict(metadata or {})
@@ -170,23 +181,32 @@ def save_model(model, filename, metadata=None, force_contiguous=True):
 # --- Loading
 
 
-def load(data):
+def load(data: Any) -> dict[str, Any]:
     """The tensors of a file's bytes."""
     return loaded(data).torch()
 
 
-def load_file(filename, device="cpu", *, backend="mmap"):
+def load_file(
+    filename: _shared.Path, device: Any = "cpu", *, backend: str = "mmap"
+) -> dict[str, Any]:
     """The tensors of a file, in memory of their own on that device."""
     with as_theirs(os.fspath(filename)):
         return _shared.loaded_torch(filename, device, strictness="reference")
 
 
-def load_model(model, filename, strict=True, device="cpu", *, backend="mmap"):
+def load_model(
+    model: Any,
+    filename: _shared.Path,
+    strict: bool = True,
+    device: Any = "cpu",
+    *,
+    backend: str = "mmap",
+) -> tuple[set[str], list[str]]:
     """Loads a file into a module. Gives (names missing, names unexpected)."""
     return fill_model(model, load_file(filename, device=device), strict)
 
 
-def fill_model(model, state, strict):
+def fill_model(model: Any, state: Mapping[str, Any], strict: bool) -> tuple[set[str], list[str]]:
     """Puts tensors into a module, where several of its names may mean one memory."""
     removed = _remove_duplicate_names(model.state_dict(), preferred_names=state.keys())
     missing, unexpected = model.load_state_dict(state, strict=False)

@@ -6,12 +6,13 @@ foreign formats are read; 8-bit floats are arrays of ml_dtypes, and not of uint8
 by the file's content; an unfinished file never appears; read_into checks all before it writes.
 """
 
+from .._shared import Path
 from ._errors import ZTensorError
 from ._reader import Reader, Tensor, TensorMetadata
 from ._writer import Writer, remove_tensors, replace_tensor
 
 
-def open(path):
+def open(path: Path) -> Reader:
     """A Reader of that file."""
     return Reader(path)
 

@@ -54,7 +54,7 @@ def _checked_torch(name, info, tensor):
     _check_shape(name, info.shape, tuple(tensor.shape))
     if tensor.layout != torch.strided:
         raise TypeError(f"destination '{name}' is of layout {tensor.layout}, not strided")
-    if tensor.is_conj() or tensor.is_neg():
+    if tensor.device.type != "cpu" or tensor.is_conj() or tensor.is_neg():
         return True
     return not _is_direct(info.dtype, dtype_name(tensor.dtype))
 

@@ -2,6 +2,8 @@
 """Reader: the tensors of one file, of any format that is read, by name."""
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ... import _convert, _core
 from ..._errors import Error
@@ -25,7 +27,17 @@ class TensorMetadata:
 
     __slots__ = ("name", "dtype", "type", "shape", "format", "components", "attributes")
 
-    def __init__(self, name, dtype, shape, format, *, type=None, components=None, attributes=None):
+    def __init__(
+        self,
+        name: str,
+        dtype: str,
+        shape: Sequence[int],
+        format: str,
+        *,
+        type: str | None = None,
+        components: dict[str, Any] | None = None,
+        attributes: dict[str, Any] | None = None,
+    ) -> None:
         self.name = name
         self.dtype = dtype
         self.type = type
@@ -34,7 +46,7 @@ class TensorMetadata:
         self.components = components
         self.attributes = attributes
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         meant = "" if self.type is None else f" type='{self.type}'"
         return (
             f"<TensorMetadata name='{self.name}' shape={list(self.shape)} "
@@ -54,8 +66,15 @@ class Tensor:
     __slots__ = ("shape", "dtype", "type", "format", "components", "attributes")
 
     def __init__(
-        self, components, *, shape=None, dtype=None, format="dense", type=None, attributes=None
-    ):
+        self,
+        components: Mapping[str, Any],
+        *,
+        shape: Sequence[int] | None = None,
+        dtype: str | None = None,
+        format: str = "dense",
+        type: str | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> None:
         if not isinstance(components, dict):
             raise TypeError("components must be a dict")
         named = primary(format, components)
@@ -77,10 +96,10 @@ class Tensor:
             raise RuntimeError(f"only dense tensors are arrays, and this is '{self.format}'")
         return self.components["data"]
 
-    def numpy(self):
+    def numpy(self) -> Any:
         return self._dense()
 
-    def torch(self, *, device="cpu"):
+    def torch(self, *, device: Any = "cpu") -> Any:
         import torch
 
         array = self._dense()
@@ -90,14 +109,14 @@ class Tensor:
             tensor = torch.from_numpy(array)
         return tensor if device == "cpu" else tensor.to(device)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<ztensor.Tensor shape={self.shape} dtype='{self.dtype}' format='{self.format}'>"
 
 
 class Reader:
     """A file that is open. What it gives keeps what it needs, and may outlive it."""
 
-    def __init__(self, path):
+    def __init__(self, path: _shared.Path) -> None:
         path = os.fspath(path)
         hdf5 = path.endswith((".h5", ".hdf5"))
         if hdf5 and not _core.has_hdf5:
@@ -113,26 +132,26 @@ class Reader:
 
     # --- What there is
 
-    def keys(self):
+    def keys(self) -> list[str]:
         names = [name for name in self._checkpoint.keys() if name not in self._parts]
         return sorted([*names, *self._composites], key=lambda name: name.encode())
 
     @property
-    def format(self):
+    def format(self) -> str:
         format = self._checkpoint.files[0][2] if self._checkpoint.files else "unknown"
         return _formats.get(format, format)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._checkpoint) - len(self._parts) + len(self._composites)
 
-    def __contains__(self, name):
+    def __contains__(self, name: object) -> bool:
         dense = name in self._checkpoint and name not in self._parts
         return dense or name in self._composites
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
 
-    def metadata(self, name):
+    def metadata(self, name: str | list[str]) -> Any:
         if isinstance(name, list):
             return [self._metadata(one) for one in name]
         if not isinstance(name, str):
@@ -205,23 +224,23 @@ class Reader:
         found = {one: given(tensor) for one, tensor in self._stored(names, copy).items()}
         return found if many else found[name]
 
-    def read_numpy(self, name, *, copy=False):
+    def read_numpy(self, name: str | list[str], *, copy: bool = False) -> Any:
         return self._dense(name, copy, _convert.numpy_of)
 
-    def read_torch(self, name, *, copy=False, device="cpu"):
+    def read_torch(self, name: str | list[str], *, copy: bool = False, device: Any = "cpu") -> Any:
         def given(tensor):
             made = _convert.torch_of(tensor)
             return made if device == "cpu" else made.to(device)
 
         return self._dense(name, copy, given)
 
-    def read_tensors(self, names, *, copy=False):
+    def read_tensors(self, names: Sequence[str], *, copy: bool = False) -> dict[str, Any]:
         return self.read_numpy(list(names), copy=copy)
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Any:
         return self.read_numpy(name)
 
-    def read(self, name, *, copy=False):
+    def read(self, name: str | list[str], *, copy: bool = False) -> Any:
         """Tensors with all their components."""
         many = isinstance(name, list)
         if not many and not isinstance(name, str):
@@ -245,7 +264,7 @@ class Reader:
             attributes=meta.attributes,
         )
 
-    def read_into(self, name, dst=None):
+    def read_into(self, name: str | dict[str, Any], dst: Any = None) -> None:
         """Fills one array or tensor, or those of a dictionary."""
         if isinstance(name, dict):
             into = name
@@ -273,13 +292,13 @@ class Reader:
             raise MissingTensorError(f"there is no tensor '{name}'")
         return self._checkpoint[name].info
 
-    def __enter__(self):
+    def __enter__(self) -> "Reader":
         return self
 
-    def __exit__(self, *failure):
-        return False
+    def __exit__(self, *failure: object) -> None:
+        pass
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<ztensor.Reader [{self.format}, {len(self)} tensor(s)]>"
 
 

@@ -3,6 +3,8 @@
 
 import json
 import os
+from collections.abc import Iterable
+from typing import Any
 
 from ... import _convert, _core
 from ..._operation import one_step
@@ -35,11 +37,11 @@ def described(name, array):
 class Writer:
     """Writes objects one by one. Left by an exception, it leaves nothing."""
 
-    def __init__(self, path):
+    def __init__(self, path: _shared.Path) -> None:
         self._begin(_core.ZtWriter(os.fspath(path), {"sync": False}))
 
     @classmethod
-    def append(cls, path):
+    def append(cls, path: _shared.Path) -> "Writer":
         """A writer that adds to a file, whose place it takes when it is finished."""
         self = cls.__new__(cls)
         self._begin(_core.ZtWriter.append(os.fspath(path), {"sync": False}))
@@ -55,7 +57,9 @@ class Writer:
         with as_theirs():
             return one_step(step).result()
 
-    def write(self, name, data, *, compress=None, checksum="none"):
+    def write(
+        self, name: str, data: Any, *, compress: bool | int | None = None, checksum: str = "none"
+    ) -> None:
         """Adds a ztensor.Tensor with all its components."""
         if data.format == "dense":
             how = storing(compress, checksum, data.type, data.attributes)
@@ -63,42 +67,53 @@ class Writer:
             return
         _shared.check_names([name, *data.components])
         attributes = {key: json.dumps(value) for key, value in (data.attributes or {}).items()}
+        # All is checked that can be, before the object is begun.
+        parts = [
+            (
+                described(part, array),
+                storing(compress, checksum, data.type if part == "values" else None),
+            )
+            for part, array in data.components.items()
+        ]
         self._do(lambda: self._inner.declare(name, data.format, list(data.shape), attributes))
-        for part, array in data.components.items():
-            how = storing(compress, checksum, data.type if part == "values" else None)
-            one = described(part, array)
+        for one, how in parts:
             self._do(lambda one=one, how=how: self._inner.add_part(name, one, how))
 
-    def write_numpy(self, name, data, *, compress=None, checksum="none"):
+    def write_numpy(
+        self, name: str, data: Any, *, compress: bool | int | None = None, checksum: str = "none"
+    ) -> None:
         how = storing(compress, checksum)
         self._do(lambda: self._inner.add(described(name, data), how))
 
-    def write_torch(self, name, data, *, compress=None, checksum="none"):
+    def write_torch(
+        self, name: str, data: Any, *, compress: bool | int | None = None, checksum: str = "none"
+    ) -> None:
         self.write_numpy(name, data.detach().cpu(), compress=compress, checksum=checksum)
 
-    def add(self, name, data, compress=None, checksum="none"):
+    def add(
+        self, name: str, data: Any, compress: bool | int | None = None, checksum: str = "none"
+    ) -> None:
         self.write_numpy(name, data, compress=compress, checksum=checksum)
 
-    def finish(self):
+    def finish(self) -> int:
         """Ends the file. Gives its bytes."""
         size, _ = self._do(lambda: self._inner.finish())
         self._finished = True
         self._inner = None
         return size
 
-    def __enter__(self):
+    def __enter__(self) -> "Writer":
         return self
 
-    def __exit__(self, kind, *failure):
+    def __exit__(self, kind: type[BaseException] | None, *failure: object) -> None:
         if not self._finished:
             if kind is None:
                 self.finish()
             else:
                 self._finished = True
                 self._inner = None
-        return False
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<ztensor.Writer ({'finished' if self._finished else 'open'})>"
 
 
@@ -119,7 +134,7 @@ def save_to(inner, tensors, metadata, compression):
         return one_step(inner.finish).result()
 
 
-def remove_tensors(input, output, names):
+def remove_tensors(input: _shared.Path, output: _shared.Path, names: str | Iterable[str]) -> None:
     """Writes to `output` the stored bytes of all objects of `input` but these."""
     from ._reader import Reader
 
@@ -133,7 +148,7 @@ def remove_tensors(input, output, names):
         one_step(inner.finish).result()
 
 
-def replace_tensor(path, name, data):
+def replace_tensor(path: _shared.Path, name: str, data: Any) -> None:
     """Replaces the elements of a dense tensor, stored raw, by others of its type and shape."""
     inner = _core.ZtWriter.append(os.fspath(path), {"sync": False})
     with as_theirs():

@@ -2,10 +2,12 @@
 """In place of ztensor.numpy."""
 
 import os
+from typing import Any
 
 import numpy as np
 
 from ... import _core
+from .. import _shared
 from ..safetensors._serialize import memory_file
 from ._reader import Reader
 from ._writer import save_to
@@ -22,24 +24,33 @@ def _checked(tensors):
     return tensors
 
 
-def save_file(tensors, filename, metadata=None, compression=False):
+def save_file(
+    tensors: dict[str, Any],
+    filename: _shared.Path,
+    metadata: dict[str, Any] | None = None,
+    compression: bool | int = False,
+) -> None:
     """Writes a .zt file with these arrays, and the metadata as its attributes."""
     inner = _core.ZtWriter(os.fspath(filename), {"sync": False})
     save_to(inner, _checked(tensors), metadata, compression)
 
 
-def save(tensors, metadata=None, compression=False):
+def save(
+    tensors: dict[str, Any],
+    metadata: dict[str, Any] | None = None,
+    compression: bool | int = False,
+) -> bytes:
     """Its bytes."""
     return save_to(_core.ZtWriter.in_memory({}), _checked(tensors), metadata, compression)[1]
 
 
-def load_file(filename, copy=False):
+def load_file(filename: _shared.Path, copy: bool = False) -> dict[str, Any]:
     """The arrays of a file of any format: views of it, copied on write, or memory of their own."""
     reader = Reader(filename)
     return reader.read_numpy(reader.keys(), copy=copy)
 
 
-def load(data):
+def load(data: Any) -> dict[str, Any]:
     """The arrays of a file's bytes."""
     with memory_file(data) as path:
         return load_file(path)

@@ -2,6 +2,7 @@
 """In place of ztensor.torch."""
 
 import os
+from typing import Any
 
 from ... import _core
 from .. import _shared
@@ -24,32 +25,46 @@ def _laid_out(tensor):
     return tensor.contiguous() if hasattr(tensor, "contiguous") and not tensor.is_sparse else tensor
 
 
-def save_file(tensors, filename, metadata=None, compression=False):
+def save_file(
+    tensors: dict[str, Any],
+    filename: _shared.Path,
+    metadata: dict[str, Any] | None = None,
+    compression: bool | int = False,
+) -> None:
     """Writes a .zt file with these tensors, and the metadata as its attributes."""
     checked = _checked(tensors) if isinstance(tensors, dict) else _torch._specs(tensors, [])
     inner = _core.ZtWriter(os.fspath(filename), {"sync": False})
     save_to(inner, checked, metadata, compression)
 
 
-def save(tensors, metadata=None, compression=False):
+def save(
+    tensors: dict[str, Any],
+    metadata: dict[str, Any] | None = None,
+    compression: bool | int = False,
+) -> bytes:
     """Its bytes."""
     checked = _checked(tensors) if isinstance(tensors, dict) else _torch._specs(tensors, [])
     return save_to(_core.ZtWriter.in_memory({}), checked, metadata, compression)[1]
 
 
-def load_file(filename, device="cpu", copy=False):
+def load_file(filename: _shared.Path, device: Any = "cpu", copy: bool = False) -> dict[str, Any]:
     """The tensors of a file of any format: views of it, copied on write, or memory of their own."""
     reader = Reader(filename)
     return reader.read_torch(reader.keys(), device=_shared.device_text(device), copy=copy)
 
 
-def load(data):
+def load(data: Any) -> dict[str, Any]:
     """The tensors of a file's bytes."""
     with memory_file(data) as path:
         return load_file(path)
 
 
-def save_model(model, filename, metadata=None, force_contiguous=True):
+def save_model(
+    model: Any,
+    filename: _shared.Path,
+    metadata: dict[str, Any] | None = None,
+    force_contiguous: bool = True,
+) -> None:
     """Writes a module's tensors; of those that share memory one, and metadata says which."""
     state = model.state_dict()
     metadata = dict(metadata or {})
@@ -60,7 +75,13 @@ def save_model(model, filename, metadata=None, force_contiguous=True):
     save_file(state, filename, metadata=metadata)
 
 
-def load_model(model, filename, strict=True, device="cpu", copy=False):
+def load_model(
+    model: Any,
+    filename: _shared.Path,
+    strict: bool = True,
+    device: Any = "cpu",
+    copy: bool = False,
+) -> tuple[list[str], list[str]]:
     """Loads a file into a module. Gives (names missing, names unexpected)."""
     missing, unexpected = _torch.fill_model(model, load_file(filename, device, copy), strict)
     return list(missing), unexpected
