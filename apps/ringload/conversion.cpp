@@ -2,10 +2,12 @@
 #include "conversion.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <ringload/error.hpp>
 #include <unordered_set>
 
+#include "json.hpp"
 #include "layout.hpp"
 #include "size.hpp"
 #include "text.hpp"
@@ -24,7 +26,55 @@ void check_has_meaning(const tensor_info& of, dtype loaded) {
   if (of.original_shape.empty() || of.type.empty() || loaded != of.dtype) return;
   throw error(errc::unsupported_dtype, "tensor '" + printable(of.name) + "'",
               "it is stored as blocks of " + printable(of.type) +
-                  ", which safetensors does not have; --dtype f16, bf16 or f32 dequantises them");
+                  ", which safetensors does not have; --dtype f16, bf16 or f32 dequantises those "
+                  "of GGUF, and .zt keeps all");
+}
+
+// Logical types that a dtype says as well.
+bool is_dtype(std::string_view type) {
+  constexpr std::string_view known[] = {"f8_e4m3fn",  "f8_e5m2",   "f8_e4m3fnuz", "f8_e5m2fnuz",
+                                        "f8_e8m0fnu", "complex64", "complex128"};
+  return std::ranges::find(known, type) != std::end(known);
+}
+
+void append_attributes(json_object& to, const attributes& all) {
+  if (all.empty()) return;
+  std::string& text = to.key_of_next("attributes");
+  json_object out(text);
+  for (const auto& [key, value] : all) {
+    std::string& here = out.key_of_next(key);
+    if (value.is_text()) {
+      append_json(here, value.text());
+    } else {
+      here += value.text();
+    }
+  }
+  out.close();
+}
+
+// Empty: nothing of the tensor would be lost.
+std::string lost_of(const tensor_info& tensor, dtype loaded) {
+  const bool typed = !tensor.type.empty() && loaded == tensor.dtype && !is_dtype(tensor.type);
+  if (!typed && tensor.attributes.empty()) return {};
+  std::string text;
+  json_object out(text);
+  if (typed) out.field("type", tensor.type);
+  append_attributes(out, tensor.attributes);
+  out.close();
+  return text;
+}
+
+std::string text_of(const composite_info& object) {
+  std::string text;
+  json_object out(text);
+  out.field("layout", object.layout).list("shape", object.shape);
+  if (!object.type.empty() && !is_dtype(object.type)) out.field("type", object.type);
+  json_object parts(out.key_of_next("parts"));
+  for (const std::string& part : object.parts) parts.field(part, object.name_of(part));
+  parts.close();
+  append_attributes(out, object.attributes);
+  out.close();
+  return text;
 }
 
 // The wishes that are about ranges, with these tensors chosen by name.
@@ -102,7 +152,7 @@ std::map<std::string, std::string, std::less<>> second_names(const catalog& some
   if (!wanted.slices.empty() || !wanted.shards.empty()) return out;
   std::unordered_set<std::string> parts;
   for (const composite_info& each : some.composites) {
-    for (const std::string& part : each.parts) parts.insert(each.name + "/" + part);
+    for (const std::string& part : each.parts) parts.insert(each.name_of(part));
   }
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<const tensor_info*>> by_place;
   for (const tensor_info& each : some.tensors) {
@@ -122,8 +172,34 @@ std::map<std::string, std::string, std::less<>> second_names(const catalog& some
   return out;
 }
 
-std::vector<std::pair<std::string, std::string>> metadata_of(const catalog& all) {
+std::vector<std::pair<std::string, std::string>> safetensors_metadata(const catalog& some,
+                                                                      const load_options& how) {
+  constexpr std::string_view own_key = "ringload";
   std::vector<std::pair<std::string, std::string>> out;
+  for (const auto& [key, value] : metadata_of(some)) {
+    if (key != own_key) out.emplace_back(key, value.text());
+  }
+  std::string tensors;
+  for (const tensor_info& each : some.tensors) {
+    const std::string lost = lost_of(each, planned(each, how).dtype);
+    if (lost.empty()) continue;
+    tensors += tensors.empty() ? "" : ", ";
+    append_json(tensors, each.name);
+    tensors += ": " + lost;
+  }
+  std::string objects;
+  for (const composite_info& each : some.composites) {
+    objects += objects.empty() ? "" : ", ";
+    append_json(objects, each.name);
+    objects += ": " + text_of(each);
+  }
+  if (tensors.empty() && objects.empty()) return out;
+  out.emplace_back(own_key, "{\"objects\": {" + objects + "}, \"tensors\": {" + tensors + "}}");
+  return out;
+}
+
+attributes metadata_of(const catalog& all) {
+  attributes out;
   std::unordered_set<std::string> keys;
   for (const auto& each : all.metadata) {
     if (keys.insert(each.first).second) out.push_back(each);

@@ -45,8 +45,14 @@ std::map<std::string, std::string, std::less<>> second_names(const catalog& some
                                                              const selection_text& wanted,
                                                              const load_options& how);
 
+/// The metadata of a safetensors file, all of it text: that of the checkpoint, and under the key
+/// "ringload" as JSON what the format has no field for: layouts, shapes and parts of objects, and
+/// types and attributes of tensors.
+std::vector<std::pair<std::string, std::string>> safetensors_metadata(const catalog& chosen,
+                                                                      const load_options& how);
+
 /// The metadata of the files, each key once.
-std::vector<std::pair<std::string, std::string>> metadata_of(const catalog& all);
+attributes metadata_of(const catalog& all);
 
 /// What a window must have, so that the largest of the tensors fits.
 std::uint64_t window_for(const catalog& chosen, const load_options& how);

@@ -44,6 +44,7 @@ struct state {
   std::uint64_t bytes_before = 0;  // Of files that are finished.
   std::uint64_t bytes_total = 0;
   std::vector<tensor_digest> digests;
+  std::vector<std::string> notes;
 };
 
 writing writing_of(const convert_request& request) {
@@ -65,11 +66,14 @@ asio::awaitable<void> finish_file(state& s) {
   s.bytes_before += s.out.bytes_taken();
   s.writes = false;
   for (tensor_digest& each : done.digests) s.digests.push_back(std::move(each));
+  for (std::string& each : done.notes) s.notes.push_back(std::move(each));
 }
 
 load_options windowed(const state& s, const catalog& some) {
   load_options how = s.request.load.how;
   how.window_bytes = window_for(some, how);
+  // Damage must not get a new digest, or none.
+  how.verify = {stored_digests::if_present, [] { return openssl_hasher(::EVP_sha256()); }};
   return how;
 }
 
@@ -78,7 +82,9 @@ load_options windowed(const state& s, const catalog& some) {
 asio::awaitable<void> write_shards(
     state& s, const std::vector<std::string>& paths, const std::vector<conversion_pass>& passes,
     const std::vector<std::vector<ringload::planned_tensor>>& shards) {
-  const auto metadata = metadata_of(s.file.catalog());
+  const catalog& all = s.file.catalog();
+  const auto metadata = safetensors_metadata(
+      chosen(all, selection_of(s.request.load.from.wanted, all)), s.request.load.how);
   const writing how = writing_of(s.request);
   std::size_t shard = 0;
   std::size_t left = shards.front().size();
@@ -156,6 +162,11 @@ asio::awaitable<void> to_safetensors(state& s) {
 
 // ---- .zt ----
 
+// Attributes that loads understand.
+constexpr const char* gguf_type_key = "gguf_type";
+constexpr const char* logical_type_key = "logical_type";
+constexpr const char* original_shape_key = "original_shape";
+
 // Where each part of a composite belongs.
 struct part_of {
   std::string object;
@@ -166,7 +177,7 @@ using parts_by_name = std::map<std::string, part_of, std::less<>>;
 parts_by_name parts_of(const std::vector<composite_info>& all) {
   parts_by_name out;
   for (const composite_info& each : all) {
-    for (const std::string& part : each.parts) out[each.name + "/" + part] = {each.name, part};
+    for (const std::string& part : each.parts) out[each.name_of(part)] = {each.name, part};
   }
   return out;
 }
@@ -213,18 +224,24 @@ storing storing_of(const state& s, const tensor_info& of, dtype loaded) {
   storing how;
   how.zstd_level = s.request.zstd_level;
   how.digest = s.request.digest;
-  if (of.type.empty() || loaded != of.dtype) return how;
-  if (s.file.catalog().files[of.file].format != "gguf") {
-    if (of.original_shape.empty()) how.type = of.type;
-    return how;
-  }
-  how.attributes.emplace_back("gguf_type", of.type);
-  std::string shape = "[";
+  how.attributes = of.attributes;
+  if (of.type.empty()) return how;
+  if (loaded == of.dtype && of.original_shape.empty()) how.type = of.type;
+  if (of.original_shape.empty()) return how;
+  // Blocks and packed elements are bytes in .zt, and these attributes say what they mean.
+  bool is_gguf = s.file.catalog().files[of.file].format == "gguf";
+  std::erase_if(how.attributes, [&](const auto& each) {
+    is_gguf = is_gguf || each.first == gguf_type_key;
+    return each.first == gguf_type_key || each.first == logical_type_key ||
+           each.first == original_shape_key;
+  });
+  if (loaded != of.dtype) return how;
+  how.attributes.emplace_back(is_gguf ? gguf_type_key : logical_type_key, of.type);
+  std::string shape;
   for (const std::uint64_t size : of.original_shape) {
-    if (shape.size() > 1) shape += ',';
-    shape += std::to_string(size);
+    shape += (shape.empty() ? "" : ",") + std::to_string(size);
   }
-  how.attributes.emplace_back("original_shape", attribute::json(shape + "]"));
+  how.attributes.emplace_back(original_shape_key, attribute::json("[" + shape + "]"));
   return how;
 }
 
@@ -237,6 +254,7 @@ asio::awaitable<void> declare_composites(state& s, const catalog& some) {
     const bool taken = !own && each.layout.starts_with("sparse_");
     object.layout = (taken ? "torch_" : "") + each.layout;
     object.shape = each.shape;
+    object.attributes = each.attributes;
     co_await s.out.declare_async(std::move(object));
   }
 }
@@ -254,8 +272,8 @@ asio::awaitable<void> load_tensors(state& s, const catalog& some) {
   const parts_by_name parts = parts_of(some.composites);
   co_await declare_composites(s, some);
   for (const auto& [key, value] : metadata_of(s.file.catalog())) {
-    attribute text(value);
-    co_await s.out.set_attribute_async(key, std::move(text));
+    attribute copied(value);
+    co_await s.out.set_attribute_async(key, std::move(copied));
   }
   selection wanted = selection_of(s.request.load.from.wanted, s.file.catalog());
   if (!again.empty()) wanted = select().names(std::move(loaded));
@@ -340,7 +358,7 @@ void convert_checkpoint(const convert_request& request, output& out) {
   loader with(host(), reusing_memory(request.load.within), extensions_for(request.load.from));
   asio::io_context context;
   progress_bar bar("converting", request.load.progress);
-  state s{request, with, {}, {}, {}, false, 0, 0, {}};
+  state s{request, with, {}, {}, {}, false, 0, 0, {}, {}};
   run_to_end(context, convert_all(s), bar, [&s] { return so_far(s); });
   if (manifest) {
     std::string text;
@@ -348,6 +366,7 @@ void convert_checkpoint(const convert_request& request, output& out) {
     manifest->write(text);
     manifest->publish();
   }
+  for (const std::string& note : s.notes) out.write("note: " + printable(note) + "\n");
   out.flush();
 }
 

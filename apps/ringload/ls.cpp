@@ -112,26 +112,36 @@ void write_for_eyes(const catalog& found, output& out) {
                           printable(fmt::format("{}", fmt::join(one.parts, ", ")))));
   }
   for (const auto& [key, value] : found.metadata) {
-    out.write(fmt::format("metadata: {}: {}\n", printable(key), printable(value)));
+    out.write(fmt::format("metadata: {}: {}\n", printable(key), printable(value.text())));
   }
   for (const std::string& note : found.notes) out.write("note: " + printable(note) + "\n");
 }
 
+void append_value(std::string& to, const attribute& value) {
+  if (value.is_text()) return append_json(to, value.text());
+  to += value.text();
+}
+
 // A key that the shards give different values is a list of them, in the files' order.
 void write_metadata(const catalog& found, std::string& to) {
-  std::vector<std::pair<std::string_view, std::vector<std::string_view>>> values;
+  std::vector<std::pair<std::string_view, std::vector<const attribute*>>> values;
   std::unordered_map<std::string_view, std::size_t> index_of;
   for (const auto& [key, value] : found.metadata) {
     if (index_of.emplace(key, values.size()).second) values.push_back({key, {}});
-    values[index_of[key]].second.push_back(value);
+    values[index_of[key]].second.push_back(&value);
   }
   json_object metadata(to);
   for (const auto& [key, of_key] : values) {
+    std::string& out = metadata.key_of_next(key);
     if (of_key.size() == 1) {
-      metadata.field(key, of_key.front());
-    } else {
-      metadata.list(key, of_key);
+      append_value(out, *of_key.front());
+      continue;
     }
+    for (std::size_t i = 0; i < of_key.size(); ++i) {
+      out += i == 0 ? "[" : ", ";
+      append_value(out, *of_key[i]);
+    }
+    out += ']';
   }
   metadata.close();
 }
@@ -140,7 +150,7 @@ void write_attributes(const attributes& all, json_object& to, std::string& text)
   if (all.empty()) return;
   to.key_of_next("attributes");
   json_object out(text);
-  for (const auto& [key, value] : all) out.field(key, value);
+  for (const auto& [key, value] : all) append_value(out.key_of_next(key), value);
   out.close();
 }
 

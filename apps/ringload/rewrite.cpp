@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "commands.hpp"
 #include "conversion.hpp"
@@ -40,6 +41,7 @@ struct state {
   const rewrite_request& request;
   writer out;
   std::uint64_t bytes_total = 0;
+  std::vector<std::string> notes;
 };
 
 catalog zt_catalog(const std::string& path) {
@@ -50,8 +52,15 @@ catalog zt_catalog(const std::string& path) {
 
 void check_names(const rewrite_request& request, const catalog& in) {
   std::unordered_set<std::string_view> objects;
-  for (const composite_info& each : in.composites) objects.insert(each.name);
-  for (const tensor_info& each : in.tensors) objects.insert(each.name);
+  std::unordered_set<std::string> parts;
+  for (const composite_info& each : in.composites) {
+    objects.insert(each.name);
+    for (const std::string& part : each.parts) parts.insert(each.name_of(part));
+  }
+  for (const tensor_info& each : in.tensors) {
+    if (!parts.contains(each.name)) objects.insert(each.name);
+  }
+  for (const unreadable_info& each : in.unreadable) objects.insert(each.name);
   for (const std::string& name : request.names) {
     if (objects.contains(name)) continue;
     throw error(errc::no_such_tensor,
@@ -102,7 +111,8 @@ asio::awaitable<void> copy_all(state& s) {
   for (const std::string& each : s.request.from) {
     co_await s.out.copy_async(each, wanted, how);
   }
-  co_await s.out.finish_async();
+  auto done = co_await s.out.finish_async();
+  s.notes = std::move(done.notes);
 }
 
 asio::awaitable<void> replace_all(state& s, loader& with) {
@@ -138,7 +148,7 @@ void rewrite_archive(const rewrite_request& request, output& out) {
   watch_for_interrupts();
   asio::io_context context;
   progress_bar bar("writing", request.progress);
-  state s{request, {}, 0};
+  state s{request, {}, 0, {}};
   const bool in_place = request.what == verb::append || request.what == verb::replace;
   const auto so_far = [&s] { return progress{s.out.bytes_taken(), s.bytes_total}; };
   if (request.what != verb::replace) {
@@ -158,6 +168,7 @@ void rewrite_archive(const rewrite_request& request, output& out) {
   } else {
     run_to_end(context, copy_all(s), bar, so_far);
   }
+  for (const std::string& note : s.notes) out.write("note: " + printable(note) + "\n");
   out.flush();
 }
 

@@ -24,7 +24,9 @@ void set_digest(zt_component& part, std::optional<digest_algorithm> algorithm, c
 }  // namespace
 
 std::optional<digest_algorithm> digest_kind(const zt_component& part) noexcept {
-  if (part.digest.starts_with("crc32c:")) return digest_algorithm::crc32c;
+  if (part.digest.starts_with("crc32c:0x") || part.digest.starts_with("crc32c:0X")) {
+    return digest_algorithm::crc32c;
+  }
   if (part.digest.starts_with("sha256:")) return digest_algorithm::sha256;
   return std::nullopt;
 }
@@ -234,18 +236,17 @@ bool zt_archive::is_shared(const zt_component& part) const noexcept {
   return found > 1;
 }
 
-result<void> zt_archive::overwrite(const std::string& name, const readable_bytes& from) {
-  if (auto drained = take_all_frames(); !drained) return drained.error();
+result<void> zt_archive::check_overwrite(const std::string& name) const {
   const auto known = by_name_.find(name);
   const auto refused = [&](errc code, std::string why) {
     return fault{code, place_ + ": " + tensor_place(name), std::move(why)};
   };
   if (known == by_name_.end()) return refused(errc::no_such_tensor, "");
-  zt_object& object = objects_[known->second];
+  const zt_object& object = objects_[known->second];
   if (*object.format != "dense" || object.components->size() != 1) {
     return refused(errc::unsupported_feature, "it is no dense tensor, so it is not replaced");
   }
-  zt_component& part = object.components->front();
+  const zt_component& part = object.components->front();
   if (part.zstd || part.swap_bytes != 0) {
     return refused(errc::unsupported_feature,
                    "only what is stored raw can be replaced; remove it, and append it again");
@@ -254,6 +255,12 @@ result<void> zt_archive::overwrite(const std::string& name, const readable_bytes
     return refused(errc::unsupported_feature,
                    "another tensor has the same bytes, which would change too");
   }
+  const auto pass = begin_digest(digest_kind(part));
+  return pass ? result<void>() : in_object(pass.error(), name);
+}
+
+result<void> zt_archive::overwrite(const std::string& name, const readable_bytes& from) {
+  zt_component& part = objects_[by_name_.at(name)].components->front();
   const auto algorithm = digest_kind(part);
   auto pass = begin_digest(algorithm);
   if (!pass) return in_object(pass.error(), name);
@@ -268,11 +275,16 @@ result<void> zt_archive::overwrite(const std::string& name, const readable_bytes
   return {};
 }
 
-result<void> zt_archive::finish() {
-  if (auto drained = take_all_frames(); !drained) return drained.error();
+result<void> zt_archive::check_objects() const {
   for (const zt_object& each : objects_) {
     if (auto good = check_zt_object(each); !good) return good.error().in(place_);
   }
+  return {};
+}
+
+result<void> zt_archive::finish() {
+  if (auto drained = take_all_frames(); !drained) return drained.error();
+  if (auto good = check_objects(); !good) return good.error();
   auto tail = zt_tail(version_, attributes_, objects_);
   if (!tail) return tail.error().in(place_);
   // A file without blobs has its manifest right after the magic.

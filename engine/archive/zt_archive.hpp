@@ -74,18 +74,25 @@ class zt_archive {
   // that `part` has.
   result<void> add_shared(std::uint32_t object, const zt_component& part, std::uint32_t of,
                           const std::string& other);
-  // Writes over the stored bytes of a raw component, which no other shares, and updates its digest.
+  // Whether overwrite() may be called: the tensor is dense, raw, and shares its bytes with none.
+  result<void> check_overwrite(const std::string& name) const;
+  // Writes over the stored bytes of such a tensor, and updates its digest.
   result<void> overwrite(const std::string& name, const readable_bytes& from);
 
   // Replaces the attributes of the file: a map, or empty.
   void set_attributes(std::string encoded) { attributes_ = std::move(encoded); }
   void set_version(std::string version) { version_ = std::move(version); }
 
+  // Writes what is pending.
+  result<void> take_all_frames();
+  // Whether the objects' components fit each other. Nothing may be pending.
+  result<void> check_objects() const;
   // Writes what is pending, the manifest, and the end of the file.
   result<void> finish();
 
   std::uint64_t end() const noexcept { return file_->end(); }
   std::uint64_t bytes_direct() const noexcept { return file_->bytes_direct(); }
+  std::uint64_t writes() const noexcept { return file_->writes(); }
   std::span<const zt_object> objects() const noexcept { return objects_; }
 
  private:
@@ -106,7 +113,6 @@ class zt_archive {
   result<void> write_raw(zt_component& part, const readable_bytes& from, const hasher& pass);
   result<void> encode(std::uint64_t bytes, const readable_bytes& from, int level);
   result<void> take_frame();
-  result<void> take_all_frames();
   result<std::span<const std::byte>> next(const readable_bytes& from, std::uint64_t offset,
                                           std::uint64_t end);
   void add(std::uint32_t object, zt_component part);

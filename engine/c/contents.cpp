@@ -86,8 +86,42 @@ ringload_status ringload_checkpoint_metadata(const ringload_checkpoint* checkpoi
     const ringload::catalog& catalog = catalog_of(checkpoint);
     if (position >= catalog.metadata.size()) return RINGLOAD_END;
     required(key, "the place for the key is null") = catalog.metadata[position].first.c_str();
-    required(value, "the place for the value is null") = catalog.metadata[position].second.c_str();
+    required(value, "the place for the value is null") =
+        catalog.metadata[position].second.text().c_str();
     return RINGLOAD_OK;
+  });
+}
+
+namespace {
+
+ringload_status give_attribute(const ringload::attributes& all, size_t position,
+                               ringload_attribute* into) {
+  if (position >= all.size()) return RINGLOAD_END;
+  const auto& [key, value] = all[position];
+  ringload_attribute made = {};
+  made.key = key.c_str();
+  made.text = value.text().c_str();
+  made.cbor = value.encoded().data();
+  made.cbor_bytes = value.encoded().size();
+  made.is_text = value.is_text() ? 1 : 0;
+  give(into, made);
+  return RINGLOAD_OK;
+}
+
+}  // namespace
+
+ringload_status ringload_checkpoint_attribute(const ringload_checkpoint* checkpoint,
+                                              size_t position, ringload_attribute* into) {
+  return guarded([&] { return give_attribute(catalog_of(checkpoint).metadata, position, into); });
+}
+
+ringload_status ringload_checkpoint_tensor_attribute(const ringload_checkpoint* checkpoint,
+                                                     size_t tensor, size_t position,
+                                                     ringload_attribute* into) {
+  return guarded([&]() -> ringload_status {
+    const ringload::catalog& catalog = catalog_of(checkpoint);
+    if (tensor >= catalog.tensors.size()) return RINGLOAD_END;
+    return give_attribute(catalog.tensors[tensor].attributes, position, into);
   });
 }
 

@@ -186,7 +186,11 @@ dtype dtype_of(element_kind kind) noexcept { return dtypes[static_cast<unsigned>
 bool convertible(dtype from, dtype to) noexcept {
   const bool into = to == dtype::f32 || to == dtype::f16 || to == dtype::bf16;
   const auto kind = element_kind_of(from);
-  return into && from != to && kind && *kind <= element_kind::f8_e5m2;
+  return into && from != to && kind && *kind <= element_kind::f64;
+}
+
+bool kernels_convert(dtype from, dtype to) noexcept {
+  return convertible(from, to) && from != dtype::f64;
 }
 
 bool fill_converts(dtype from, dtype to) noexcept {

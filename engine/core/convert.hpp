@@ -17,9 +17,12 @@ namespace ringload::inline v0 {
 std::optional<element_kind> element_kind_of(dtype type) noexcept;
 dtype dtype_of(element_kind kind) noexcept;
 
-// Whether a fill converts elements of the one type to the other: all pairs of element kinds. That
-// is for the host; the kernels of CUDA convert the pairs that are convertible().
+// Whether a fill converts elements of the one type to the other in host memory: all pairs of
+// element kinds.
 bool fill_converts(dtype from, dtype to) noexcept;
+
+// Whether the kernels of CUDA convert elements of the one type to the other.
+bool kernels_convert(dtype from, dtype to) noexcept;
 
 // `elements` is of units: of blocks, where these are converted. The ranges must not overlap.
 // Neither need be aligned.

@@ -85,6 +85,12 @@ class unpacker {
     for (std::uint64_t i = 0; i < count && !failed_; ++i) each(*this, all.emplace_back());
   }
 
+  bool failed() const noexcept { return failed_; }
+  // For values that break rules of the caller's.
+  void refuse() noexcept {
+    failed_ = true;
+    left_ = {};
+  }
   // Whether all was right, and nothing is left.
   bool good() const noexcept { return !failed_ && left_.empty(); }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/fault.hpp"
 #include "decoding/stored_stream.hpp"
 
 namespace ringload::inline v0 {
@@ -65,12 +66,21 @@ struct composite {
   std::vector<std::uint64_t> shape;
   std::vector<std::string> parts;  // Without the object's name.
   ringload::attributes attributes = {};
+  std::string separator = "/";  // See composite_info::separator.
+};
+
+// An object that is not read. `why` says where in the file and which object.
+struct unreadable_object {
+  std::string name;
+  fault why;
+  bool is_left_out = false;  // See unreadable_info.
 };
 
 struct file_entries {
   std::vector<entry> tensors;
   std::vector<composite> composites;
-  std::vector<std::pair<std::string, std::string>> metadata;
+  std::vector<unreadable_object> unreadable;
+  attributes metadata;
   std::vector<std::string> notes;
   // Other files that hold tensors' bytes: paths relative to the parsed file's folder, checked to
   // stay in it.

@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "formats/cbor_writer.hpp"
 #include "formats/gguf.hpp"
 #include "formats/json_text.hpp"
 #include "formats/printable.hpp"
@@ -64,7 +65,7 @@ class metadata_reader {
   metadata_reader(input_cursor& in, const gguf_pairs& pairs) noexcept
       : in_(in), order_(pairs.order), strict_(pairs.strictness == profile::strict) {}
 
-  bool pair(std::string& key, std::string& value, std::uint64_t& alignment, bool& left_out);
+  bool pair(std::string& key, attribute& out, std::uint64_t& alignment, bool& left_out);
 
  private:
   bool length(std::uint64_t bytes_max, std::size_t& out);
@@ -84,12 +85,13 @@ class metadata_reader {
     bits_type raw = 0;
     if (!in_.number(raw, order_)) return false;
     const T made = std::bit_cast<T>(raw);
+    cbor_writer to(out);
     if constexpr (std::is_floating_point_v<T>) {
-      append_json_number(out, made);
+      to.floating(made);
     } else if constexpr (std::is_signed_v<T>) {
-      append_json_number(out, std::int64_t{made});
+      to.integer(std::int64_t{made});
     } else {
-      append_json_number(out, std::uint64_t{made});
+      to.unsigned_integer(std::uint64_t{made});
     }
     return true;
   }
@@ -120,7 +122,8 @@ bool metadata_reader::length(std::uint64_t bytes_max, std::size_t& out) {
   return true;
 }
 
-// A string that may be left out is not read at all: with escapes it can become six times as long.
+// A string that may be left out is not read at all: with escapes its JSON text can become six times
+// as long.
 bool metadata_reader::string(std::string_view& out) {
   std::size_t bytes = 0;
   if (!length(string_bytes_max, bytes)) return false;
@@ -149,7 +152,7 @@ bool metadata_reader::boolean(std::string& out) {
   if (value > 1 && strict_) {
     return in_.fail_at(at, errc::malformed_header, "a bool is 0 or 1, and not " + grouped(value));
   }
-  out += value != 0 ? "true" : "false";
+  cbor_writer(out).boolean(value != 0);
   return true;
 }
 
@@ -174,15 +177,13 @@ bool metadata_reader::array(std::string& out) {
                            " strings is announced, and no more than " + grouped(gguf_strings_max) +
                            " are allowed");
   }
-  out += '[';
+  cbor_writer(out).array(count);
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (i != 0) out += ',';
     if (!value(of, out)) return false;
     if (fits(out)) continue;
     out.clear();
     if (of != value_type::string) return in_.skip((count - i - 1) * bytes_of(of));
   }
-  out += ']';
   return true;
 }
 
@@ -204,7 +205,7 @@ bool metadata_reader::value(value_type of, std::string& out) {
   }
   std::string_view text;
   if (!string(text)) return false;
-  append_json_string(out, text);
+  cbor_writer(out).text(as_utf8(text));
   return true;
 }
 
@@ -223,7 +224,7 @@ bool metadata_reader::set_alignment(value_type of, std::uint64_t& alignment) {
   return true;
 }
 
-bool metadata_reader::pair(std::string& key, std::string& text, std::uint64_t& alignment,
+bool metadata_reader::pair(std::string& key, attribute& out, std::uint64_t& alignment,
                            bool& left_out) {
   const std::uint64_t at = in_.position();
   left_out_ = false;
@@ -238,18 +239,19 @@ bool metadata_reader::pair(std::string& key, std::string& text, std::uint64_t& a
   key = name;
   value_type of = value_type::u8;
   if (!type(of)) return false;
-  text.clear();
+  std::string encoded;
   if (key == alignment_key) {
     if (!set_alignment(of, alignment)) return false;
-    text = std::to_string(alignment);
+    cbor_writer(encoded).unsigned_integer(alignment);
   } else if (of == value_type::string) {
     if (!string(name)) return false;
-    text = as_utf8(name);
-  } else if (!value(of, text)) {
+    cbor_writer(encoded).text(as_utf8(name));
+  } else if (!value(of, encoded)) {
     return false;
   }
-  left_out = left_out_ || !fits(text);
-  if (!left_out) used_ += text.size();
+  if (!left_out_) out = attribute::cbor(std::move(encoded));
+  left_out = left_out_ || !fits(out.text());
+  if (!left_out) used_ += out.text().size();
   return true;
 }
 
@@ -260,7 +262,7 @@ bool read_gguf_metadata(input_cursor& in, const gguf_pairs& pairs, file_entries&
   metadata_reader reader(in, pairs);
   std::unordered_set<std::string> keys;
   std::string key;
-  std::string value;
+  attribute value;
   for (std::uint64_t i = 0; i < pairs.count; ++i) {
     const std::uint64_t at = in.position();
     bool left_out = false;

@@ -23,8 +23,8 @@ struct gguf_pairs {
   profile strictness = profile::strict;
 };
 
-// Adds strings as they are and all else as JSON text to the metadata of `found`, and sets
-// `alignment` where a pair does. False: `in` says why.
+// Adds the pairs to the metadata of `found`, and sets `alignment` if a pair does. False: `in` says
+// why.
 bool read_gguf_metadata(input_cursor& in, const gguf_pairs& pairs, file_entries& found,
                         std::uint64_t& alignment);
 

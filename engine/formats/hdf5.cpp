@@ -341,11 +341,11 @@ std::string json_of(const hdf5_attribute& from) {
   return out;
 }
 
-// A text alone is as it is; all else is JSON.
-std::pair<std::string, std::string> metadata_of(const hdf5_attribute& from) {
+attributes::value_type metadata_of(const hdf5_attribute& from) {
   const bool one_text =
       !from.is_list && from.of == hdf5_attribute::kind::texts && from.texts.size() == 1;
-  return {as_utf8(from.name), one_text ? as_utf8(from.texts.front()) : json_of(from)};
+  return {as_utf8(from.name),
+          one_text ? attribute(as_utf8(from.texts.front())) : attribute::json(json_of(from))};
 }
 
 std::string left_out_note(std::uint64_t count, std::string_view what, const hdf5_left_out& first) {

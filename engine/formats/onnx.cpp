@@ -183,7 +183,7 @@ result<file_entries> parse_onnx(input& from, profile) {
   // Where every tensor stands and what its fields say is known.
 
   file_entries found;
-  found.metadata = std::move(model.metadata);
+  found.metadata.assign(model.metadata.begin(), model.metadata.end());
   if (auto done = assembler(model, from, found).assemble(); !done) return done.error();
   return found;
 }

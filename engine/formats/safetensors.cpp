@@ -89,7 +89,7 @@ result<file_entries> parse_safetensors(std::span<const std::byte> header, std::u
   // Every tensor has a name, a type, a shape and offsets. Nothing below reads JSON.
 
   file_entries found;
-  found.metadata = std::move(described->metadata);
+  found.metadata.assign(described->metadata.begin(), described->metadata.end());
   auto placed = lay_out(std::move(*described), {data_begin, file_bytes}, strictness);
   if (!placed) return placed.error();
   // Every extent lies in the file, and no two overlap.

@@ -10,6 +10,8 @@
 #include "formats/cbor_reader.hpp"
 #include "formats/input_cursor.hpp"
 #include "formats/printable.hpp"
+#include "formats/zt_lengths.hpp"
+#include "formats/zt_names.hpp"
 #include "formats/zt_object.hpp"
 
 namespace ringload::inline v0 {
@@ -26,11 +28,16 @@ constexpr std::uint64_t file_bytes_min_0_1 = 16;
 class manifest_reader {
  public:
   // Objects are kept as they are in `keep` too, unless it is null.
-  manifest_reader(input_cursor& in, file_entries& found, zt_manifest* keep) noexcept
-      : in_(in), cbor_(in), found_(found), keep_(keep) {}
+  manifest_reader(input_cursor& in, profile strictness, file_entries& found,
+                  zt_manifest* keep) noexcept
+      : in_(in), cbor_(in), strictness_(strictness), found_(found), keep_(keep) {}
 
-  bool read(zt_blobs blobs);
+  bool read(zt_blobs& blobs);
   bool read_0_1(const zt_blobs& blobs);
+  // Afterwards, for objects whose stored bytes must be looked at, and for names.
+  void read_waiting(input& from, const zt_blobs& blobs);
+  // Of the tensors that are parts, by composite: see separate_zt_names().
+  const std::vector<std::size_t>& first_parts() const noexcept { return first_parts_; }
 
  private:
   bool fail(std::string cause) { return in_.fail(errc::malformed_header, std::move(cause)); }
@@ -52,21 +59,57 @@ class manifest_reader {
   bool read_item_0_1(const zt_blobs& blobs);
   bool read_item_field_0_1(const std::string& key, zt_object& object, zt_component& part,
                            bool& big_endian);
-  bool add(zt_object object, const zt_blobs& blobs);
+  void add(zt_object object, const zt_blobs& blobs);
+  bool refuse_object(errc code, std::string cause);
 
   input_cursor& in_;
   cbor_reader cbor_;
+  const profile strictness_;
   file_entries& found_;
   zt_manifest* const keep_;
   std::uint64_t attribute_bytes_ = 0;
   std::uint64_t name_bytes_ = 0;
   std::string text_;
+  std::optional<fault> refused_;    // Why the object that is being read cannot be.
+  std::vector<zt_object> waiting_;  // For the lengths that their compressed components have.
+  // By composite: its first tensor; as many follow as it has parts.
+  std::vector<std::size_t> first_parts_;
 };
 
-bool manifest_reader::add(zt_object object, const zt_blobs& blobs) {
-  if (keep_ != nullptr) keep_->objects.push_back(object);
-  if (auto bad = add_zt_object(std::move(object), blobs, found_)) return in_.fail(std::move(*bad));
+// The object cannot be read, and what follows it can.
+bool manifest_reader::refuse_object(errc code, std::string cause) {
+  if (!refused_) refused_ = fault{code, "byte " + grouped(in_.position()), std::move(cause)};
   return true;
+}
+
+void manifest_reader::add(zt_object object, const zt_blobs& blobs) {
+  object.from_file = true;
+  std::optional<fault> bad = std::move(object.unreadable);
+  std::string name = object.name;
+  const std::size_t tensors = found_.tensors.size();
+  const std::size_t composites = found_.composites.size();
+  if (!bad && keep_ != nullptr) {
+    bad = add_zt_object(object, blobs, found_);
+  } else if (!bad) {
+    bad = add_zt_object(std::move(object), blobs, found_);
+  }
+  if (found_.composites.size() > composites) first_parts_.push_back(tensors);
+  if (bad) {
+    found_.notes.push_back(tensor_place(name) + " cannot be loaded: " + message_of(*bad));
+    found_.unreadable.push_back({std::move(name), *bad, strictness_ == profile::reference});
+  }
+  if (keep_ == nullptr) return;
+  object.unreadable = std::move(bad);
+  keep_->objects.push_back(std::move(object));
+}
+
+void manifest_reader::read_waiting(input& from, const zt_blobs& blobs) {
+  std::uint64_t room = zt_counted_bytes_max;
+  for (zt_object& object : waiting_) {
+    if (auto bad = count_zt_lengths(object, from, blobs, room)) object.unreadable = *bad;
+    add(std::move(object), blobs);
+  }
+  waiting_.clear();
 }
 
 bool manifest_reader::read_version(zt_blobs& blobs) {
@@ -85,9 +128,11 @@ bool manifest_reader::read_attributes(attributes& out, range& at) {
   if (cbor_.null()) return true;
   if (!cbor_.enter_map()) return false;
   std::string key;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> values;  // First and past the last byte.
   while (cbor_.next_key(key)) {
     std::string value;
     const std::uint64_t left = zt_attribute_bytes_max - attribute_bytes_;
+    const std::uint64_t value_begin = cbor_.position();
     const bool read = cbor_.is_text() ? cbor_.text(value) : cbor_.json(value, left);
     if (!read) return false;
     if (value.size() + key.size() > left) {
@@ -96,10 +141,21 @@ bool manifest_reader::read_attributes(attributes& out, range& at) {
           "attributes make more than " + grouped(zt_attribute_bytes_max) + " bytes of text");
     }
     attribute_bytes_ += value.size() + key.size();
-    out.emplace_back(key, std::move(value));
+    values.emplace_back(value_begin, cbor_.position());
+    out.emplace_back(key, attribute());
   }
   at = {begin, cbor_.position()};
-  return !cbor_.failed();
+  if (cbor_.failed()) return false;
+  // The values stand there once more, as they are encoded.
+  std::string_view read_again;
+  in_.seek(at.begin);
+  if (!in_.text(static_cast<std::size_t>(at.count()), read_again)) return false;
+  const std::string encoded(read_again);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto [value_begin, value_end] = values[i];
+    out[i].second = attribute::cbor(encoded.substr(value_begin - begin, value_end - value_begin));
+  }
+  return true;
 }
 
 bool manifest_reader::read_number(std::optional<std::uint64_t>& out, const std::string& key) {
@@ -113,8 +169,8 @@ bool manifest_reader::read_number(std::optional<std::uint64_t>& out, const std::
 bool manifest_reader::read_dtype(zt_component& out, bool long_names) {
   if (!once(out.dtype.has_value(), "dtype") || !cbor_.text(text_)) return false;
   out.dtype = long_names ? zt_0_1_dtype(text_) : zt_dtype(text_);
-  return out.dtype ||
-         in_.fail(errc::unsupported_feature, "the dtype '" + printable(text_) + "' is not known");
+  return out.dtype || refuse_object(errc::unsupported_feature,
+                                    "the dtype '" + printable(text_) + "' is not known");
 }
 
 bool manifest_reader::read_encoding(zt_component& out) {
@@ -122,8 +178,8 @@ bool manifest_reader::read_encoding(zt_component& out) {
   if (!cbor_.text(text_)) return false;
   out.zstd = text_ == "zstd";
   return out.zstd || text_ == "raw" ||
-         in_.fail(errc::unsupported_feature,
-                  "the encoding '" + printable(text_) + "' is not known");
+         refuse_object(errc::unsupported_feature,
+                       "the encoding '" + printable(text_) + "' is not known");
 }
 
 bool manifest_reader::read_component_field(const std::string& key, zt_component& out) {
@@ -222,13 +278,19 @@ bool manifest_reader::read_objects(const zt_blobs& blobs) {
     }
     zt_object object;
     object.name = name;
+    refused_.reset();
     if (!read_object(object) || !count_names(object)) return false;
-    if (!add(std::move(object), blobs)) return false;
+    object.unreadable = refused_ ? std::optional(refused_->in(tensor_place(name))) : std::nullopt;
+    if (!object.unreadable && lacks_zt_lengths(object, blobs)) {
+      waiting_.push_back(std::move(object));
+    } else {
+      add(std::move(object), blobs);
+    }
   }
   return !cbor_.failed();
 }
 
-bool manifest_reader::read(zt_blobs blobs) {
+bool manifest_reader::read(zt_blobs& blobs) {
   if (!cbor_.enter_map()) return false;
   bool versioned = false;
   bool described = false;
@@ -282,6 +344,7 @@ bool manifest_reader::read_item_0_1(const zt_blobs& blobs) {
   zt_component part;
   object.manifest_byte = part.manifest_byte = in_.position();
   part.name = "data";
+  refused_.reset();
   if (!cbor_.enter_map()) return false;
   bool big_endian = false;
   bool named = false;
@@ -302,7 +365,10 @@ bool manifest_reader::read_item_0_1(const zt_blobs& blobs) {
   }
   object.format = "dense";
   object.components.emplace().push_back(std::move(part));
-  return add(std::move(object), blobs);
+  object.unreadable =
+      refused_ ? std::optional(refused_->in(tensor_place(object.name))) : std::nullopt;
+  add(std::move(object), blobs);
+  return true;
 }
 
 bool manifest_reader::read_0_1(const zt_blobs& blobs) {
@@ -313,7 +379,7 @@ bool manifest_reader::read_0_1(const zt_blobs& blobs) {
   return !cbor_.failed();
 }
 
-// Names may meet only here: "a/values" may be an object and a part of one.
+// Only version 0.1 lists its objects so that a name may come twice.
 std::optional<fault> in_file_order(std::vector<entry>& tensors) {
   std::unordered_set<std::string_view> names;
   for (const entry& each : tensors) {
@@ -362,7 +428,7 @@ result<std::string> encoded(input& from, const range& at) {
   return at.count() == 0 ? std::string() : text_at(from, at.begin, at.count());
 }
 
-result<file_entries> parse(input& from, zt_manifest* keep) {
+result<file_entries> parse(input& from, profile strictness, zt_manifest* keep) {
   const std::uint64_t file_bytes = from.bytes();
   if (file_bytes < file_bytes_min_0_1) {
     return fault{errc::header_too_small, "byte 0",
@@ -394,9 +460,11 @@ result<file_entries> parse(input& from, zt_manifest* keep) {
 
   file_entries found;
   input_cursor in(from, *begin, manifest_end);
-  manifest_reader reader(in, found, keep);
-  const zt_blobs blobs = {magic_bytes, *begin, zt_alignment, is_0_1};
+  manifest_reader reader(in, strictness, found, keep);
+  zt_blobs blobs = {magic_bytes, *begin, zt_alignment, is_0_1};
   if (!(is_0_1 ? reader.read_0_1(blobs) : reader.read(blobs))) return in.error();
+  reader.read_waiting(from, blobs);
+  separate_zt_names(found, reader.first_parts());
   if (auto twice = in_file_order(found.tensors)) return *twice;
   if (keep != nullptr) {
     keep->begin = *begin;
@@ -407,11 +475,13 @@ result<file_entries> parse(input& from, zt_manifest* keep) {
 
 }  // namespace
 
-result<file_entries> parse_zt(input& from, profile) { return parse(from, nullptr); }
+result<file_entries> parse_zt(input& from, profile strictness) {
+  return parse(from, strictness, nullptr);
+}
 
 result<zt_manifest> read_zt_manifest(input& from) {
   zt_manifest out;
-  if (auto good = parse(from, &out); !good) return good.error();
+  if (auto good = parse(from, profile::strict, &out); !good) return good.error();
   auto own = encoded(from, out.attribute_bytes);
   if (!own) return own.error();
   out.encoded_attributes = std::move(*own);

@@ -5,6 +5,7 @@
 // after them, and its size at the end. Versions 1.0 and 2.x share the extension and are refused by
 // their names.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -27,6 +28,11 @@ inline constexpr std::uint64_t zt_manifest_bytes_max = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t zt_alignment = 64;
 inline constexpr std::size_t zt_rank_max = 64;
 
+// Attributes of a dense object of bytes: the type of its blocks, or of its elements of less than a
+// byte, and the shape that they have. zTensor writes the first key for blocks of GGUF.
+inline constexpr std::array<std::string_view, 2> zt_type_keys = {"gguf_type", "logical_type"};
+inline constexpr std::string_view zt_original_shape_key = "original_shape";
+
 // Of all names, an object's counted once for each of its components.
 inline constexpr std::uint64_t zt_name_bytes_max = std::uint64_t{16} << 20;
 
@@ -34,8 +40,9 @@ inline constexpr std::uint64_t zt_name_bytes_max = std::uint64_t{16} << 20;
 inline constexpr std::uint64_t zt_attribute_bytes_max = std::uint64_t{16} << 20;
 
 // Dense objects are tensors; the components of all others are tensors named "object/component".
-// The indices of sparse objects are counted here, and not read. Both profiles accept the same.
-// Faults name the tensor and the byte of the manifest; the caller adds the file.
+// The indices of sparse objects are counted here, and not read. An object that cannot be read does
+// not keep the others from being read: see file_entries::unreadable. Faults name the tensor and the
+// byte of the manifest; the caller adds the file.
 result<file_entries> parse_zt(input& from, profile strictness);
 
 // What a file says, for who writes another with the same objects in it.

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "core/checked.hpp"
+#include "formats/cbor_reader.hpp"
 #include "formats/dense.hpp"
 #include "formats/printable.hpp"
+#include "formats/zt.hpp"
 
 namespace ringload::inline v0 {
 
@@ -279,6 +282,39 @@ fault lacking(const zt_object& object, std::string_view name) {
             "a " + *object.format + " object must have the component '" + std::string(name) + "'");
 }
 
+std::optional<std::vector<std::uint64_t>> shape_of(const attribute& value) {
+  memory_input from(std::as_bytes(std::span<const char>(value.encoded())));
+  input_cursor in(from, 0, value.encoded().size());
+  cbor_reader cbor(in);
+  std::vector<std::uint64_t> shape;
+  if (!cbor.enter_array()) return std::nullopt;
+  while (cbor.next_item()) {
+    if (shape.size() == zt_rank_max || !cbor.unsigned_integer(shape.emplace_back())) {
+      return std::nullopt;
+    }
+  }
+  return cbor.failed() ? std::nullopt : std::optional(std::move(shape));
+}
+
+// Bytes whose attributes say which blocks or packed elements they are: see zt_type_keys.
+void take_type_attributes(entry& to) {
+  if (!to.type.empty() || to.dtype != dtype::u8 || to.shape.size() != 1) return;
+  const auto value_at = [&](std::string_view key) -> const attribute* {
+    const auto at = std::ranges::find(to.attributes, key, &attributes::value_type::first);
+    return at == to.attributes.end() ? nullptr : &at->second;
+  };
+  const attribute* const shape = value_at(zt_original_shape_key);
+  for (const std::string_view key : zt_type_keys) {
+    const attribute* const type = value_at(key);
+    if (shape == nullptr || type == nullptr || !type->is_text()) continue;
+    auto original = shape_of(*shape);
+    if (!original) continue;
+    to.type = type->text();
+    to.original_shape = std::move(*original);
+    return;
+  }
+}
+
 std::optional<fault> add_dense(zt_object& object, const converter& to, file_entries& found) {
   const zt_component* const data = component_named(object, "data");
   if (data == nullptr) return lacking(object, "data");
@@ -290,25 +326,45 @@ std::optional<fault> add_dense(zt_object& object, const converter& to, file_entr
   if (!made) return made.error();
   made->name = std::move(object.name);
   made->attributes = std::move(object.attributes);
+  take_type_attributes(*made);
   found.tensors.push_back(std::move(*made));
   return std::nullopt;
 }
 
+bool is_integer(dtype type) noexcept {
+  switch (type) {
+    case dtype::i8:
+    case dtype::i16:
+    case dtype::i32:
+    case dtype::i64:
+    case dtype::u8:
+    case dtype::u16:
+    case dtype::u32:
+    case dtype::u64: return true;
+    default: return false;
+  }
+}
+
 // How many elements the parts of a sparse object must have.
-std::optional<fault> check_sparse(const zt_object& object, const std::vector<entry>& parts) {
+std::optional<fault> check_sparse(const zt_object& object, const std::vector<entry>& parts,
+                                  file_entries& found) {
   const bool csr = *object.format == "sparse_csr";
   const auto part = [&](std::string_view name) -> const entry* {
-    const auto found = std::ranges::find(parts, name, &entry::name);
-    return found == parts.end() ? nullptr : &*found;
+    const auto at_name = std::ranges::find(parts, name, &entry::name);
+    return at_name == parts.end() ? nullptr : &*at_name;
   };
   for (const std::string_view wanted : csr ? std::vector<std::string_view>{"indices", "indptr"}
                                            : std::vector<std::string_view>{"coords"}) {
     const entry* const index = part(wanted);
     if (index == nullptr) return lacking(object, wanted);
-    if (index->dtype != dtype::u64) {
-      return at(object, errc::malformed_header,
-                "the component '" + std::string(wanted) + "' must be u64");
+    if (index->dtype == dtype::u64) continue;
+    const std::string wrong = "the component '" + std::string(wanted) + "' must be u64, and is " +
+                              std::string(name(index->dtype));
+    if (!object.from_file || !is_integer(index->dtype)) {
+      return at(object, errc::malformed_header, wrong);
     }
+    found.notes.push_back(tensor_place(object.name) + ": " + wrong +
+                          ": it is loaded as it is, and its indices are not checked");
   }
   const entry* const values = part("values");
   if (values == nullptr) return lacking(object, "values");
@@ -343,7 +399,7 @@ std::optional<fault> add_parts(zt_object& object, const converter& to, file_entr
   }
   composite whole;
   if (*object.format == "sparse_csr" || *object.format == "sparse_coo") {
-    if (auto bad = check_sparse(object, parts)) return bad;
+    if (auto bad = check_sparse(object, parts, found)) return bad;
     whole.type = std::ranges::find(parts, "values", &entry::name)->type;
   }
   for (entry& part : parts) {

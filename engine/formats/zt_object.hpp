@@ -39,6 +39,9 @@ struct zt_object {
   range attribute_bytes;           // In the file: of the map of attributes; empty: none.
   std::string encoded_attributes;  // That map as CBOR, where the object is to be written.
   std::optional<std::vector<zt_component>> components;
+  // It was read from a file. Such an object may break rules that one of our own may not.
+  bool from_file = false;
+  std::optional<fault> unreadable;  // Of one from a file.
 };
 
 // Where blobs may lie, and what a version says of them.
@@ -46,7 +49,7 @@ struct zt_blobs {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   std::uint64_t alignment = 1;
-  // 1.1 and 0.1 do not say how long what is compressed becomes: a dense tensor's shape does.
+  // 1.1 and 0.1 do not say how long compressed bytes become. The shape of a dense tensor does.
   bool length_by_shape = false;
 };
 

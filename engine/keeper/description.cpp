@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/attempt.hpp"
 #include "core/checked.hpp"
 #include "core/convert.hpp"
 #include "core/packing.hpp"
@@ -15,17 +16,30 @@ namespace ringload::inline v0::detail {
 namespace {
 
 // The head: the version, and how many bytes follow.
-constexpr std::uint64_t version = 2;
+constexpr std::uint64_t version = 3;
 constexpr std::size_t head_bytes = 16;
 constexpr std::size_t device_text_max = 256;
 constexpr std::uint64_t kind_last = element_kind_count + block_kind_count - 1;
 
 // `Way` packs or unpacks; what it is given is const or not.
 
+void pass_value(packer& way, const attribute& value) { way.text(value.encoded()); }
+void pass_value(unpacker& way, attribute& value) {
+  std::string encoded;
+  way.text(encoded);
+  if (way.failed()) return;
+  auto read = attempt([&] { return result<attribute>(attribute::cbor(std::move(encoded))); });
+  if (read) {
+    value = std::move(*read);
+  } else {
+    way.refuse();
+  }
+}
+
 void pass_attributes(auto& way, auto& all) {
   way.list(all, [](auto& w, auto& pair) {
     w.text(pair.first);
-    w.text(pair.second);
+    pass_value(w, pair.second);
   });
 }
 
@@ -56,6 +70,7 @@ void pass_composite(auto& way, auto& c) {
   way.list(c.parts, [](auto& w, auto& part) { w.text(part); });
   way.number(c.file);
   pass_attributes(way, c.attributes);
+  way.text(c.separator);
 }
 
 void pass_description(auto& way, auto& all) {

@@ -8,6 +8,7 @@
 
 #include "formats/printable.hpp"
 #include "pipeline/opened_checkpoint.hpp"
+#include "selection/unreadable.hpp"
 
 namespace ringload::inline v0 {
 
@@ -23,6 +24,8 @@ const tensor_info* checkpoint::find(std::string_view name) const noexcept {
 
 const tensor_info& checkpoint::at(std::string_view name) const {
   if (const tensor_info* const found = find(name)) return *found;
+  if (const auto* const object = unreadable_named(catalog(), name))
+    throw to_error(fault_of(*object));
   throw error(errc::no_such_tensor, printable_path(of_->name) + ": " + tensor_place(name), {});
 }
 

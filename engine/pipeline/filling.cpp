@@ -33,7 +33,9 @@ result<void> check_options(const fill_request& what, const load_options& options
 
 // Kernels convert fewer pairs of types than the CPU.
 result<void> check_kernels(const tensor_info& t, const destination& one) {
-  if (one.on == host() || one.dtype == t.dtype || convertible(t.dtype, one.dtype)) return {};
+  if (one.on == host() || one.dtype == t.dtype || kernels_convert(t.dtype, one.dtype)) {
+    return {};
+  }
   return fault{errc::unsupported_dtype, "destination '" + printable(one.name) + "'",
                "the checkpoint has " + std::string(name(t.dtype)) + ", which is converted to " +
                    std::string(name(one.dtype)) + " only in host memory, and this is " +

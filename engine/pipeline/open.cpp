@@ -12,6 +12,7 @@
 #include "pipeline/wanted_checks.hpp"
 #include "plan/make_plan.hpp"
 #include "selection/chosen_catalog.hpp"
+#include "selection/unreadable.hpp"
 
 namespace ringload::inline v0::detail {
 
@@ -68,6 +69,11 @@ result<std::vector<chosen_tensor>> boxes_of(const load_request& what, const open
     return std::vector(first + what.only_first, first + what.only_last);
   }
   const named_catalog& all = *from.named;
+  const bool tolerates =
+      what.fill && what.fill->how.unexpected != fill_policies::on_unexpected::error;
+  if (!tolerates) {
+    if (auto bad = unreadable_chosen(all.catalog(), what.wanted.wishes())) return *bad;
+  }
   return choose(all.catalog(), all.names(), what.wanted.wishes(), printable_path(from.name),
                 what.fill ? 0 : devices.size());
 }
@@ -82,6 +88,13 @@ result<checked_fill> chosen_of(const load_request& what, const opened_checkpoint
   }
   auto which = boxes_of(what, from, devices);
   if (!which) return which.error();
+  if (what.fill) {
+    for (const destination& each : what.fill->into) {
+      const bool known = from.named->find(each.name).has_value();
+      const unreadable_info* const bad = known ? nullptr : unreadable_named(all, each.name);
+      if (bad != nullptr) return fault_of(*bad);
+    }
+  }
   auto chosen = catalog_of(all, *which);
   if (!chosen) return chosen.error();
   if (what.fill) return check_fill(*what.fill, what.options, devices, *which, *chosen);
@@ -149,6 +162,26 @@ result<std::shared_ptr<arena>> map(const open_file& file, const planned_arena& w
   auto made = file_mapping::make(file.buffered.get(), what.file_offset, what.bytes, !read_only);
   if (!made) return made.error().in(printable_path(file.path));
   return std::shared_ptr<arena>(std::make_shared<mapped_arena>(std::move(*made), read_only));
+}
+
+// What load_options::dtype does not convert; a note is added to the chosen catalog.
+result<void> check_conversions(const wanted_list& wanted, const opened_checkpoint& from,
+                               ringload::catalog& chosen, const device_set& devices) {
+  if (wanted.refused()) return *wanted.refused();
+  const auto is_gpu = [&](std::uint32_t d) {
+    return devices.listed()[d].kind() == device_kind::cuda;
+  };
+  const auto t = wanted.first_from_f64_on(is_gpu);
+  if (t && *t < chosen.tensors.size()) {
+    return fault{errc::unsupported_dtype, at_tensor(chosen, *t),
+                 "F64 is converted only in host memory"};
+  }
+  if (wanted.unconverted().empty()) return {};
+  const tensor_info& first = from.named->catalog().tensors[wanted.unconverted().front()];
+  chosen.notes.push_back(grouped(wanted.unconverted().size()) +
+                         " tensors are loaded unconverted, the first is '" + printable(first.name) +
+                         "' of " + std::string(name(first.dtype)));
+  return {};
 }
 
 // All that a device is to hold, before the plan says how.
@@ -245,9 +278,13 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
   const std::string& source = load.from->name;
   auto chosen = chosen_of(what, *load.from, by.devices);
   if (!chosen) return chosen.error();
+  wanted_list wanted(*load.from, chosen->which, options, chosen->targets);
+  if (!fills) {
+    auto good = check_conversions(wanted, *load.from, chosen->chosen, by.devices);
+    if (!good) return good.error();
+  }
   load.named = std::make_shared<const named_catalog>(std::move(chosen->chosen));
   if (fills) load.fill = std::move(chosen->state);
-  wanted_list wanted(*load.from, chosen->which, options, chosen->targets);
   auto checks = checks_of(*load.from, chosen->which, wanted, options.verify, fills);
   if (!checks) return checks.error();
   load.checks = std::move(*checks);

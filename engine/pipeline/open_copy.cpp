@@ -16,7 +16,7 @@ namespace {
 
 // Kernels convert fewer pairs of types than the CPU.
 bool converts(dtype from, dtype to, const device& on) {
-  return on == host() ? fill_converts(from, to) : convertible(from, to);
+  return on == host() ? fill_converts(from, to) : kernels_convert(from, to);
 }
 
 result<void> check(const copy_request& what, const device_set& devices) {

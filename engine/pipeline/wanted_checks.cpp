@@ -105,10 +105,10 @@ void add_indices(const ringload::catalog& all, const std::vector<chosen_tensor>&
   }
   std::unordered_map<std::uint32_t, index_rule> rules;  // By tensor.
   for (const composite_info& each : all.composites) {
-    const auto values = by_name.find(each.name + "/values");
+    const auto values = by_name.find(each.name_of("values"));
     if (values == by_name.end() || all.tensors[values->second].shape.empty()) continue;
     for (const std::string& part : each.parts) {
-      const auto at = by_name.find(each.name + "/" + part);
+      const auto at = by_name.find(each.name_of(part));
       auto rule = index_rule_of(each, part, all.tensors[values->second].shape.front());
       if (!rule || at == by_name.end() || all.tensors[at->second].dtype != dtype::u64) continue;
       rules.emplace(at->second, std::move(*rule));

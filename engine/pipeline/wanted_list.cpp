@@ -8,6 +8,7 @@
 
 #include "core/convert.hpp"
 #include "core/dequantize.hpp"
+#include "formats/printable.hpp"
 #include "selection/block_tensors.hpp"
 
 namespace ringload::inline v0::detail {
@@ -30,12 +31,33 @@ wanted_list::wanted_list(const opened_checkpoint& from, const std::vector<chosen
   }
 }
 
-dtype wanted_list::loaded_type(const tensor_info& t, const chosen_tensor& of) const {
+dtype wanted_list::loaded_type(const tensor_info& t, const chosen_tensor& of) {
   if (const fill_target* into = target_of(of)) return into->dtype;
+  if (!options_.dtype) return t.dtype;
   const bool blocks = blocks_of(t).has_value();
-  if (!options_.dtype || !(blocks || convertible(t.dtype, *options_.dtype))) return t.dtype;
+  const bool packed = !blocks && !t.type.empty() && !t.original_shape.empty();
+  if (!blocks && !packed && !convertible(t.dtype, *options_.dtype)) {
+    if (t.dtype != *options_.dtype) unconverted_.push_back(of.boxes.front().tensor);
+    return t.dtype;
+  }
   if (options_.converts && !options_.converts(t, options_.converts_with)) return t.dtype;
-  return *options_.dtype;
+  if (!packed) return *options_.dtype;
+  if (!refused_) {
+    refused_ = fault{errc::unsupported_dtype, tensor_place(from_.named->catalog(), t),
+                     "it holds " + printable(t.type) + ", which cannot be converted to " +
+                         std::string(name(*options_.dtype)) +
+                         "; load it without a dtype, or select the others"};
+  }
+  return t.dtype;
+}
+
+std::optional<std::uint32_t> wanted_list::first_from_f64_on(
+    const std::function<bool(std::uint32_t)>& device) const {
+  for (std::size_t w = 0; w < tensors_.size(); ++w) {
+    const bool from_f64 = tensors_[w].as.needed() && tensors_[w].as.from == element_kind::f64;
+    if (from_f64 && device(which_[tensor_of_[w]].device)) return tensor_of_[w];
+  }
+  return std::nullopt;
 }
 
 range wanted_list::range_of(const box& one, std::size_t d) const {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <ringload/limits.hpp>
@@ -38,6 +39,13 @@ class wanted_list {
     return arena < devices_.size() ? devices_[arena] : 0;
   }
 
+  // Why a tensor cannot be converted as load_options::dtype asks.
+  const std::optional<fault>& refused() const noexcept { return refused_; }
+  // Tensors that it leaves as they are, though they have another type. Indices of the catalog.
+  std::span<const std::uint32_t> unconverted() const noexcept { return unconverted_; }
+  // The first tensor that is converted from f64 on such a device.
+  std::optional<std::uint32_t> first_from_f64_on(
+      const std::function<bool(std::uint32_t)>& device) const;
   // Whether any tensor is converted; then which.
   std::optional<std::uint32_t> first_converted() const noexcept;
   // A lower bound of the arena's size. Overflow is refused later, by make_plan.
@@ -101,7 +109,7 @@ class wanted_list {
     return into_.empty() ? nullptr : &into_[static_cast<std::size_t>(&of - which_.data())];
   }
   range range_of(const box& one, std::size_t d) const;
-  dtype loaded_type(const tensor_info& t, const chosen_tensor& of) const;
+  dtype loaded_type(const tensor_info& t, const chosen_tensor& of);
 
   const opened_checkpoint& from_;
   const std::vector<chosen_tensor>& which_;
@@ -116,6 +124,8 @@ class wanted_list {
   // By file, offset, stored bytes and digest: tensors may lie in one stream.
   using stream_key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t, const stored_digest*>;
   std::map<stream_key, std::uint32_t> stream_at_;
+  std::optional<fault> refused_;
+  std::vector<std::uint32_t> unconverted_;
   digests digests_;
   std::vector<arena_block> blocks_;
   std::vector<std::uint32_t> block_of_;  // By tensor of which_; tensor_form::no_block.

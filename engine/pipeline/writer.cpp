@@ -91,7 +91,7 @@ void begin_step(const std::shared_ptr<writing_job>& of, writing_step step,
   post_step(of, std::move(waiting),
             [step = std::move(step)](writing_job& job) -> result<std::uint64_t> {
               step(job);
-              if (job.failure()) return *job.failure();
+              if (job.refusal()) return *job.refusal();
               return job.end();
             });
 }
@@ -106,7 +106,7 @@ void begin_finish(const std::shared_ptr<writing_job>& of,
       out = std::move(*done);
       return {};
     });
-    if (job.failure()) return *job.failure();
+    if (job.refusal()) return *job.refusal();
     return out;
   });
 }

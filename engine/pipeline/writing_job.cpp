@@ -208,8 +208,8 @@ backend& writing_job::backend_of(const device& on) {
   return *backends_.emplace_back(on, on.maker()(on.index())).second;
 }
 
-result<void> writing_job::write_part(std::uint32_t object, std::string part, const tensor_view& of,
-                                     const storing& how, const std::string& name) {
+result<zt_component> writing_job::component_of(std::string part, const tensor_view& of,
+                                               const storing& how, const std::string& name) const {
   const auto element = zt_element_of(of.dtype);
   if (!element) {
     return at(name, errc::unsupported_dtype,
@@ -218,35 +218,77 @@ result<void> writing_job::write_part(std::uint32_t object, std::string part, con
   }
   if (how.zstd_level < 0 || how.zstd_level > zstd_level_max) {
     return at(name, errc::invalid_saving,
-              "a level of zstd is 1 to " + grouped(zstd_level_max) + ", and 0 is raw");
+              "the level of zstd is " + std::to_string(how.zstd_level) + ", and must be 1 to " +
+                  grouped(zstd_level_max) + ", or 0 for raw");
   }
-  hasher content;
-  auto from = bytes_of(of, name, content);
-  if (!from) return from.error();
+  if (how.digest == digest_algorithm::sha256 && !how_.sha256) {
+    return at(name, errc::digest_unavailable, "a sha256 is wanted, and no hasher for it was given");
+  }
+  const auto bytes = stored_bytes(of, of.dtype);
+  if (!bytes) return at(name, errc::invalid_tensor, bytes.error().cause);
   zt_component what;
   what.name = std::move(part);
   what.dtype = element->stored;
   what.type = how.type.empty() ? std::string(element->type) : how.type;
-  const std::uint64_t bytes = *stored_bytes(of, of.dtype);
-  auto good = archive_->write(object, std::move(what), bytes, *from, {how.zstd_level, how.digest});
+  // Its place is not known yet: a place that is allowed.
+  what.offset = zt_alignment;
+  what.length = *bytes;
+  return what;
+}
+
+result<void> writing_job::write_part(std::uint32_t object, zt_component part, const tensor_view& of,
+                                     const storing& how, const std::string& name) {
+  hasher content;
+  auto from = bytes_of(of, name, content);
+  if (!from) return from.error();
+  const std::uint64_t bytes = *part.length;
+  damages_ = true;
+  auto good = archive_->write(object, std::move(part), bytes, *from, {how.zstd_level, how.digest});
   if (!good) return good.error();
   end_content_digest(content, name);
   return {};
 }
 
+result<std::string> writing_job::encoded(const attributes& all, const std::string& name) const {
+  attribute_list list;
+  for (const auto& [key, value] : all) {
+    if (utf8_valid_bytes(key) != key.size()) {
+      return at(name, errc::header_not_utf8, "its attribute '" + printable(key) + "' is not UTF-8");
+    }
+    list.set(key, value.encoded());
+  }
+  return list.encoded();
+}
+
+result<void> writing_job::drain() {
+  damages_ = true;
+  auto good = archive_->take_all_frames();
+  damages_ = !good;
+  return good;
+}
+
 result<void> writing_job::add(const tensor_view& what, const storing& how) {
   if (auto good = check(); !good) return good.error();
   if (plain_) return add_planned(what, how);
+  auto attributes = encoded(how.attributes, what.name);
+  if (!attributes) return attributes.error();
+  auto data = component_of("data", what, how, what.name);
+  if (!data) return data.error();
   zt_object object;
   object.name = what.name;
   object.format = "dense";
   object.shape = what.shape;
-  attribute_list attributes;
-  for (const auto& [key, value] : how.attributes) attributes.set(key, value.encoded());
-  object.encoded_attributes = attributes.encoded();
+  object.encoded_attributes = std::move(*attributes);
+  object.components.emplace().push_back(*data);
+  if (auto good = check_zt_object(object); !good) return good.error().in(file_.place);
+  object.components->clear();
+  // Whether its memory can be read is found out before the object is declared.
+  if (archive_->index_of(what.name)) return archive_->declare(std::move(object)).error();
+  if (what.on != host()) (void)backend_of(what.on);
   auto known = archive_->declare(std::move(object));
   if (!known) return known.error();
-  return write_part(*known, "data", what, how, what.name);
+  damages_ = true;
+  return write_part(*known, std::move(*data), what, how, what.name);
 }
 
 result<void> writing_job::add_planned(const tensor_view& what, const storing& how) {
@@ -276,6 +318,7 @@ result<void> writing_job::add_planned(const tensor_view& what, const storing& ho
   hasher content;
   auto from = bytes_of(what, what.name, content);
   if (!from) return from.error();
+  damages_ = true;
   const std::uint64_t bytes = plan_.places[plan_.next].bytes;
   std::vector<std::byte> room(
       static_cast<std::size_t>(std::min<std::uint64_t>(bytes, frame_queue::chunk_bytes)));
@@ -298,13 +341,17 @@ result<void> writing_job::declare(const object_info& what) {
   if (what.layout.empty() || what.layout == "dense") {
     return at(what.name, errc::invalid_saving, "the layout of an object of parts is not 'dense'");
   }
+  if (utf8_valid_bytes(what.name) != what.name.size() ||
+      utf8_valid_bytes(what.layout) != what.layout.size()) {
+    return at(what.name, errc::header_not_utf8, "its name or its layout is not UTF-8");
+  }
+  auto attributes = encoded(what.attributes, what.name);
+  if (!attributes) return attributes.error();
   zt_object object;
   object.name = what.name;
   object.format = what.layout;
   object.shape = what.shape;
-  attribute_list attributes;
-  for (const auto& [key, value] : what.attributes) attributes.set(key, value.encoded());
-  object.encoded_attributes = attributes.encoded();
+  object.encoded_attributes = std::move(*attributes);
   auto known = (*to)->declare(std::move(object));
   return known ? result<void>() : known.error();
 }
@@ -321,12 +368,19 @@ result<void> writing_job::add_part(const std::string& object, const tensor_view&
   if ((*to)->has_part(*known, part.name)) {
     return at(object, errc::duplicate_tensor, "its part '" + printable(part.name) + "' is there");
   }
-  return write_part(*known, part.name, part, how, object + "/" + part.name);
+  const std::string name = object + "/" + part.name;
+  if (utf8_valid_bytes(part.name) != part.name.size()) {
+    return at(name, errc::header_not_utf8, "its name is not UTF-8");
+  }
+  auto component = component_of(part.name, part, how, name);
+  if (!component) return component.error();
+  return write_part(*known, std::move(*component), part, how, name);
 }
 
 result<void> writing_job::add_alias(const std::string& name, const std::string& of) {
   auto to = archive(name);
   if (!to) return to.error();
+  if (auto good = drain(); !good) return good.error();
   return (*to)->alias(name, of);
 }
 
@@ -344,6 +398,7 @@ result<void> writing_job::set_attribute(std::string key, const attribute& value)
 result<void> writing_job::replace(const tensor_view& by) {
   auto to = archive(by.name);
   if (!to) return to.error();
+  if (auto good = drain(); !good) return good.error();
   const zt_object* const known = (*to)->find(by.name);
   if (known == nullptr) return at(by.name, errc::no_such_tensor, "");
   file_entries found;
@@ -361,6 +416,8 @@ result<void> writing_job::replace(const tensor_view& by) {
   hasher content;
   auto from = bytes_of(by, by.name, content);
   if (!from) return from.error();
+  if (auto good = (*to)->check_overwrite(by.name); !good) return good.error();
+  damages_ = true;
   if (auto good = (*to)->overwrite(by.name, *from); !good) return good.error();
   end_content_digest(content, by.name);
   return {};
@@ -370,20 +427,28 @@ result<written> writing_job::finish() {
   if (auto good = check(); !good) return good.error();
   written out;
   if (archive_) {
+    if (auto good = drain(); !good) return good.error();
+    if (auto good = archive_->check_objects(); !good) return good.error();
+    damages_ = true;
     archive_->set_attributes(attributes_.encoded());
     if (auto good = archive_->finish(); !good) return good.error();
     out.bytes_direct = archive_->bytes_direct();
+    out.writes = archive_->writes();
   } else {
     if (plan_.next < plan_.tensors.size()) {
       return at(plan_.tensors[plan_.next].name, errc::missing_tensor, "it was not added");
     }
+    damages_ = true;
     if (auto good = plain_->finish(); !good) return good.error();
     out.bytes_direct = plain_->bytes_direct();
+    out.writes = plain_->writes();
   }
   out.bytes = end();
   if (auto good = check(); !good) return good.error();
   if (entry_) {
+    if (auto good = old_file_.check_unchanged(); !good) return good.error();
     if (auto good = entry_->publish(how_.sync); !good) return good.error();
+    old_file_ = replaced_file();
   } else {
     out.file.resize(static_cast<std::size_t>(out.bytes));
     auto read = file_bytes(file_.buffered.get(), 0)(0, out.file);
@@ -391,6 +456,9 @@ result<written> writing_job::finish() {
   }
   finished_ = true;
   out.digests = std::move(digests_);
+  out.notes = std::move(notes_);
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begun_;
+  out.seconds = passed.count();
   return out;
 }
 

@@ -5,6 +5,7 @@
 // far, and what is owed to the catalog of digests.
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "layout/file_layout.hpp"
 #include "readers/threads.hpp"
 #include "writers/block_file.hpp"
+#include "writers/replaced_file.hpp"
 #include "writers/unpublished.hpp"
 
 namespace ringload::inline v0::detail {
@@ -61,10 +63,11 @@ class writing_job {
 
   // ---- In its thread ----
 
-  // Nothing goes on after the first fault.
+  // Nothing goes on after a fault that may have damaged the file.
   template <class Work>
   void attempt_step(Work&& work);
-  const std::optional<fault>& failure() const noexcept { return failure_; }
+  // Of the last step.
+  const std::optional<fault>& refusal() const noexcept { return refusal_; }
 
   result<void> add(const tensor_view& what, const storing& how);
   result<void> declare(const object_info& what);
@@ -103,12 +106,19 @@ class writing_job {
   result<void> take_over(const std::string& path);
   result<void> copy_part(std::uint32_t object, zt_component part, int from, const copying& how);
   result<zt_archive*> archive(std::string_view name);
-  result<void> write_part(std::uint32_t object, std::string part, const tensor_view& of,
+  // Frames that are pending are written, so that the places of all components are known.
+  result<void> drain();
+  // The component of such a tensor, checked, but without its place.
+  result<zt_component> component_of(std::string part, const tensor_view& of, const storing& how,
+                                    const std::string& name) const;
+  result<void> write_part(std::uint32_t object, zt_component part, const tensor_view& of,
                           const storing& how, const std::string& name);
+  result<std::string> encoded(const attributes& all, const std::string& name) const;
   // Of the view, hashed as they are read, and counted.
   result<readable_bytes> bytes_of(const tensor_view& view, const std::string& name,
                                   hasher& content);
   result<hasher> begin_content_digest() const;
+  result<hasher> begin_stored_digest(const zt_component& part) const;
   void end_content_digest(const hasher& content, const std::string& name);
   // Of the device that a tensor lies on, for copies to the host.
   backend& backend_of(const device& on);
@@ -117,6 +127,7 @@ class writing_job {
   std::optional<unpublished_entry> entry_;  // Empty: the file is in memory.
   written_file file_;
   const writing how_;
+  replaced_file old_file_;  // That is appended to.
   std::atomic<bool> stop_ = false;
   std::atomic<std::uint64_t> bytes_taken_ = 0;
 
@@ -126,18 +137,28 @@ class writing_job {
   plan plan_;
   std::vector<std::pair<device, std::unique_ptr<backend>>> backends_;
   attribute_list attributes_;
-  std::optional<fault> failure_;
+  bool damages_ = true;           // The file, if the step fails now.
+  std::optional<fault> refusal_;  // Of the last step.
+  std::optional<fault> failure_;  // For good.
   std::vector<tensor_digest> digests_;
+  std::vector<std::string> notes_;
   bool finished_ = false;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 
   threads thread_{1};  // Last: it uses the above until it is joined.
 };
 
 template <class Work>
 void writing_job::attempt_step(Work&& work) {
+  refusal_ = failure_;
   if (failure_) return;
+  damages_ = archive_ == nullptr && plain_ == nullptr;
   auto outcome = work();
-  if (!outcome) failure_ = outcome.error();
+  if (outcome) return;
+  refusal_ = outcome.error();
+  if (!damages_) return;
+  failure_ = refusal_;
+  old_file_ = replaced_file();
 }
 
 }  // namespace ringload::inline v0::detail

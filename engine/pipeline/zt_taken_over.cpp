@@ -14,13 +14,20 @@
 #include <boost/asio/post.hpp>
 #include <cerrno>
 #include <cstddef>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <tuple>
 
 #include "core/attempt.hpp"
+#include "core/crc32c_hasher.hpp"
 #include "decoding/decoder.hpp"
 #include "encoding/zstd_frame.hpp"
 #include "formats/printable.hpp"
+#include "formats/zt_writing.hpp"
 #include "pipeline/writing_job.hpp"
 #include "source/file_input.hpp"
 #include "source/source_file.hpp"
@@ -31,6 +38,8 @@ namespace {
 
 // Copied by the kernel between two looks at whether to stop.
 constexpr std::uint64_t copied_at_once = std::uint64_t{64} << 20;
+// Stored bytes that are read at once, to be decoded or hashed.
+constexpr std::uint64_t stored_at_once = std::uint64_t{256} << 10;
 
 struct zt_source {
   source_file file;
@@ -98,11 +107,57 @@ int copy_all(int from, int to, std::uint64_t bytes, const std::atomic<bool>& sto
   return 0;
 }
 
-// Bytes as they were meant, from the first on: they are asked for in order.
+std::string lower_case(std::string text) {
+  for (char& each : text) {
+    if (each >= 'A' && each <= 'Z') each = static_cast<char>(each - 'A' + 'a');
+  }
+  return text;
+}
+
+// The stored bytes of a component, hashed as they are read. They must be read in order.
+class hashed_component {
+ public:
+  // `pass` hashes as the component's digest asks; without functions nothing is compared.
+  hashed_component(int fd, zt_component part, hasher pass)
+      : stored_(file_bytes(fd, *part.offset)), part_(std::move(part)), pass_(std::move(pass)) {}
+
+  result<std::span<const std::byte>> next(std::uint64_t offset, std::span<std::byte> room) {
+    auto here = stored_(offset, room);
+    if (!here) return here.error();
+    if (pass_.update) pass_.update(*here);
+    hashed_ = offset + here->size();
+    return here;
+  }
+
+  // Hashes the bytes that nobody has read, and compares the digest.
+  result<void> compare() {
+    if (!pass_.finish) return {};
+    std::vector<std::byte> room(stored_at_once);
+    while (hashed_ < *part_.length) {
+      const std::uint64_t step = std::min<std::uint64_t>(*part_.length - hashed_, room.size());
+      auto here = next(hashed_, std::span(room).first(static_cast<std::size_t>(step)));
+      if (!here) return here.error();
+    }
+    const std::string found = zt_digest_text(*digest_kind(part_), pass_.finish());
+    if (lower_case(found) == lower_case(part_.digest)) return {};
+    return fault{errc::wrong_digest, "",
+                 "the stored bytes of its component '" + printable(part_.name) + "' hash to " +
+                     found + ", but the file says " + printable(part_.digest)};
+  }
+
+ private:
+  const readable_bytes stored_;
+  const zt_component part_;
+  const hasher pass_;
+  std::uint64_t hashed_ = 0;
+};
+
+// Decoded bytes of a component. They must be read in order.
 class decoded_component {
  public:
-  decoded_component(int fd, const zt_component& part, std::unique_ptr<decoder> with)
-      : stored_(file_bytes(fd, *part.offset)), part_(part), decoder_(std::move(with)) {}
+  decoded_component(hashed_component& stored, const zt_component& part,
+                    std::unique_ptr<decoder> with)
+      : stored_(stored), part_(part), decoder_(std::move(with)) {}
 
   result<std::span<const std::byte>> next(std::uint64_t offset, std::span<std::byte> room) {
     auto filled = decoder_ == nullptr ? raw(offset, room) : decoded(room);
@@ -115,7 +170,7 @@ class decoded_component {
 
  private:
   result<void> raw(std::uint64_t offset, std::span<std::byte> room) {
-    auto read = stored_(offset, room);
+    auto read = stored_.next(offset, room);
     return read ? result<void>() : read.error();
   }
 
@@ -131,7 +186,7 @@ class decoded_component {
       }
       const std::uint64_t left = *part_.length - taken_;
       buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(left, stored_at_once)));
-      auto read = stored_(taken_, buffer_);
+      auto read = stored_.next(taken_, buffer_);
       if (!read) return read.error();
       taken_ += buffer_.size();
       waiting_ = buffer_;
@@ -139,27 +194,17 @@ class decoded_component {
     return {};
   }
 
-  static constexpr std::uint64_t stored_at_once = std::uint64_t{256} << 10;
-
-  const readable_bytes stored_;
-  const zt_component part_;
+  hashed_component& stored_;
+  const zt_component& part_;
   const std::unique_ptr<decoder> decoder_;
   std::vector<std::byte> buffer_;
   std::span<const std::byte> waiting_;  // Of the buffer.
   std::uint64_t taken_ = 0;             // Of the stored bytes.
 };
 
-result<readable_bytes> decoded_bytes(int fd, const zt_component& part) {
-  std::unique_ptr<decoder> with;
-  if (part.zstd) {
-    auto made = make_decoder(codec::zstd, 1);
-    if (!made) return made.error();
-    with = std::move(*made);
-  }
-  const auto state = std::make_shared<decoded_component>(fd, part, std::move(with));
-  return readable_bytes([state](std::uint64_t offset, std::span<std::byte> room) {
-    return state->next(offset, room);
-  });
+result<std::unique_ptr<decoder>> decoder_of(const zt_component& part) {
+  if (!part.zstd) return std::unique_ptr<decoder>();
+  return make_decoder(codec::zstd, 1);
 }
 
 // A component of an object of this file.
@@ -167,6 +212,15 @@ struct shared_part {
   std::uint32_t object;
   std::string name;
 };
+
+// Where the stored bytes of a component are, and how they are to be understood.
+using stored_bytes_key = std::tuple<std::uint64_t, std::uint64_t, bool,
+                                    std::optional<std::uint64_t>, std::uint8_t, std::string>;
+
+stored_bytes_key key_of(const zt_component& part) {
+  return {*part.offset,    *part.length, part.zstd, part.uncompressed_length,
+          part.swap_bytes, part.digest};
+}
 
 }  // namespace
 
@@ -189,6 +243,12 @@ readable_bytes file_bytes(int fd, std::uint64_t begin) {
 // What may take long is done as the first step, which can be cancelled.
 result<std::shared_ptr<writing_job>> writing_job::append_zt(std::string path, writing how) {
   how.replace = true;
+  // The file is replaced, not a link to it.
+  std::error_code unknown;
+  if (std::filesystem::is_symlink(path, unknown)) {
+    const std::filesystem::path target = std::filesystem::canonical(path, unknown);
+    if (!unknown) path = target.native();
+  }
   auto made = make(path, std::move(how), 0);
   if (!made) return made.error();
   boost::asio::post((*made)->thread_.get_executor(), [job = made->get(), path = std::move(path)] {
@@ -200,6 +260,7 @@ result<std::shared_ptr<writing_job>> writing_job::append_zt(std::string path, wr
 result<void> writing_job::take_over(const std::string& path) {
   auto from = open_zt(path);
   if (!from) return from.error();
+  if (auto alone = old_file_.take(path, from->file.fd.get()); !alone) return alone.error();
   const auto failed = [&](int code) { return fault{system_code(code), printable_path(path)}; };
   if (from->manifest.is_0_1) {
     return fault{errc::unsupported_feature, printable_path(path),
@@ -220,35 +281,67 @@ result<void> writing_job::take_over(const std::string& path) {
   if (!from->manifest.version.starts_with("1.1")) archive_->set_version(from->manifest.version);
   if (auto read = attributes_.read(from->manifest.encoded_attributes); !read) return read.error();
   for (zt_object& each : from->manifest.objects) {
+    if (each.unreadable) return each.unreadable->in(printable_path(path));
     if (auto good = complete_lengths(each); !good) return good.error().in(printable_path(path));
     if (auto known = archive_->declare(std::move(each)); !known) return known.error();
   }
   return {};
 }
 
+// Hashes as the digest asks that the component has; without functions where it has none that is
+// known.
+result<hasher> writing_job::begin_stored_digest(const zt_component& part) const {
+  const auto kind = digest_kind(part);
+  if (!kind) return hasher();
+  if (*kind == digest_algorithm::crc32c) return begin_crc32c();
+  if (how_.sha256) return how_.sha256();
+  return fault{errc::digest_unavailable, "",
+               "its digest is a sha256, which must be compared before the bytes are encoded anew, "
+               "and no hasher for it was given (writing::sha256)"};
+}
+
 result<void> writing_job::copy_part(std::uint32_t object, zt_component part, int from,
                                     const copying& how) {
   const bool other_encoding = how.zstd_level && (*how.zstd_level != 0 || part.zstd);
-  const auto counted = [this](readable_bytes read) {
-    return readable_bytes(
-        [this, read = std::move(read)](std::uint64_t offset, std::span<std::byte> room) {
-          auto here = read(offset, room);
-          if (here) bytes_taken_ += here->size();
-          return here;
-        });
-  };
-  if (part.swap_bytes == 0 && !other_encoding) {
-    const auto stored = counted(file_bytes(from, *part.offset));
-    return archive_->copy(object, std::move(part), stored, how.digest);
+  const bool copied = part.swap_bytes == 0 && !other_encoding;
+  // What is stored anew, or gets another digest, must be what its own digest says.
+  hasher pass;
+  if (!copied || how.digest) {
+    auto begun = begin_stored_digest(part);
+    if (!begun) return begun.error();
+    pass = std::move(*begun);
   }
-  auto decoded = decoded_bytes(from, part);
-  if (!decoded) return decoded.error();
-  component_encoding as;
-  as.zstd_level = how.zstd_level ? *how.zstd_level : part.zstd ? zstd_level_default : 0;
-  as.digest = how.digest ? how.digest : digest_kind(part);
-  const std::uint64_t bytes = part.zstd ? *part.uncompressed_length : *part.length;
-  part.swap_bytes = 0;
-  return archive_->write(object, std::move(part), bytes, counted(std::move(*decoded)), as);
+  hashed_component stored(from, part, std::move(pass));
+  auto decoder = decoder_of(part);
+  if (!decoder) return decoder.error();
+  decoded_component decoded(stored, part, std::move(*decoder));
+  const readable_bytes bytes = [&](std::uint64_t offset, std::span<std::byte> room) {
+    auto here = copied ? stored.next(offset, room) : decoded.next(offset, room);
+    if (here) bytes_taken_ += here->size();
+    return here;
+  };
+  result<void> written;
+  if (copied) {
+    written = archive_->copy(object, part, bytes, how.digest);
+  } else {
+    component_encoding as;
+    as.zstd_level = how.zstd_level ? *how.zstd_level : part.zstd ? zstd_level_default : 0;
+    as.digest = how.digest ? how.digest : digest_kind(part);
+    zt_component anew = part;
+    anew.swap_bytes = 0;
+    if (!part.digest.empty() && !digest_kind(part)) {
+      notes_.push_back(tensor_place(archive_->objects()[object].name) + ": its digest '" +
+                       printable(part.digest) +
+                       "' is dropped, because it is of a kind that is not known and the bytes are "
+                       "encoded anew");
+    }
+    const std::uint64_t count = part.zstd ? *part.uncompressed_length : *part.length;
+    written = archive_->write(object, std::move(anew), count, bytes, as);
+  }
+  // Damage may be why they cannot be decoded.
+  if (!written && written.error().code != errc::malformed_stream) return written;
+  if (auto same = stored.compare(); !same) return same;
+  return written;
 }
 
 result<void> writing_job::copy(const std::string& file,
@@ -261,21 +354,28 @@ result<void> writing_job::copy(const std::string& file,
   }
   auto from = open_zt(file);
   if (!from) return from.error();
-  auto read = attributes_.read(from->manifest.encoded_attributes);
-  if (!read) return read.error().in(printable_path(file));
-  // Bytes that components share are copied once; from which component, by where they stand.
-  std::map<std::pair<std::uint64_t, std::uint64_t>, shared_part> places;
+  std::vector<zt_object> wanted;
   for (zt_object& each : from->manifest.objects) {
     if (chosen && !chosen(each.name)) continue;
-    const std::string place = printable_path(file) + ": " + tensor_place(each.name);
+    if (each.unreadable) return each.unreadable->in(printable_path(file));
+    if (archive_->index_of(each.name)) return archive_->declare(std::move(each)).error();
     if (auto good = complete_lengths(each); !good) return good.error().in(printable_path(file));
+    wanted.push_back(std::move(each));
+  }
+  auto read = attributes_.read(from->manifest.encoded_attributes);
+  if (!read) return read.error().in(printable_path(file));
+  damages_ = true;
+  // Bytes that components share are copied once, if the components say the same of them.
+  std::map<stored_bytes_key, shared_part> copied;
+  for (zt_object& each : wanted) {
+    const std::string place = printable_path(file) + ": " + tensor_place(each.name);
     zt_object empty = each;
     empty.components.emplace();
     auto known = archive_->declare(std::move(empty));
     if (!known) return known.error();
     for (zt_component& part : *each.components) {
       const shared_part mine{*known, part.name};
-      const auto [first, is_new] = places.emplace(std::pair(*part.offset, *part.length), mine);
+      const auto [first, is_new] = copied.emplace(key_of(part), mine);
       // Without bytes there is nothing to share.
       auto good =
           is_new || *part.length == 0

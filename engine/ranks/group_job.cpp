@@ -151,6 +151,9 @@ void group_job::open_and_read(const std::string& source) {
   file_ = stop_->wait_for<checkpoint>(
       [&](auto&& handler) { with_.open_async(source, std::move(handler)); });
   agree_on(*all_, identity_of(file_.catalog(), how_));
+  for (const unreadable_info& each : file_.catalog().unreadable) {
+    if (!each.is_left_out) throw same_on_all{{each.code, each.place, each.reason}};
+  }
   if (how_.reading == group_reading::own) return;
   // Digests are of whole tensors.
   const bool cut = how_.load.verify.stored == stored_digests::none;

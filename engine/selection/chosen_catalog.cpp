@@ -12,6 +12,7 @@
 #include "formats/printable.hpp"
 #include "selection/block_tensors.hpp"
 #include "selection/name_index.hpp"
+#include "selection/unreadable.hpp"
 
 namespace ringload::inline v0 {
 
@@ -29,7 +30,7 @@ std::vector<composite_info> composites_of(const catalog& from,
   std::vector<composite_info> out;
   for (const composite_info& each : from.composites) {
     const auto is_whole = [&](const std::string& part) {
-      return whole.contains(each.name + "/" + part);
+      return whole.contains(each.name_of(part));
     };
     if (std::ranges::all_of(each.parts, is_whole)) out.push_back(each);
   }
@@ -43,6 +44,7 @@ result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>
   out.files = from.files;
   out.metadata = from.metadata;
   out.notes = from.notes;
+  out.unreadable = from.unreadable;
   out.composites = composites_of(from, which);
   out.tensors.reserve(which.size());
   for (const chosen_tensor& each : which) {
@@ -80,6 +82,7 @@ result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>
 }
 
 catalog chosen(const catalog& from, const selection& wanted) {
+  if (auto bad = unreadable_chosen(from, wanted.wishes())) throw to_error(*bad);
   auto which = choose(from, name_index(from), wanted.wishes());
   if (!which) throw to_error(which.error());
   auto made = catalog_of(from, *which);

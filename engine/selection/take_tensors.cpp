@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "formats/printable.hpp"
+#include "selection/unreadable.hpp"
 
 namespace ringload::inline v0 {
 
@@ -99,12 +100,17 @@ fault selection_context::no_rank(std::uint64_t rank, std::uint64_t ranks) const 
 
 result<std::optional<std::uint32_t>> selection_context::find(const std::string& name) const {
   if (const auto at = names.find(name)) return at;
+  if (const unreadable_info* const object = unreadable_named(from, name)) return fault_of(*object);
   if (wanted.missing_is_allowed) return std::optional<std::uint32_t>();
   return fault{errc::no_such_tensor, place(tensor_place(name))};
 }
 
 result<void> selection_context::found_any(bool any, const std::string& glob) const {
-  if (any || wanted.missing_is_allowed) return {};
+  if (any) return {};
+  for (const unreadable_info& each : from.unreadable) {
+    if (matches(glob, each.name) || glob.starts_with(each.name + "/")) return fault_of(each);
+  }
+  if (wanted.missing_is_allowed) return {};
   return fault{errc::no_such_tensor, place(), "no tensor matches '" + printable(glob) + "'"};
 }
 

@@ -57,16 +57,21 @@ collector::collector(const std::vector<file_content>& files) {
       add_note(printable_path(file.info.path) + ": " + note);
     }
     for (const auto& [key, value] : file.entries.metadata) {
-      if (seen.emplace(key, value).second) out.metadata.emplace_back(key, value);
+      if (seen.emplace(key, value.encoded()).second) out.metadata.emplace_back(key, value);
     }
     add_composites(i, file.entries);
+    for (const unreadable_object& each : file.entries.unreadable) {
+      out.unreadable.push_back({each.name, i, each.why.code,
+                                printable_path(file.info.path) + ": " + each.why.where,
+                                message_of(each.why), each.is_left_out});
+    }
   }
 }
 
 void collector::add_composites(std::uint32_t file, const file_entries& from) {
   for (const composite& each : from.composites) {
-    made_.catalog.composites.push_back(
-        {each.name, each.layout, each.type, each.shape, each.parts, file, each.attributes});
+    made_.catalog.composites.push_back({each.name, each.layout, each.type, each.shape, each.parts,
+                                        file, each.attributes, each.separator});
   }
 }
 

@@ -24,9 +24,8 @@ std::optional<std::uint64_t> number(std::string_view text) noexcept {
 }
 
 std::optional<std::uint64_t> value_of(const file_content& file, std::string_view key) {
-  using pair = std::pair<std::string, std::string>;
-  const auto found = std::ranges::find(file.entries.metadata, key, &pair::first);
-  return found == file.entries.metadata.end() ? std::nullopt : number(found->second);
+  const auto found = std::ranges::find(file.entries.metadata, key, &attributes::value_type::first);
+  return found == file.entries.metadata.end() ? std::nullopt : number(found->second.text());
 }
 
 fault at(const file_content& file, errc code, std::string cause) {

@@ -118,6 +118,7 @@ boost::asio::awaitable<void> block_file::write_out(flight one, block_of_file wha
 // Begins a write, of a block or of other memory.
 void block_file::start(const block_of_file& what, std::optional<std::size_t> block) {
   flight one(*this, block);
+  ++writes_;
   try {
     boost::asio::co_spawn(loop_, write_out(std::move(one), what), boost::asio::detached);
     loop_.poll();

@@ -52,6 +52,7 @@ class block_file {
   std::uint64_t end() const noexcept { return block_offset_ + filled_; }
   // That were written past the page cache. Once it is finished.
   std::uint64_t bytes_direct() const noexcept { return bytes_direct_; }
+  std::uint64_t writes() const noexcept { return writes_; }
 
  private:
   class flight;
@@ -81,6 +82,7 @@ class block_file {
   std::uint32_t in_flight_ = 0;
   result<void> failure_;  // The first.
   std::uint64_t bytes_direct_ = 0;
+  std::uint64_t writes_ = 0;
 
   boost::asio::io_context loop_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> stay_{

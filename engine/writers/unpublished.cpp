@@ -13,6 +13,7 @@
 #include "core/attempt.hpp"
 #include "core/retry_allocation.hpp"
 #include "formats/printable.hpp"
+#include "writers/leftovers.hpp"
 
 namespace ringload::inline v0 {
 
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr ::mode_t file_mode = 0666;  // Less what the process masks.
 
-// Processes that were killed may have left a few, and a process's number may come again.
+// Other threads may have a few, and a process's number may come again.
 constexpr int names_to_try = 1000;
 
 fs::path folder_of(const fs::path& target) {
@@ -84,6 +85,7 @@ unpublished_entry::unpublished_entry(unpublished_entry&& other) noexcept
     : target_(std::move(other.target_)),
       path_(std::move(other.path_)),
       fd_(std::move(other.fd_)),
+      lock_(std::move(other.lock_)),
       kind_(other.kind_),
       may_replace_(other.may_replace_),
       has_name_(std::exchange(other.has_name_, false)) {
@@ -97,6 +99,7 @@ unpublished_entry& unpublished_entry::operator=(unpublished_entry&& other) noexc
   path_ = std::move(other.path_);
   other.path_.clear();
   fd_ = std::move(other.fd_);
+  lock_ = std::move(other.lock_);
   kind_ = other.kind_;
   may_replace_ = other.may_replace_;
   has_name_ = std::exchange(other.has_name_, false);
@@ -129,6 +132,7 @@ result<unpublished_entry> unpublished_entry::make(fs::path target, entry_kind ki
     return made.refused(EINVAL, "the path names nothing new");
   }
   if (auto good = made.check_target(); !good) return good.error();
+  remove_leftovers(folder_of(made.target_));
   if (kind == entry_kind::file && made.make_unnamed()) return made;
   if (auto named = made.take_temporary_name(); !named) return named.error();
   return made;
@@ -142,6 +146,8 @@ bool unpublished_entry::make_unnamed() {
   fs::path path = path_of(made.get());
   if (::access(path.c_str(), F_OK) != 0) return false;
   fd_ = std::move(made);
+  // It has a lock before it has a name.
+  lock_temporary(fd_.get());
   path_ = std::move(path);
   return true;
 }
@@ -150,11 +156,11 @@ bool unpublished_entry::make_unnamed() {
 // the place of another.
 result<void> unpublished_entry::take_temporary_name() {
   for (int i = 0; i < names_to_try; ++i) {
-    fs::path name =
-        folder_of(target_) / (".ringload-" + std::to_string(::getpid()) + "-" + std::to_string(i));
+    fs::path name = folder_of(target_) / temporary_name(i);
     bool taken = false;
     if (kind_ == entry_kind::folder) {
       taken = ::mkdir(name.c_str(), 0777) == 0;
+      if (taken) lock_ = unique_fd(::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     } else if (fd_) {
       taken = ::linkat(AT_FDCWD, path_.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
     } else {
@@ -162,6 +168,7 @@ result<void> unpublished_entry::take_temporary_name() {
       taken = static_cast<bool>(fd_);
     }
     if (taken) {
+      lock_temporary(lock_ ? lock_.get() : fd_.get());
       path_ = std::move(name);
       has_name_ = true;
       return {};
@@ -255,7 +262,10 @@ result<void> unpublished_entry::publish(bool sync) {
   }
   has_name_ = false;
   path_.clear();
+  // Others may have the file open still, with the lock.
+  if (fd_) unlock_temporary(fd_.get());
   fd_ = unique_fd();
+  lock_ = unique_fd();
   if (!sync) return {};
   const int problem = sync_folder(folder_of(target_));
   if (problem == 0) return {};

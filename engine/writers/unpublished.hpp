@@ -5,7 +5,8 @@
 //
 // Until then a file has no name at all (O_TMPFILE), so that a process that is killed leaves
 // nothing. A folder, and a file where the file system cannot do that, has the name
-// ".ringload-<process>-<n>" in the folder of its target.
+// ".ringload-<process>-<n>" in the folder of its target. Whoever writes to that folder next removes
+// what a killed process has left there.
 
 #include <cstdint>
 #include <filesystem>
@@ -57,6 +58,7 @@ class unpublished_entry {
   std::filesystem::path target_;
   std::filesystem::path path_;  // Empty: there is none, or it is published.
   unique_fd fd_;
+  unique_fd lock_;  // Of a folder: see leftovers.hpp.
   entry_kind kind_ = entry_kind::file;
   bool may_replace_ = false;
   bool has_name_ = false;  // The path is a temporary one.

@@ -275,9 +275,28 @@ RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_tensor(const ringload_chec
 /// The position of a name, or RINGLOAD_NOT_FOUND.
 RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_find(const ringload_checkpoint* checkpoint,
                                                            const char* name, size_t* position);
-/// Metadata of the files, by position; RINGLOAD_END after the last.
+/// Metadata of the files, by position; RINGLOAD_END after the last. A value that is no text is JSON
+/// text.
 RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_metadata(
     const ringload_checkpoint* checkpoint, size_t position, const char** key, const char** value);
+
+/// An attribute with its type. What it points to is valid as long as the checkpoint.
+typedef struct ringload_attribute {
+  size_t struct_bytes;
+  const char* key;
+  const char* text;  // If the value is no text: JSON text.
+  const void* cbor;  // The value, as CBOR (RFC 8949) has it.
+  size_t cbor_bytes;
+  int is_text;  // Not 0: the value is a text.
+} ringload_attribute;
+
+/// Attributes of the files, which are their metadata, and of one tensor; RINGLOAD_END after the
+/// last.
+RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_attribute(
+    const ringload_checkpoint* checkpoint, size_t position, ringload_attribute* into);
+RINGLOAD_C_EXPORT ringload_status
+ringload_checkpoint_tensor_attribute(const ringload_checkpoint* checkpoint, size_t tensor,
+                                     size_t position, ringload_attribute* into);
 
 // --- Selections: which tensors, and which range of each. `ringload/selection.hpp` says more.
 

@@ -10,6 +10,9 @@
 //     ringload_writer_add(writer, &tensor, &storing);
 //     ringload_writer_finish(writer, NULL);
 //
+// A step that is refused before it has changed the file, because of a name or a setting, fails
+// alone, and the next may succeed. Any other failure is for good.
+//
 // The file appears under its path when the writer has finished. Until then, whatever happens, what
 // was there before is there still. To remove objects, copy the others into a new file of that path.
 

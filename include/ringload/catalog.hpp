@@ -6,11 +6,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <ringload/attribute.hpp>
 #include <ringload/dtype.hpp>
+#include <ringload/error.hpp>
 #include <ringload/export.hpp>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace ringload::inline v0 {
@@ -39,10 +40,6 @@ struct read_options {
   nameless_types nameless;
 };
 
-/// What a file says of a tensor or an object beside what it is: keys with their values, strings as
-/// they are, all else as JSON text.
-using attributes = std::vector<std::pair<std::string, std::string>>;
-
 /// One tensor of a checkpoint.
 struct tensor_info {
   std::string name;  // UTF-8; may be empty, as the format allows.
@@ -70,7 +67,7 @@ struct tensor_info {
 };
 
 /// An object that is stored as several tensors: a sparse matrix, a quantised group. The tensors are
-/// in the catalog as "name/part".
+/// in the catalog as name + separator + part: "name/part".
 struct composite_info {
   std::string name;
   std::string layout;  // "sparse_csr", "sparse_coo", "group", as its format calls it.
@@ -79,6 +76,23 @@ struct composite_info {
   std::vector<std::string> parts;  // Without the name before them.
   std::uint32_t file = 0;          // Index into catalog::files.
   ringload::attributes attributes = {};
+  /// "/", or more of them if the file has another tensor called "name/part".
+  std::string separator = "/";
+
+  /// The name of that part in the catalog.
+  std::string name_of(std::string_view part) const { return name + separator + std::string(part); }
+};
+
+/// An object of a file that cannot be loaded. A load that selects it fails with this error; a load
+/// that selects other tensors does not. With `profile::reference`, only a selection of its very
+/// name fails, and all others leave it out.
+struct unreadable_info {
+  std::string name;
+  std::uint32_t file = 0;  // Index into catalog::files.
+  boost::system::error_code code = {};
+  std::string place = {};   // The file, the object, and where the file describes it.
+  std::string reason = {};  // What is wrong with which value, and what was expected.
+  bool is_left_out = false;
 };
 
 /// One file of a checkpoint.
@@ -93,9 +107,10 @@ struct catalog {
   std::vector<file_info> files;
   std::vector<tensor_info> tensors;
   std::vector<composite_info> composites;
+  std::vector<unreadable_info> unreadable = {};
   /// Metadata of the files, such as `__metadata__`, in the files' order. A key that several shards
   /// have with the same value is here once.
-  std::vector<std::pair<std::string, std::string>> metadata;
+  attributes metadata;
   /// Warnings that fail no load, one sentence each: tensors that the index does not list, a wrong
   /// `total_size`, a header of more than 25 MB.
   std::vector<std::string> notes;

@@ -58,7 +58,8 @@ class RINGLOAD_EXPORT checkpoint {
 
   /// The tensor of that name, or null. The first call sorts the names.
   const tensor_info* find(std::string_view name) const noexcept;
-  /// The same; throws `errc::no_such_tensor`.
+  /// The same; throws `errc::no_such_tensor`, or why the tensor cannot be loaded: see
+  /// `catalog::unreadable`.
   const tensor_info& at(std::string_view name) const;
   bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
 

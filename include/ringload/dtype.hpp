@@ -52,8 +52,9 @@ RINGLOAD_EXPORT std::optional<dtype> dtype_named(std::string_view name) noexcept
 /// The alignment in bytes that an element needs in memory: 1, 2, 4 or 8.
 RINGLOAD_EXPORT unsigned alignment(dtype type) noexcept;
 
-/// Whether `load_options::dtype` converts elements of the one type to the other: f32, f16, bf16,
-/// f8_e4m3 and f8_e5m2 to f32, f16 and bf16, if that is another type. See there for the rounding.
+/// Whether `load_options::dtype` converts elements of the one type to the other: f64, f32, f16,
+/// bf16, f8_e4m3 and f8_e5m2 to f32, f16 and bf16, if that is another type. See there for the
+/// rounding. f64 is converted in host memory only.
 RINGLOAD_EXPORT bool convertible(dtype from, dtype to) noexcept;
 
 }  // namespace ringload::inline v0

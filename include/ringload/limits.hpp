@@ -113,10 +113,13 @@ struct load_options {
   nameless_types nameless = {};
   read_route route = read_route::automatic;
 
-  /// Converts tensors of f32, f16, bf16, f8_e4m3 and f8_e5m2 to this type while loading: f32, f16
-  /// or bf16; any other is `errc::unsupported_dtype`. So are GGUF's blocks dequantised, as its
-  /// reference library does, from q4_0 to q8_k, iq4_nl, iq4_xs and mxfp4: such a tensor has
-  /// `tensor_info::original_shape`. All other tensors are loaded unchanged.
+  /// Converts tensors of f64, f32, f16, bf16, f8_e4m3 and f8_e5m2 to this type while loading: f32,
+  /// f16 or bf16; any other is `errc::unsupported_dtype`. f64 is converted in host memory only: on
+  /// a GPU it is `errc::unsupported_dtype`. So are GGUF's blocks dequantised, as its reference
+  /// library does, from q4_0 to q8_k, iq4_nl, iq4_xs and mxfp4: such a tensor has
+  /// `tensor_info::original_shape`. Blocks and packed elements of other types are
+  /// `errc::unsupported_dtype`. All other tensors, of integers for instance, are loaded unchanged,
+  /// and `catalog::notes` of the model says how many.
   /// `tensor::dtype` is the type after conversion; the catalog has the file's.
   ///
   /// Numbers are rounded once, to nearest, ties to even, subnormal numbers too. A number that

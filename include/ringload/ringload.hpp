@@ -4,6 +4,7 @@
 // All of ringload but the components: ringload/cuda.hpp and ringload/hdf5.hpp.
 
 #include <ringload/allocation_log.hpp>
+#include <ringload/attribute.hpp>
 #include <ringload/catalog.hpp>
 #include <ringload/checkpoint.hpp>
 #include <ringload/device.hpp>

@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ringload/attribute.hpp>
 #include <ringload/catalog.hpp>
 #include <ringload/detail/operation.hpp>
 #include <ringload/dtype.hpp>
@@ -29,40 +30,10 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace ringload::inline v0 {
-
-/// The value of an attribute of a .zt file or object: any value that CBOR has.
-class RINGLOAD_EXPORT attribute {
- public:
-  attribute();  // Null.
-  attribute(std::string_view text);
-  attribute(const char* text) : attribute(std::string_view(text)) {}
-  attribute(const std::string& text) : attribute(std::string_view(text)) {}
-  attribute(bool value);
-  attribute(double value);
-  template <class T>
-    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
-  attribute(T value)
-      : attribute(value < 0, value < 0 ? ~static_cast<std::uint64_t>(value)
-                                       : static_cast<std::uint64_t>(value)) {}
-
-  /// What JSON text says: objects become maps in the order they have, numbers integers where they
-  /// are written as such. Throws `errc::malformed_header`.
-  static attribute json(std::string_view text);
-  /// CBOR as it is, which must be one whole value. Throws `errc::malformed_header`.
-  static attribute cbor(std::string encoded);
-
-  const std::string& encoded() const noexcept { return encoded_; }
-
- private:
-  attribute(bool negative, std::uint64_t argument);
-
-  std::string encoded_;
-};
 
 /// How an object is stored. Of these, safetensors files know none.
 struct RINGLOAD_EXPORT storing {
@@ -79,7 +50,7 @@ struct RINGLOAD_EXPORT storing {
   /// A logical type of the elements beside their dtype; empty: by the dtype. Types that .zt lacks
   /// get theirs in any case: f8_e4m3 is u8 with the type "f8_e4m3fn".
   std::string type;
-  std::vector<std::pair<std::string, attribute>> attributes;  // No key twice.
+  ringload::attributes attributes;  // No key twice.
 };
 
 /// An object that has several components: a sparse matrix, a quantised group.
@@ -94,7 +65,7 @@ struct RINGLOAD_EXPORT object_info {
   std::string name;
   std::string layout;  // "sparse_csr", "sparse_coo", "quantized_group", or any other.
   std::vector<std::uint64_t> shape;
-  std::vector<std::pair<std::string, attribute>> attributes;
+  ringload::attributes attributes;
 };
 
 /// What becomes of objects that are copied from another .zt file.
@@ -140,8 +111,13 @@ struct RINGLOAD_EXPORT writing {
 struct written {
   std::uint64_t bytes = 0;             // Of the file.
   std::uint64_t bytes_direct = 0;      // Written past the page cache.
+  std::uint64_t writes = 0;            // Blocks that were written.
+  double seconds = 0;                  // From the making of the writer to the end.
   std::vector<tensor_digest> digests;  // In the order of adding; parts are named "object/part".
-  std::vector<std::byte> file;         // Of `writer::in_memory`: the file itself.
+  /// What was lost on the way, one sentence each: a digest of a kind that is not known, of bytes
+  /// that were encoded anew.
+  std::vector<std::string> notes;
+  std::vector<std::byte> file;  // Of `writer::in_memory`: the file itself.
 };
 
 namespace detail {
@@ -188,8 +164,11 @@ RINGLOAD_EXPORT std::vector<std::size_t> first_of_same(std::span<const tensor_vi
 ///
 /// The `_async` functions take any completion token, as those of `loader` do, and are carried out
 /// in the order in which they are called, in a thread of the writer's. Each completes with where
-/// the file ends so far, when what it was given is no longer used. A failure, which names file and
-/// tensor, and a cancellation are for good: everything after it fails too.
+/// the file ends so far, when what it was given is no longer used.
+///
+/// A step that is refused before it has changed the file, because of its name, its settings or its
+/// shape, only fails itself: the next step may succeed. A failure while the file is written, which
+/// names file and tensor, and a cancellation are for good: every step after it fails too.
 ///
 /// Its functions may be called from any thread, but not while it is moved or destroyed.
 class RINGLOAD_EXPORT writer {
@@ -257,6 +236,10 @@ class RINGLOAD_EXPORT writer {
   /// Adds objects of another .zt file, of any version that is read, with their types and
   /// attributes: their stored bytes as they are, or encoded as `how` says. `chosen` says which;
   /// empty: all. Attributes of that file are added too, but for keys that are there.
+  ///
+  /// If the stored bytes have a digest and are encoded anew, or get another digest, they are
+  /// compared with it: `errc::wrong_digest`. Bytes that are only copied keep their digest, of
+  /// whichever kind and right or wrong.
   template <boost::asio::completion_token_for<detail::added_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto copy_async(std::string file, std::function<bool(std::string_view)> chosen, copying how,

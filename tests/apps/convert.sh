@@ -43,6 +43,59 @@ for manifest in "$data"/*/*.manifest; do
 done
 [ "$converted" -ge 12 ] || fail "only $converted files were converted, $refused refused"
 
+# Blocks and packed elements keep their types and shapes in .zt, and can be dequantised there.
+typed() {
+  "$ringload" ls "$1" --json | sed -n '/"original_shape": \[/ {
+    s/^{"name": "\([^"]*\)".*"type": "/\1 /
+    s/", "original_shape": \(\[[0-9, ]*\]\).*/ \1/p
+  }' | sort
+}
+for file in onnx/types.onnx gguf/blocks.gguf gguf/other_blocks.gguf; do
+  rm -f "$work/typed.zt"
+  expect 0 "$ringload" convert "$data/$file" "$work/typed.zt"
+  typed "$data/$file" >"$work/expected"
+  [ -s "$work/expected" ] || fail "$file has no such types"
+  typed "$work/typed.zt" >"$work/found"
+  cmp "$work/expected" "$work/found" || fail "types of $file"
+done
+expect 0 "$ringload" convert "$data/gguf/blocks.gguf" "$work/blocks.zt"
+"$ringload" sum "$data/gguf/blocks.gguf" --dtype f32 >"$work/expected" || fail "sum --dtype f32"
+sums "$work/blocks.zt" --dtype f32 >"$work/found"
+cmp "$work/expected" "$work/found" || fail "dequantised from .zt"
+expect 1 "$ringload" load "$data/onnx/types.onnx" --dtype f32 --no-progress
+complains "tensor '.*': it holds .*, which cannot be converted to F32"
+
+# What safetensors has no field for is in its metadata.
+expect 0 "$ringload" convert "$data/torch/sparse.pt" "$work/sparse.safetensors"
+"$ringload" ls "$work/sparse.safetensors" >"$work/out"
+grep -q '^metadata: ringload: .*"layout": "sparse_csr", "shape": \[2, 3\]' "$work/out" ||
+  fail "sparse as safetensors: $(cat "$work/out")"
+
+# Attributes of GGUF keep their types.
+expect 0 "$ringload" convert "$data/gguf/plain.gguf" "$work/typed_metadata.zt"
+"$ringload" ls "$work/typed_metadata.zt" --json >"$work/out"
+grep -q '"test.scores": \[0.5,-1,1e+10\]' "$work/out" || fail "a list"
+grep -q '"test.u32": 7' "$work/out" || fail "a number"
+
+# Damage is not encoded anew, with a digest that is right.
+expect 0 "$ringload" convert "$data/zt/all.zt" "$work/damaged.zt" --digest crc32c
+offset=$("$ringload" ls "$work/damaged.zt" --json |
+  sed -n 's/.*"name": "hashed".*"offset": \([0-9]*\).*/\1/p')
+printf '\377' | dd of="$work/damaged.zt" bs=1 seek="$offset" conv=notrunc status=none
+for what in 'convert --zstd 3' 'convert --digest sha256' compress \
+  'convert --select hashed --dtype bf16'; do
+  command=${what%% *}
+  options=${what#"$command"}
+  # shellcheck disable=SC2086
+  expect 1 "$ringload" $command "$work/damaged.zt" "$work/again.zt" $options
+  complains "damaged.zt: tensor 'hashed': .*crc32c"
+  [ ! -e "$work/again.zt" ] || fail "$what of what is damaged"
+done
+expect 1 "$ringload" convert "$work/damaged.zt" "$work/again.safetensors" --select hashed
+complains "tensor 'hashed': .*crc32c"
+expect 0 "$ringload" convert "$work/damaged.zt" "$work/copied.zt"
+expect 1 "$ringload" load "$work/copied.zt" --digests if-present --no-progress
+
 expect 0 "$ringload" make "$work/m" --bytes 40M --shards 3 --no-progress
 sums "$work/m" >"$work/expected"
 

@@ -75,7 +75,7 @@ zt=$data/zt/all.zt
 expect 0 "$ringload" ls "$zt" --json
 grep -q '"name": "packed_crc".*"digest": "crc32c [0-9a-f]\{8\}"' "$work/out" || fail "digest"
 grep -q '"name": "hashed".*"digest": "sha256 [0-9a-f]\{64\}"' "$work/out" || fail "digest"
-grep -q '"layout": "quantized_group".*"attributes": {.*"bits": "4"' "$work/out" || fail "attributes"
+grep -q '"layout": "quantized_group".*"attributes": {.*"bits": 4' "$work/out" || fail "attributes"
 expect 0 "$ringload" load "$zt" --digests if-present --no-progress
 expect 0 "$ringload" load "$zt" --select packed_crc --select hashed --digests require --no-progress
 expect 1 "$ringload" load "$zt" --digests require --no-progress

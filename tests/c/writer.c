@@ -99,8 +99,15 @@ static void written(ringload_loader* loader, const ringload_tensor* a, const cha
   const char *key = NULL, *value = NULL;
   CHECK(ringload_checkpoint_metadata(file, 0, &key, &value) == RINGLOAD_OK);
   CHECK(strcmp(key, "model") == 0 && strcmp(value, "tiny") == 0);
+  ringload_attribute typed = {0};
+  typed.struct_bytes = sizeof typed;
+  CHECK(ringload_checkpoint_attribute(file, 0, &typed) == RINGLOAD_OK);
+  CHECK(strcmp(typed.key, "model") == 0 && strcmp(typed.text, "tiny") == 0 && typed.is_text);
+  CHECK(typed.cbor_bytes == 5 && memcmp(typed.cbor, "\x64tiny", 5) == 0);
+  CHECK(ringload_checkpoint_attribute(file, 99, &typed) == RINGLOAD_END);
   size_t at = 0;
   CHECK(ringload_checkpoint_find(file, "again", &at) == RINGLOAD_OK);
+  CHECK(ringload_checkpoint_tensor_attribute(file, at, 99, &typed) == RINGLOAD_END);
   ringload_checkpoint_release(file);
 }
 

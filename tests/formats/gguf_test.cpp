@@ -13,8 +13,10 @@
 #include "expected_tensors.hpp"
 #include "formats/gguf_types.hpp"
 #include "gguf_text.hpp"
+#include "texts_of.hpp"
 
 using namespace ringload;
+using ringload::testing::texts_of;
 using ringload::testing::bytes_of;
 using ringload::testing::gguf_text;
 using ringload::testing::number_text;
@@ -101,7 +103,7 @@ TEST_CASE("gguf: a big-endian file has its plain tensors swapped and its blocks 
   CHECK(found->tensors[1].stored == nullptr);
   CHECK(found->tensors[2].stored == nullptr);
   CHECK(found->tensors[3].stored == nullptr);
-  CHECK(found->metadata[1] == std::pair<std::string, std::string>{"n", "258"});
+  CHECK(found->metadata[1] == attributes::value_type{"n", 258});
   REQUIRE(found->notes.size() == 1);
   CHECK(found->notes[0].starts_with("the file is big-endian"));
 }
@@ -146,7 +148,7 @@ TEST_CASE("gguf: every type has its block, and no other number is one") {
   CHECK(message(gguf_text().info("x", {256}, 4, 0).file(256)).ends_with("GGUF no longer has"));
 }
 
-TEST_CASE("gguf: metadata has strings as they are and all else as JSON text") {
+TEST_CASE("gguf: metadata keeps the types of its values") {
   gguf_text text;
   text.string_pair("s", "a \"b\"\n").u32_pair("u", 7);
   text.pair("i", 11, number_text(std::uint64_t{0} - 5));
@@ -168,7 +170,10 @@ TEST_CASE("gguf: metadata has strings as they are and all else as JSON text") {
       {"strings", "[\"x\\\"\",\"\xEF\xBF\xBD\"]"},
       {"numbers", "[1,-1,0]"},
       {"none", "[]"}};
-  CHECK(found->metadata == expected);
+  CHECK(texts_of(found->metadata) == expected);
+  CHECK(found->metadata.at(1).second == attribute(7));
+  CHECK(found->metadata.at(3).second.encoded() == "\xFA\x3D\xCC\xCC\xCD");
+  CHECK(found->metadata.at(7).second == attribute::json("[1,-1,0]"));
 }
 
 TEST_CASE("gguf: a file without pairs and tensors is legal, and so are scalars and empty tensors") {
@@ -363,7 +368,7 @@ TEST_CASE("gguf: what the package gguf wrote is what is found") {
       {"test.yes", "true"},
       {"test.tokens", "[\"<s>\",\"a\\\"b\",\"\u00e9\"]"},
       {"test.scores", "[0.5,-1,1e+10]"}};
-  CHECK(plain->metadata == expected);
+  CHECK(texts_of(plain->metadata) == expected);
 }
 
 TEST_CASE("gguf: the files of a series are each a whole file, and say which they are") {
@@ -372,9 +377,8 @@ TEST_CASE("gguf: the files of a series are each a whole file, and say which they
   REQUIRE(last.has_value());
   CHECK(last->tensors.size() == 1);
   const auto value = [&](std::string_view key) {
-    const auto at =
-        std::ranges::find(last->metadata, key, &std::pair<std::string, std::string>::first);
-    return at == last->metadata.end() ? "none" : at->second;
+    const auto at = std::ranges::find(last->metadata, key, &attributes::value_type::first);
+    return at == last->metadata.end() ? std::string("none") : at->second.text();
   };
   CHECK(value("split.no") == "2");
   CHECK(value("split.count") == "3");

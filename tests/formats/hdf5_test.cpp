@@ -229,7 +229,7 @@ TEST_CASE("hdf5: numbers that are not read fail strict, and all else is a note")
   CHECK(parse_hdf5(all, file_bytes, profile::strict)->notes.size() == 1);
 }
 
-TEST_CASE("hdf5: attributes are metadata, a text as it is and lists as JSON") {
+TEST_CASE("hdf5: attributes are metadata, with their types") {
   hdf5_contents all;
   hdf5_attribute one;
   one.name = "layer_names";
@@ -245,8 +245,8 @@ TEST_CASE("hdf5: attributes are metadata, a text as it is and lists as JSON") {
   all.attributes_left_out = 2;
   const auto found = parse_hdf5(all, file_bytes, profile::strict);
   REQUIRE(found.has_value());
-  CHECK(found->metadata.at(0).second == R"(["a\"b", "c"])");
+  CHECK(found->metadata.at(0).second == attribute::json(R"(["a\"b", "c"])"));
   CHECK(found->metadata.at(1).second == "tensorflow");
-  CHECK(found->metadata.at(2).second == "-5");
+  CHECK(found->metadata.at(2).second == attribute(-5));
   CHECK(found->notes.size() == 1);
 }

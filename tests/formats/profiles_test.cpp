@@ -128,8 +128,7 @@ TEST_CASE("profiles: 2, the reference takes the last value of a metadata key") {
   const std::string header = metadata(R"({"a":"1","b":"2","a":"3"})");
   const auto found = parse_safetensors(bytes_of(header), 8 + header.size(), profile::reference);
   REQUIRE(found.has_value());
-  CHECK(found->metadata ==
-        std::vector<std::pair<std::string, std::string>>{{"b", "2"}, {"a", "3"}});
+  CHECK(found->metadata == attributes{{"b", "2"}, {"a", "3"}});
 }
 
 TEST_CASE("profiles: 3, forms that the reference accepts by accident") {

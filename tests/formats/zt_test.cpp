@@ -243,7 +243,13 @@ TEST_CASE("zt: a CSR object is three tensors and says what they are") {
   CHECK(code_of(csr({2, 10}, 5, 5, 2)) == errc::wrong_tensor_bytes);
   CHECK(code_of(csr({UINT64_MAX, 10}, 5, 5, 0)) == errc::wrong_tensor_bytes);
   CHECK(code_of(csr({20}, 5, 5, 3)) == errc::malformed_header);
-  CHECK(code_of(csr({2, 10}, 5, 5, 3, "i64")) == errc::malformed_header);
+  CHECK(code_of(csr({2, 10}, 5, 5, 3, "f64")) == errc::malformed_header);
+  // Against the format's text, as zTensor writes what SciPy has: with a note.
+  const auto others = parsed(csr({2, 10}, 5, 5, 3, "i64"));
+  REQUIRE(others.has_value());
+  CHECK(tensor(*others, "s/indices")->dtype == dtype::i64);
+  CHECK(others->unreadable.empty());
+  CHECK(others->notes.size() == 1);
   const std::string lacking =
       with({{"s", zt_object_text({2, 10}, "sparse_csr",
                                  {{"values", zt_component_text("f32", 64, 20)}})}});
@@ -279,7 +285,8 @@ TEST_CASE("zt: any other object is a group of flat parts, with its attributes") 
   REQUIRE(found.has_value());
   const composite& w = found->composites.at(0);
   CHECK(w.layout == "quantized_group");
-  CHECK(w.attributes == attributes{{"bits", "4"}, {"packing", "8_per_i32"}, {"more", "[1,true]"}});
+  CHECK(w.attributes ==
+        attributes{{"bits", 4}, {"packing", "8_per_i32"}, {"more", attribute::json("[1,true]")}});
   CHECK(tensor(*found, "w/packed_weight")->shape == shape_type{4});
   CHECK(tensor(*found, "w/zeros")->shape == shape_type{16});
   CHECK(tensor(*found, "w/zeros")->stored != nullptr);
@@ -292,8 +299,15 @@ TEST_CASE("zt: names stand once, also against the parts of objects") {
   const std::string object =
       zt_object_text({1}, "dense", {{"data", zt_component_text("u8", 64, 1)}});
   CHECK(code_of(with({{"t", object}, {"t", object}})) == errc::duplicate_tensor);
-  CHECK(code_of(with({{"g", zt_object_text({1}, "x", {{"p", zt_component_text("u8", 64, 1)}})},
-                      {"g/p", object}})) == errc::duplicate_tensor);
+  const auto both =
+      parsed(with({{"g", zt_object_text({1}, "x", {{"p", zt_component_text("u8", 128, 2)}})},
+                   {"g//p", object},
+                   {"g/p", object}}));
+  REQUIRE(both.has_value());
+  CHECK(both->composites.at(0).separator == "///");
+  CHECK(tensor(*both, "g///p")->bytes == 2);
+  CHECK(tensor(*both, "g/p")->bytes == 1);
+  CHECK(both->notes.size() == 1);
   const std::string component = zt_component_text("u8", 64, 1);
   CHECK(code_of(with({{"t", zt_object_text({1}, "x", {{"p", component}, {"p", component}})}})) ==
         errc::duplicate_tensor);
@@ -311,6 +325,84 @@ TEST_CASE("zt: a long name before many components is refused before it fills the
   };
   CHECK_FALSE(code_of(object(1000)));
   CHECK(code_of(object(50'000)) == errc::header_too_large);
+}
+
+TEST_CASE("zt: an object that cannot be read leaves the others readable") {
+  const std::string good = zt_object_text({1}, "dense", {{"data", zt_component_text("u8", 64, 1)}});
+  const auto object = [](const std::string& component) {
+    return zt_object_text({1}, "dense", {{"data", component}});
+  };
+  const std::pair<std::string, errc> all[] = {
+      {object(zt_component_text("f7", 64, 1)), errc::unsupported_feature},
+      {object(zt_component_text("u8", 64, 1, {{"encoding", cbor_text("lz9")}})),
+       errc::unsupported_feature},
+      {object(zt_component_text("u8", 64, 2)), errc::wrong_tensor_bytes},
+      {object(zt_component_text("u8", 65, 1)), errc::invalid_offsets},
+      {zt_object_text({1}, "sparse_coo", {{"values", zt_component_text("u8", 64, 1)}}),
+       errc::malformed_header}};
+  for (const auto& [bad, code] : all) {
+    const std::string file = with({{"a", good}, {"bad", bad}, {"z", good}});
+    const auto found = parsed(file);
+    REQUIRE(found.has_value());
+    CHECK(found->tensors.size() == 2);
+    REQUIRE(found->unreadable.size() == 1);
+    CHECK(found->unreadable[0].name == "bad");
+    CHECK(found->unreadable[0].why.code == code);
+    CHECK_FALSE(found->unreadable[0].is_left_out);
+    CHECK(found->notes.size() == 1);
+    memory_input in(bytes_of(file));
+    CHECK(parse_zt(in, profile::reference)->unreadable.at(0).is_left_out);
+  }
+}
+
+TEST_CASE("zt: 1.1 says nothing of the length of parts, so it is counted") {
+  // A frame of zstd that has one raw block, and neither its length nor a checksum.
+  const auto frame = [](const std::string& bytes) {
+    const auto block = static_cast<std::uint32_t>(bytes.size() << 3U | 1U);
+    std::string out = {'\x28', '\xB5', '\x2F', '\xFD', '\x00', '\x58'};
+    for (const unsigned shift : {0U, 8U, 16U}) out += static_cast<char>(block >> shift & 0xFFU);
+    return out + bytes;
+  };
+  std::string blobs;
+  const auto packed = [&](std::string_view type, const std::string& bytes) {
+    const std::string stored = frame(bytes);
+    blobs.resize((blobs.size() + 63) / 64 * 64);
+    const std::uint64_t offset = 64 + blobs.size();
+    blobs += stored;
+    return zt_component_text(type, offset, stored.size(), {{"encoding", cbor_text("zstd")}});
+  };
+  const std::string values = packed("f32", std::string(12, '\2'));
+  const std::string coords = packed("u64", std::string(48, '\0'));
+  const std::string broken = packed("u64", std::string(47, '\0'));
+  const auto file = [&](const std::string& second) {
+    return zt_text(
+        zt_manifest_text(
+            {{"s", zt_object_text({2, 3}, "sparse_coo", {{"values", values}, {"coords", second}})}},
+            "1.1.0"),
+        blobs);
+  };
+  const auto found = parsed(file(coords));
+  REQUIRE(found.has_value());
+  REQUIRE(found->unreadable.empty());
+  CHECK(tensor(*found, "s/values")->shape == shape_type{3});
+  CHECK(tensor(*found, "s/coords")->shape == shape_type{2, 3});
+  CHECK(code_of(file(broken)) == errc::wrong_tensor_bytes);
+}
+
+TEST_CASE("zt: attributes say which blocks the bytes of a tensor are") {
+  const auto typed = [](const std::string& key, const std::string& shape) {
+    return with({{"t", zt_object_text({34}, "dense", {{"data", zt_component_text("u8", 64, 34)}},
+                                      {{"attributes", cbor_map({{key, cbor_text("q8_0")},
+                                                                {"original_shape", shape}})}})}});
+  };
+  for (const char* key : {"gguf_type", "logical_type"}) {
+    const auto found = parsed(typed(key, cbor_numbers({1, 32})));
+    REQUIRE(found.has_value());
+    CHECK(found->tensors.at(0).type == "q8_0");
+    CHECK(found->tensors.at(0).original_shape == shape_type{1, 32});
+  }
+  CHECK(parsed(typed("other", cbor_numbers({1, 32})))->tensors.at(0).type.empty());
+  CHECK(parsed(typed("gguf_type", cbor_text("[1,32]")))->tensors.at(0).type.empty());
 }
 
 TEST_CASE("zt: what ztensor 1.2.3 wrote is what is found") {

@@ -4,6 +4,7 @@
 // CBOR, and .zt files of it, written by hand for a test.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -89,14 +90,22 @@ inline result<file_entries> parsed(std::string_view file) {
   return parse_zt(in, profile::strict);
 }
 
-inline boost::system::error_code code_of(std::string_view file) {
+// Why the file cannot be read, or the first object of it that cannot be.
+inline std::optional<fault> refusal(std::string_view file) {
   const auto answer = parsed(file);
-  return answer ? boost::system::error_code{} : answer.error().code;
+  if (!answer) return answer.error();
+  if (answer->unreadable.empty()) return std::nullopt;
+  return answer->unreadable.front().why;
+}
+
+inline boost::system::error_code code_of(std::string_view file) {
+  const auto why = refusal(file);
+  return why ? why->code : boost::system::error_code{};
 }
 
 inline std::string message(std::string_view file) {
-  const auto answer = parsed(file);
-  return answer ? "it was accepted" : message_of(answer.error());
+  const auto why = refusal(file);
+  return why ? message_of(*why) : "it was accepted";
 }
 
 // A file with 256 bytes of blobs.

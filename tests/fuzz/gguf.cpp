@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
     reached = e.offset + e.bytes;
   }
   std::uint64_t metadata_bytes = 0;
-  for (const auto& [key, value] : lax->metadata) metadata_bytes += value.size();
+  for (const auto& [key, value] : lax->metadata) metadata_bytes += value.text().size();
   hold(metadata_bytes <= gguf_metadata_bytes_max, "metadata has its limit");
   return 0;
 }

@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   std::size_t parts = 0;
   for (const composite& each : found->composites) {
     for (const std::string& part : each.parts) {
-      const std::string name = each.name + "/" + part;
+      const std::string name = each.name + each.separator + part;
       std::size_t times = 0;
       for (const entry& e : found->tensors) times += e.name == name ? 1 : 0;
       hold(times == 1, "each part is a tensor");

@@ -102,8 +102,9 @@ TEST_CASE("hdf5: names, notes and metadata") {
     CHECK(tensor("tied").offset == tensor("model_weights.dense.dense.kernel:0").offset);
     CHECK(tensor("alias").offset == tensor("model_weights.dense.dense.bias:0").offset);
     CHECK(all.notes.size() == 1);
-    CHECK(std::ranges::count(all.metadata, std::pair<std::string, std::string>(
-                                               "layer_names", R"(["dense", "dense_1"])")) == 1);
+    CHECK(std::ranges::count(all.metadata,
+                             attributes::value_type(
+                                 "layer_names", attribute::json(R"(["dense", "dense_1"])"))) == 1);
   }
 }
 

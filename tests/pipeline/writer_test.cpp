@@ -211,18 +211,68 @@ TEST_CASE("writer: tensors begin where they are wanted") {
   CHECK(code_of_call([&] { writer(at.path, how); }) == errc::invalid_saving);
 }
 
-TEST_CASE("writer: a name that is there already ends it, and nothing appears") {
+TEST_CASE("writer: a step that is refused leaves the file as it was, and the next may succeed") {
   const writer_tests::place at;
-  {
-    writer out(at.path);
-    add(out, noise_view("a", dtype::u8, {5}));
-    CHECK(code_of_call([&] { add(out, noise_view("a", dtype::u8, {5})); }) ==
-          errc::duplicate_tensor);
-    CHECK(code_of_call([&] { add(out, noise_view("b", dtype::u8, {5})); }) ==
-          errc::duplicate_tensor);
-    CHECK(code_of_call([&] { finish(out); }) == errc::duplicate_tensor);
-  }
-  CHECK(at.files() == 0);
+  writer out(at.path);
+  const tensor_view a = noise_view("a", dtype::u8, {5});
+  add(out, a, packed(1));
+  const auto refused = [&](const tensor_view& what, storing how = {}) {
+    return code_of_call([&] { add(out, what, std::move(how)); });
+  };
+  CHECK(refused(a) == errc::duplicate_tensor);
+  CHECK(refused(noise_view("b", dtype::u8, {5}), packed(30)) == errc::invalid_saving);
+  CHECK(refused(noise_view("b", dtype::u8, {5}), packed(0, digest_algorithm::sha256)) ==
+        errc::digest_unavailable);
+  CHECK(refused(noise_view("\xFF", dtype::u8, {5})) == errc::header_not_utf8);
+  tensor_view small = noise_view("b", dtype::u8, {5});
+  small.bytes = 4;
+  CHECK(refused(small) == errc::invalid_tensor);
+  storing wrong;
+  wrong.type = "complex64";
+  CHECK(refused(noise_view("b", dtype::u8, {8}), wrong) == errc::malformed_header);
+  wrong = {};
+  wrong.attributes = {{"\xFF", 1}};
+  CHECK(refused(noise_view("b", dtype::u8, {5}), wrong) == errc::header_not_utf8);
+  const auto alias = [&](const char* name, const char* of) {
+    return code_of_call([&] { get(out.add_alias_async(name, of, asio::use_future)); });
+  };
+  CHECK(alias("a", "a") == errc::duplicate_tensor);
+  CHECK(alias("b", "nobody") == errc::no_such_tensor);
+  const auto replaced = [&](const tensor_view& by) {
+    return code_of_call([&] { get(out.replace_async(by, asio::use_future)); });
+  };
+  CHECK(replaced(a) == errc::unsupported_feature);
+  CHECK(replaced(noise_view("nobody", dtype::u8, {5})) == errc::no_such_tensor);
+  const auto copied = [&](const std::string& file) {
+    return code_of_call([&] { get(out.copy_async(file, nullptr, copying(), asio::use_future)); });
+  };
+  CHECK(copied(at.path + ".none") == boost::system::errc::no_such_file_or_directory);
+  const tensor_view b = noise_view("b", dtype::u8, {5}, 2);
+  add(out, b);
+  const written done = finish(out);
+  CHECK(done.writes > 0);
+  CHECK(done.seconds > 0);
+  CHECK(loaded_bytes(at.path) ==
+        std::map<std::string, std::string>{{"a", text_of(a)}, {"b", text_of(b)}});
+}
+
+TEST_CASE("writer: objects are copied all or none if a name is there already") {
+  const writer_tests::place at;
+  const std::string from = at.path + ".from.zt";
+  writer first(from);
+  add(first, noise_view("a", dtype::u8, {5}));
+  add(first, noise_view("z", dtype::u8, {5}));
+  finish(first);
+  writer out(at.path);
+  add(out, noise_view("z", dtype::u8, {5}));
+  const auto copied = [&](std::function<bool(std::string_view)> chosen) {
+    return code_of_call(
+        [&] { get(out.copy_async(from, std::move(chosen), copying(), asio::use_future)); });
+  };
+  CHECK(copied(nullptr) == errc::duplicate_tensor);
+  CHECK_FALSE(copied([](std::string_view name) { return name == "a"; }));
+  finish(out);
+  CHECK(loaded_bytes(at.path).size() == 2);
 }
 
 TEST_CASE("writer: what it cannot write is refused by name") {
@@ -236,7 +286,7 @@ TEST_CASE("writer: what it cannot write is refused by name") {
   CHECK(refused(noise_view("t", dtype::u8, {5}), packed(23)) == errc::invalid_saving);
   CHECK(refused(noise_view("t", dtype::u8, {5}), packed(0, digest_algorithm::sha256)) ==
         errc::digest_unavailable);
-  CHECK(refused(noise_view("\xFF", dtype::u8, {5})) == boost::system::error_code());
+  CHECK(refused(noise_view("\xFF", dtype::u8, {5})) == errc::header_not_utf8);
   tensor_view small = noise_view("t", dtype::u8, {5});
   small.bytes = 4;
   CHECK(refused(small) == errc::invalid_tensor);

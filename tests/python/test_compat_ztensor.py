@@ -63,6 +63,47 @@ def test_objects_of_several_components(tmp_path):
         read.numpy()
 
 
+def test_attributes_keep_their_types(tmp_path):
+    values = {
+        "bits": 4,
+        "text": "4",
+        "none": None,
+        "null": "null",
+        "bytes": b"\x01\xab",
+        "hex": "01ab",
+        "nested": {"a": [1, 2.5, True], "b": {}},
+        "large": 2**80,
+        "negative": -(2**70),
+        "infinite": float("inf"),
+    }
+    given = {**values, "nan": float("nan"), "array": numpy.arange(3), "scalar": numpy.float32(0.5)}
+    with ztensor.Writer(tmp_path / "a.zt") as writer:
+        writer.write("t", ztensor.Tensor({"data": numpy.zeros(2)}, attributes=given))
+    read = ztensor.Reader(tmp_path / "a.zt").read("t")
+    found = dict(read.attributes)
+    nan = found.pop("nan")
+    assert nan != nan
+    assert (found.pop("array"), found.pop("scalar")) == ([0, 1, 2], 0.5)
+    assert found == values
+    assert all(type(found[key]) is type(values[key]) for key in values)
+    with ztensor.Writer(tmp_path / "b.zt") as writer:
+        writer.write("t", read)
+    assert (tmp_path / "a.zt").read_bytes() == (tmp_path / "b.zt").read_bytes()
+    with pytest.raises(TypeError):
+        ztensor.Writer(tmp_path / "c.zt").write(
+            "t", ztensor.Tensor({"data": numpy.zeros(2)}, attributes={"a": object()})
+        )
+
+
+def test_a_refused_tensor_leaves_the_writer(tmp_path, arrays):
+    with ztensor.Writer(tmp_path / "a.zt") as writer:
+        writer.add("a", arrays["f32"])
+        with pytest.raises(RuntimeError):
+            writer.add("a", arrays["f32"])
+        writer.add("b", arrays["f64"])
+    assert ztensor.Reader(tmp_path / "a.zt").keys() == ["a", "b"]
+
+
 def test_append_remove_and_replace(arrays, tmp_path):
     path = tmp_path / "a.zt"
     with ztensor.Writer(path) as writer:

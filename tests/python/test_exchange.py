@@ -229,9 +229,11 @@ def test_save_zt_writes_the_same_memory_once(options, tmp_path):
     words = numpy.arange(6000, dtype="f4").reshape(60, 100)
     tensors = {"a": words, "tied": words, "equal": words.copy(), "rows": words[:30]}
     tensors["other"] = words.view("i4")
-    ringload.save(tmp_path / "t.zt", tensors, **options)
+    saved = ringload.save(tmp_path / "t.zt", tensors, **options)
+    assert saved.nbytes > 0 and saved.writes > 0 and saved.seconds > 0
     places = {}
     with ringload.open(tmp_path / "t.zt") as checkpoint:
+        assert checkpoint.metadata == options.get("metadata", {})
         for info in checkpoint.infos():
             places.setdefault(info.offset, []).append(info.name)
     assert sorted(places.values()) == [["a", "tied"], ["equal"], ["other"], ["rows"]]

@@ -162,7 +162,7 @@ class TensorInfo:
     type: str
     original_shape: tuple[int, ...]
     digest: str
-    attributes: dict[str, str]
+    attributes: dict[str, Any]
 
 class Operation(Generic[_T]):
     """Work that has begun. Dropping it cancels it."""
@@ -199,7 +199,7 @@ class Checkpoint(Mapping[str, StoredTensor]):
     @property
     def nbytes(self) -> int: ...
     @property
-    def metadata(self) -> dict[str, str]: ...
+    def metadata(self) -> dict[str, Any]: ...
     @property
     def files(self) -> list[tuple[str, int, str]]: ...
     @property

@@ -37,14 +37,15 @@ def save(path, views, options, sizes, progress):
 
     def steps():
         for key, value in metadata.items():
-            yield writer.set_attribute(key, json.dumps(value))
+            yield writer.set_attribute(key, value)
         for at, (view, first) in enumerate(zip(views, firsts, strict=True)):
             if first == at:
                 yield writer.add([view], storing)
             else:
                 yield writer.add_alias(view[0], views[first][0])
-        written, _ = yield writer.finish()
+        _, _, done = yield writer.finish()
         report()
-        return Saved([path], written, 0, 0, 0, 0.0, "", {})
+        direct, writes, seconds = (done[key] for key in ("bytes_direct", "writes", "seconds"))
+        return Saved([path], done["nbytes"], direct, 0, writes, seconds, "", {})
 
     return reported(steps(), report)

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "attributes.hpp"
 #include "convert.hpp"
 #include "held.hpp"
 
@@ -24,9 +25,11 @@ nb::list names(const held_checkpoint& self) {
 }
 
 nb::object find(const held_checkpoint& self, std::string_view name) {
-  const tensor_info* found = self.of->find(name);
-  if (found == nullptr) return nb::none();
-  return dict_of(*found);
+  if (const tensor_info* found = self.of->find(name)) return dict_of(*found);
+  for (const unreadable_info& each : self.of->catalog().unreadable) {
+    if (each.name == name) throw error(each.code, each.place, each.reason);
+  }
+  return nb::none();
 }
 
 nb::list infos(const held_checkpoint& self) {
@@ -53,7 +56,7 @@ nb::list files(const held_checkpoint& self) {
 nb::list metadata(const held_checkpoint& self) {
   nb::list all;
   for (const auto& [key, value] : self.of->catalog().metadata) {
-    all.append(nb::make_tuple(str_of(key), str_of(value)));
+    all.append(nb::make_tuple(str_of(key), value_of(value)));
   }
   return all;
 }

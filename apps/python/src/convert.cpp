@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "attributes.hpp"
+
 namespace ringload::python {
 
 namespace {
@@ -11,12 +13,6 @@ namespace {
 nb::list list_of(const std::vector<std::string>& texts) {
   nb::list all;
   for (const std::string& text : texts) all.append(str_of(text));
-  return all;
-}
-
-nb::dict dict_of(const attributes& from) {
-  nb::dict all;
-  for (const auto& [key, value] : from) all[str_of(key)] = str_of(value);
   return all;
 }
 
@@ -149,6 +145,7 @@ nb::dict dict_of(const composite_info& info) {
   all["type"] = str_of(info.type);
   all["shape"] = tuple_of(info.shape);
   all["parts"] = list_of(info.parts);
+  all["separator"] = str_of(info.separator);
   all["file"] = info.file;
   all["attributes"] = dict_of(info.attributes);
   return all;

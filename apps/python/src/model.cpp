@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "attributes.hpp"
 #include "convert.hpp"
 #include "gil.hpp"
 #include "held.hpp"
@@ -113,15 +114,8 @@ void bind_model(nb::module_& in) {
           },
           "What was read of each file, and how fast.")
       .def_prop_ro(
-          "metadata",
-          [](const held_model& self) {
-            nb::dict all;
-            for (const auto& [key, value] : self.of->catalog().metadata) {
-              all[str_of(key)] = str_of(value);
-            }
-            return all;
-          },
-          "The files' own metadata.")
+          "metadata", [](const held_model& self) { return dict_of(self.of->catalog().metadata); },
+          "The files' own metadata, with their types.")
       .def(
           "regions",
           [](const held_model& self) {

@@ -91,7 +91,12 @@ nb::object result_of(any_result result, const held_operation& of) {
           return dict_of(value);
         } else if constexpr (std::is_same_v<T, written>) {
           const auto* bytes = reinterpret_cast<const char*>(value.file.data());
-          return nb::make_tuple(value.bytes, nb::bytes(bytes, value.file.size()));
+          nb::dict done;
+          done["nbytes"] = value.bytes;
+          done["bytes_direct"] = value.bytes_direct;
+          done["writes"] = value.writes;
+          done["seconds"] = value.seconds;
+          return nb::make_tuple(value.bytes, nb::bytes(bytes, value.file.size()), done);
         } else {
           return nb::int_(value);
         }

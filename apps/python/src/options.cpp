@@ -19,6 +19,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include "attributes.hpp"
 #include "cache_reports.hpp"
 #include "convert.hpp"
 #include "held.hpp"
@@ -322,10 +323,7 @@ remote_options remote_options_of(const nb::dict& given) {
 storing storing_of(const nb::dict& given) {
   storing how;
   const setter attributes = [&how](nb::handle value) {
-    for (const auto& [key, json] : nb::cast<nb::dict>(value)) {
-      how.attributes.emplace_back(nb::cast<std::string>(key),
-                                  attribute::json(nb::cast<std::string>(json)));
-    }
+    how.attributes = attributes_of(nb::cast<nb::dict>(value));
   };
   apply(given, {{"zstd_level", number(how.zstd_level)},
                 {"digest", digest(how.digest)},

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "attributes.hpp"
 #include "convert.hpp"
 #include "gil.hpp"
 #include "held.hpp"
@@ -55,10 +56,7 @@ class held_writer {
     what.name = name;
     what.layout = layout;
     what.shape = shape;
-    for (const auto& [key, json] : attributes) {
-      what.attributes.emplace_back(nb::cast<std::string>(key),
-                                   attribute::json(nb::cast<std::string>(json)));
-    }
+    what.attributes = attributes_of(attributes);
     return step(
         [&](writer& to, auto handler) { to.declare_async(std::move(what), std::move(handler)); });
   }
@@ -92,9 +90,10 @@ class held_writer {
         [&](writer& to, auto handler) { to.replace_async(the_view(by), std::move(handler)); }, by);
   }
 
-  begun set_attribute(const std::string& key, const std::string& json) {
+  begun set_attribute(const std::string& key, nb::handle value) {
+    attribute typed = attribute_of(value);
     return step([&](writer& to, auto handler) {
-      to.set_attribute_async(key, attribute::json(json), std::move(handler));
+      to.set_attribute_async(key, std::move(typed), std::move(handler));
     });
   }
 
@@ -147,7 +146,7 @@ void bind_writer(nb::module_& in) {
       .def("add_alias", &held_writer::add_alias, nb::arg("name"), nb::arg("of"))
       .def("copy", &held_writer::copy, nb::arg("file"), nb::arg("without").none())
       .def("replace", &held_writer::replace, nb::arg("by"))
-      .def("set_attribute", &held_writer::set_attribute, nb::arg("key"), nb::arg("json"))
+      .def("set_attribute", &held_writer::set_attribute, nb::arg("key"), nb::arg("value").none())
       .def("bytes_taken", &held_writer::bytes_taken)
       .def("finish", &held_writer::finish);
   in.def(

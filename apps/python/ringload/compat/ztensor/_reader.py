@@ -125,9 +125,7 @@ class Reader:
         with as_theirs():
             self._checkpoint = self._loader.open(path).result()
         self._composites = {one["name"]: one for one in self._checkpoint.composites}
-        self._parts = {
-            f"{name}/{part}" for name, one in self._composites.items() for part in one["parts"]
-        }
+        self._parts = {at for one in self._composites.values() for at in _stored_names(one).values()}
         self._mapped = None
 
     # --- What there is
@@ -166,11 +164,15 @@ class Reader:
             info = self._checkpoint[name].info
             parts = {"data": _component(info)}
             shape, format, attributes = info.shape, "dense", info.attributes
-            if self.format == "gguf" and info.type:  # Blocks, which are bytes in NumPy.
+            # Blocks, which are bytes in NumPy.
+            if "gguf_type" in attributes or "logical_type" in attributes:
+                parts["data"]["type"] = None
+            elif self.format == "gguf" and info.type:
                 parts["data"]["type"] = None
                 attributes = {"gguf_type": info.type, "original_shape": list(info.original_shape)}
         else:
-            infos = {part: self._checkpoint[f"{name}/{part}"].info for part in composite["parts"]}
+            stored = _stored_names(composite)
+            infos = {part: self._checkpoint[at].info for part, at in stored.items()}
             parts = {part: _component(info) for part, info in sorted(infos.items())}
             shape, format = composite["shape"], composite["layout"]
             attributes = composite["attributes"]
@@ -253,7 +255,7 @@ class Reader:
         composite = self._composites.get(name)
         stored = {"data": name}
         if composite is not None:
-            stored = {part: f"{name}/{part}" for part in composite["parts"]}
+            stored = _stored_names(composite)
         read = self._stored(list(stored.values()), copy)
         return Tensor(
             {part: _convert.numpy_of(read[at]) for part, at in stored.items()},
@@ -300,6 +302,12 @@ class Reader:
 
     def __repr__(self) -> str:
         return f"<ztensor.Reader [{self.format}, {len(self)} tensor(s)]>"
+
+
+def _stored_names(composite):
+    """By component, the name that it has in the checkpoint."""
+    before = composite["name"] + composite["separator"]
+    return {part: before + part for part in composite["parts"]}
 
 
 def _component(info):

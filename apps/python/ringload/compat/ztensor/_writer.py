@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writer: a .zt file, object by object; it appears under its name when it is finished."""
 
-import json
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -25,7 +24,7 @@ def storing(compress, checksum, type=None, attributes=None):
         "zstd_level": zstd_level(compress),
         "digest": None if checksum == "none" else checksum,
         "type": type,
-        "attributes": {key: json.dumps(value) for key, value in (attributes or {}).items()},
+        "attributes": dict(attributes or {}),
     }
 
 
@@ -66,7 +65,7 @@ class Writer:
             self._do(lambda: self._inner.add(described(name, data.numpy()), how))
             return
         _shared.check_names([name, *data.components])
-        attributes = {key: json.dumps(value) for key, value in (data.attributes or {}).items()}
+        attributes = dict(data.attributes or {})
         # All is checked that can be, before the object is begun.
         parts = [
             (
@@ -97,7 +96,7 @@ class Writer:
 
     def finish(self) -> int:
         """Ends the file. Gives its bytes."""
-        size, _ = self._do(lambda: self._inner.finish())
+        size, *_ = self._do(lambda: self._inner.finish())
         self._finished = True
         self._inner = None
         return size
@@ -125,9 +124,7 @@ def save_to(inner, tensors, metadata, compression):
         raise TypeError("the keys of metadata are texts")
     with as_theirs():
         for key, value in (metadata or {}).items():
-            one_step(
-                lambda key=key, value=value: inner.set_attribute(key, json.dumps(value))
-            ).result()
+            one_step(lambda key=key, value=value: inner.set_attribute(key, value)).result()
         for name, tensor in tensors.items():
             one = described(name, tensor)
             one_step(lambda one=one: inner.add(one, how)).result()

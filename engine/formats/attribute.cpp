@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Values of attributes, which are kept as the CBOR that they become.
-
-#include <algorithm>
 #include <cstdlib>
-#include <ringload/writer.hpp>
+#include <ringload/attribute.hpp>
+#include <ringload/error.hpp>
+#include <span>
+#include <utility>
 
 #include "formats/cbor_reader.hpp"
 #include "formats/cbor_writer.hpp"
 #include "formats/json_number.hpp"
 #include "formats/json_reader.hpp"
+#include "formats/json_text.hpp"
 #include "formats/utf8.hpp"
-#include "pipeline/writing_job.hpp"
 
 namespace ringload::inline v0 {
 
 namespace {
 
 constexpr unsigned attribute_depth_max = 64;
+// Six times what formats keep.
+constexpr std::size_t attribute_text_bytes_max = std::size_t{96} << 20;
 
 [[noreturn]] void refuse(const char* kind, std::size_t position, const std::string& cause) {
   throw error(errc::malformed_header,
@@ -90,21 +92,28 @@ bool value(json_reader& in, std::string& out, unsigned deep) {
 
 }  // namespace
 
-attribute::attribute() { cbor_writer(encoded_).null(); }
-attribute::attribute(std::string_view text) {
+attribute::attribute() : text_("null") { cbor_writer(encoded_).null(); }
+attribute::attribute(std::string_view text) : text_(text), is_text_(true) {
   if (utf8_valid_bytes(text) != text.size()) {
     refuse("text", utf8_valid_bytes(text), "the text is not UTF-8");
   }
   cbor_writer(encoded_).text(text);
 }
-attribute::attribute(bool value) { cbor_writer(encoded_).boolean(value); }
-attribute::attribute(double value) { cbor_writer(encoded_).floating(value); }
+attribute::attribute(bool value) : text_(value ? "true" : "false") {
+  cbor_writer(encoded_).boolean(value);
+}
+attribute::attribute(double value) {
+  cbor_writer(encoded_).floating(value);
+  append_json_number(text_, value);
+}
 attribute::attribute(bool negative, std::uint64_t argument) {
   cbor_writer to(encoded_);
   if (negative) {
     to.integer(static_cast<std::int64_t>(~argument));
+    append_json_number(text_, static_cast<std::int64_t>(~argument));
   } else {
     to.unsigned_integer(argument);
+    append_json_number(text_, argument);
   }
 }
 
@@ -112,72 +121,26 @@ attribute attribute::json(std::string_view text) {
   if (utf8_valid_bytes(text) != text.size()) {
     refuse("JSON", utf8_valid_bytes(text), "the text is not UTF-8");
   }
-  attribute out;
-  out.encoded_.clear();
+  std::string encoded;
   json_reader in(text);
-  if (!value(in, out.encoded_, attribute_depth_max) || !in.end())
+  if (!value(in, encoded, attribute_depth_max) || !in.end())
     refuse("JSON", in.position(), in.cause());
-  return out;
+  return cbor(std::move(encoded));
 }
 
 attribute attribute::cbor(std::string encoded) {
   memory_input from(std::as_bytes(std::span<const char>(encoded)));
   input_cursor in(from, 0, encoded.size());
-  std::string read;
-  if (!cbor_reader(in).json(read, zt_attribute_bytes_max)) {
+  cbor_reader cbor(in);
+  attribute out;
+  out.text_.clear();
+  out.is_text_ = cbor.is_text();
+  if (!(out.is_text_ ? cbor.text(out.text_) : cbor.json(out.text_, attribute_text_bytes_max))) {
     throw error(in.error().code, "CBOR of an attribute, " + in.error().where, in.error().cause);
   }
   if (in.left() > 0) refuse("CBOR", encoded.size() - in.left(), "bytes are left over");
-  attribute out;
   out.encoded_ = std::move(encoded);
   return out;
 }
-
-namespace detail {
-
-void attribute_list::set(std::string key, std::string encoded) {
-  for (auto& [known, value] : all_) {
-    if (known != key) continue;
-    value = std::move(encoded);
-    return;
-  }
-  all_.emplace_back(std::move(key), std::move(encoded));
-}
-
-bool attribute_list::has(std::string_view key) const noexcept {
-  return std::ranges::any_of(all_, [key](const auto& each) { return each.first == key; });
-}
-
-std::string attribute_list::encoded() const {
-  if (all_.empty()) return {};
-  auto sorted = all_;
-  std::ranges::sort(sorted);
-  std::string out;
-  cbor_writer to(out);
-  to.map(sorted.size());
-  for (const auto& [key, value] : sorted) {
-    to.text(key);
-    to.encoded(value);
-  }
-  return out;
-}
-
-result<void> attribute_list::read(std::string_view encoded_map) {
-  if (encoded_map.empty()) return {};
-  memory_input from(std::as_bytes(std::span<const char>(encoded_map)));
-  input_cursor in(from, 0, encoded_map.size());
-  cbor_reader cbor(in);
-  if (!cbor.enter_map()) return in.error();
-  std::string key;
-  while (cbor.next_key(key)) {
-    const std::uint64_t begin = cbor.position();
-    if (!cbor.skip_value()) return in.error();
-    if (!has(key)) set(key, std::string(encoded_map.substr(begin, cbor.position() - begin)));
-  }
-  if (cbor.failed()) return in.error();
-  return {};
-}
-
-}  // namespace detail
 
 }  // namespace ringload::inline v0

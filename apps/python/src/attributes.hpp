@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Attributes as values of Python: int, float, bool, None, str, bytes, lists and dictionaries.
+
+#include <nanobind/nanobind.h>
+
+#include <ringload/attribute.hpp>
+
+namespace ringload::python {
+
+namespace nb = nanobind;
+
+nb::object value_of(const attribute& from);
+nb::dict dict_of(const attributes& from);
+
+/// Scalars and arrays of NumPy become numbers and lists. Throws nb::type_error for any other type.
+attribute attribute_of(nb::handle value);
+attributes attributes_of(const nb::dict& values);
+
+}  // namespace ringload::python
