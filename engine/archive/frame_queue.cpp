@@ -24,40 +24,40 @@ std::span<std::byte> frame_queue::room(std::size_t bytes) {
 
 void frame_queue::push(int level, bool last) {
   chunks_.push_back(std::make_unique<chunk>());
-  chunk& one = *chunks_.back();
-  one.in = std::exchange(next_, {});
-  one.level = level;
-  one.last = last;
-  boost::asio::post(workers_.get_executor(), [this, &one] { encode(one); });
+  chunk& current = *chunks_.back();
+  current.in = std::exchange(next_, {});
+  current.level = level;
+  current.last = last;
+  boost::asio::post(workers_.get_executor(), [this, &current] { encode(current); });
 }
 
-result<void> frame_queue::encode_now(chunk& one) {
-  idle_encoder mine{one.level, nullptr};
+result<void> frame_queue::encode_now(chunk& current) {
+  idle_encoder reused{current.level, nullptr};
   {
     const std::lock_guard lock(mutex_);
-    const auto found = std::ranges::find(idle_, one.level, &idle_encoder::level);
+    const auto found = std::ranges::find(idle_, current.level, &idle_encoder::level);
     if (found != idle_.end()) {
-      mine = std::move(*found);
+      reused = std::move(*found);
       idle_.erase(found);
     }
   }
-  if (mine.with == nullptr) {
-    auto made = zstd_frame_encoder::make(one.level);
-    if (!made) return made.error();
-    mine.with = std::move(*made);
+  if (reused.encoder == nullptr) {
+    auto new_encoder = zstd_frame_encoder::make(current.level);
+    if (!new_encoder) return new_encoder.error();
+    reused.encoder = std::move(*new_encoder);
   }
-  auto outcome = mine.with->encode(one.in, one.out);
+  auto outcome = reused.encoder->encode(current.in, current.out);
   const std::lock_guard lock(mutex_);
-  if (idle_.size() < encoders_) idle_.push_back(std::move(mine));
+  if (idle_.size() < encoders_) idle_.push_back(std::move(reused));
   return outcome;
 }
 
-// In a thread of workers_.
-void frame_queue::encode(chunk& one) {
-  auto outcome = attempt([this, &one] { return encode_now(one); });
+// Runs in a thread of workers_.
+void frame_queue::encode(chunk& current) {
+  auto outcome = attempt([this, &current] { return encode_now(current); });
   const std::lock_guard lock(mutex_);
-  one.outcome = std::move(outcome);
-  one.encoded = true;
+  current.outcome = std::move(outcome);
+  current.encoded = true;
   encoded_.notify_one();
 }
 
@@ -67,11 +67,11 @@ result<frame_queue::frame> frame_queue::take() {
     std::unique_lock lock(mutex_);
     encoded_.wait(lock, [&oldest] { return oldest.encoded; });
   }
-  const std::unique_ptr<chunk> mine = std::move(chunks_.front());
+  const std::unique_ptr<chunk> taken = std::move(chunks_.front());
   chunks_.pop_front();
-  if (!mine->outcome) return mine->outcome.error();
-  spare_.push_back(std::move(mine->in));
-  return frame{std::move(mine->out), mine->last};
+  if (!taken->outcome) return taken->outcome.error();
+  spare_.push_back(std::move(taken->in));
+  return frame{std::move(taken->out), taken->last};
 }
 
 }  // namespace ringload::inline v0

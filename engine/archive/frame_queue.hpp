@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Chunks in, zstd frames out, in the order in which they came; several threads encode at once.
+// Takes chunks and returns zstd frames in the same order. Several threads encode at once.
 
 #include <condition_variable>
 #include <cstddef>
@@ -18,10 +18,10 @@
 
 namespace ringload::inline v0 {
 
-// Used by one thread.
+// Must be used by one thread.
 class frame_queue {
  public:
-  // What becomes one frame: as much as level 3 looks back.
+  // The bytes of one frame, as much as level 3 looks back.
   static constexpr std::size_t chunk_bytes = std::size_t{2} << 20;
   static constexpr std::uint32_t encoders_max = 16;
 
@@ -31,19 +31,19 @@ class frame_queue {
   ~frame_queue();
 
   bool empty() const noexcept { return chunks_.empty(); }
-  // Before the next push() a frame must be taken.
+  // If true, take() must be called before the next push().
   bool full() const noexcept { return chunks_.size() >= encoders_ + 2; }
 
-  // Room for a chunk of so many bytes, to be filled and pushed.
+  // Returns memory for a chunk of `bytes` bytes, which the caller fills and pushes.
   std::span<std::byte> room(std::size_t bytes);
-  // `last`: of its stream.
+  // Pushes the chunk. `last` marks the last chunk of a stream.
   void push(int level, bool last);
 
   struct frame {
     std::vector<std::byte> bytes;
     bool last = false;
   };
-  // The oldest, once it is encoded.
+  // Returns the oldest frame after its encoding. The queue must not be empty.
   result<frame> take();
 
  private:
@@ -52,28 +52,29 @@ class frame_queue {
     std::vector<std::byte> out;
     bool last = false;
     int level = 0;
-    bool encoded = false;  // Guarded by the mutex, as is the next.
+    bool encoded = false;  // Guarded by the mutex, like `outcome`.
     result<void> outcome;
   };
   struct idle_encoder {
     int level;
-    std::unique_ptr<zstd_frame_encoder> with;
+    std::unique_ptr<zstd_frame_encoder> encoder;
   };
 
-  void encode(chunk& one);
-  result<void> encode_now(chunk& one);
+  void encode(chunk& current);
+  result<void> encode_now(chunk& current);
 
   const std::uint32_t encoders_;
-  // Touched by the user's thread only.
+  // Used only by the thread of the user.
   std::vector<std::byte> next_;
   std::deque<std::unique_ptr<chunk>> chunks_;
-  std::vector<std::vector<std::byte>> spare_;  // Memory of chunks that are gone.
+  std::vector<std::vector<std::byte>> spare_;  // Memory of finished chunks.
 
   std::mutex mutex_;
   std::condition_variable encoded_;
   std::vector<idle_encoder> idle_;  // Guarded by the mutex.
 
-  threads workers_;  // Last: they use the above until they are joined.
+  threads
+      workers_;  // Last member, because the threads use the members above until they are joined.
 };
 
 }  // namespace ringload::inline v0

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A .zt file as it is written: objects are declared, their components come one after the other,
-// encoded and hashed on the way, and the manifest follows them.
+// Writes a .zt file: objects are declared, their components are encoded, hashed and written one
+// after another, and the manifest follows.
 
 #include <atomic>
 #include <cstddef>
@@ -26,13 +26,13 @@
 
 namespace ringload::inline v0 {
 
-// Bytes that are to be written: those from `offset` on, as many as `room` has; in place, or put
-// into `room`.
+// Returns the bytes to be written from `offset` on, as many as `room` has, in place or copied into
+// `room`.
 using readable_bytes = std::function<result<std::span<const std::byte>>(std::uint64_t offset,
                                                                         std::span<std::byte> room)>;
 
 struct archive_settings {
-  std::uint64_t alignment = zt_alignment;  // Of blobs: a power of two, 64 to 2 MiB.
+  std::uint64_t alignment = zt_alignment;  // Alignment of blobs: a power of two, 64 to 2 MiB.
   std::uint32_t encoders = 1;              // Threads, at most frame_queue::encoders_max.
   std::function<hasher()> sha256;          // See manifest::sha256.
 };
@@ -42,52 +42,54 @@ struct component_encoding {
   std::optional<digest_algorithm> digest;
 };
 
-// Of what kind the digest of a component is; empty: it has none, or one that is not known.
+// Returns the digest algorithm of a component; empty if it has no digest or an unknown one.
 std::optional<digest_algorithm> digest_kind(const zt_component& part) noexcept;
 
-// Used by one thread at a time. After a fault it is of no more use.
+// Must be used by one thread at a time. After a fault it must not be used.
 class zt_archive {
  public:
-  // The file ends at `begin`, where the next blob may stand; 0: it is new. All outlive this.
+  // The file ends at `begin`, where the next blob may be written; 0: a new file. `file` and `stop`
+  // must outlive this object.
   static result<std::unique_ptr<zt_archive>> make(written_file& file, std::uint64_t begin,
-                                                  archive_settings how,
+                                                  archive_settings settings,
                                                   const std::atomic<bool>& stop);
 
-  // An object, with the components that it has in the file already. Fails with
+  // Declares an object together with its components that are in the file already. Fails with
   // errc::duplicate_tensor.
   result<std::uint32_t> declare(zt_object object);
   std::optional<std::uint32_t> index_of(const std::string& name) const noexcept;
   const zt_object* find(const std::string& name) const noexcept;
-  // Also one that is pending.
+  // Also finds pending components.
   bool has_part(std::uint32_t object, const std::string& name) const noexcept;
 
-  // Encodes and writes a component of `bytes` bytes. What `part` says of its place is ignored.
+  // Encodes and writes a component of `bytes` bytes. The offset and length in `part` are ignored.
   result<void> write(std::uint32_t object, zt_component part, std::uint64_t bytes,
-                     const readable_bytes& from, const component_encoding& how);
-  // Writes stored bytes as they are; `part` says what they are, but for their place. With a digest
-  // of that kind in place of the one that it has.
+                     const readable_bytes& from, const component_encoding& encoding);
+  // Writes stored bytes unchanged; `part` describes them except for their offset. With `digest`, a
+  // new digest of that kind replaces the old one.
   result<void> copy(std::uint32_t object, zt_component part, const readable_bytes& from,
                     std::optional<digest_algorithm> digest);
-  // Another name for an object that is there. errc::no_such_tensor.
-  result<void> alias(const std::string& name, const std::string& of);
-  // A component with the stored bytes of another, of the object `of`, and under the name and type
-  // that `part` has.
-  result<void> add_shared(std::uint32_t object, const zt_component& part, std::uint32_t of,
-                          const std::string& other);
-  // Whether overwrite() may be called: the tensor is dense, raw, and shares its bytes with none.
+  // Adds another name for an existing object. Fails with errc::no_such_tensor.
+  result<void> alias(const std::string& name, const std::string& original);
+  // Adds a component that shares the stored bytes of `source_part` of the object `source_object`,
+  // with the name and type of `part`.
+  result<void> add_shared(std::uint32_t object, const zt_component& part,
+                          std::uint32_t source_object, const std::string& source_part);
+  // Returns no error if overwrite() may be called: the tensor is dense and raw, and no other
+  // component shares its bytes.
   result<void> check_overwrite(const std::string& name) const;
-  // Writes over the stored bytes of such a tensor, and updates its digest.
+  // Overwrites the stored bytes of such a tensor, and updates its digest.
   result<void> overwrite(const std::string& name, const readable_bytes& from);
 
-  // Replaces the attributes of the file: a map, or empty.
+  // Replaces the attributes of the file: an encoded map, or empty.
   void set_attributes(std::string encoded) { attributes_ = std::move(encoded); }
   void set_version(std::string version) { version_ = std::move(version); }
 
-  // Writes what is pending.
+  // Writes the pending frames.
   result<void> take_all_frames();
-  // Whether the objects' components fit each other. Nothing may be pending.
+  // Checks that the components of each object fit each other. No frame may be pending.
   result<void> check_objects() const;
-  // Writes what is pending, the manifest, and the end of the file.
+  // Writes pending frames and the manifest, and ends the file.
   result<void> finish();
 
   std::uint64_t end() const noexcept { return file_->end(); }
@@ -96,7 +98,7 @@ class zt_archive {
   std::span<const zt_object> objects() const noexcept { return objects_; }
 
  private:
-  // A component whose frames are not all written yet.
+  // A component with frames that are not written yet.
   struct encoded_component {
     std::uint32_t object;
     zt_component part;
@@ -105,8 +107,8 @@ class zt_archive {
     bool begun = false;
   };
 
-  zt_archive(std::string place, archive_settings how, const std::atomic<bool>& stop)
-      : place_(std::move(place)), how_(std::move(how)), stop_(stop) {}
+  zt_archive(std::string place, archive_settings settings, const std::atomic<bool>& stop)
+      : place_(std::move(place)), settings_(std::move(settings)), stop_(stop) {}
 
   result<hasher> begin_digest(std::optional<digest_algorithm> algorithm) const;
   result<void> begin_blob(zt_component& part);
@@ -117,13 +119,13 @@ class zt_archive {
                                           std::uint64_t end);
   void add(std::uint32_t object, zt_component part);
   bool is_shared(const zt_component& part) const noexcept;
-  fault in_object(const fault& why, const std::string& name) const;
+  fault in_object(const fault& problem, const std::string& name) const;
 
   const std::string place_;  // The file, for errors.
-  const archive_settings how_;
+  const archive_settings settings_;
   const std::atomic<bool>& stop_;
   std::unique_ptr<block_file> file_;
-  std::unique_ptr<frame_queue> frames_;  // From the first component on that is compressed.
+  std::unique_ptr<frame_queue> frames_;  // Created by the first compressed component.
   std::string version_{"1.2.0"};
   std::string attributes_;
   std::vector<zt_object> objects_;

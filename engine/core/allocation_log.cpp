@@ -25,7 +25,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Above the frame that asks: the functions of this file.
+// The functions of this file above the caller's frame.
 constexpr int frames_skipped = 3;
 constexpr int frames_max = 64;
 
@@ -36,7 +36,7 @@ std::string seconds_since_1970() {
   return std::to_string(now / 1'000'000) + '.' + std::string(6 - fraction.size(), '0') + fraction;
 }
 
-// "0x7f25a1e00000"
+// Formats an address as "0x7f25a1e00000".
 std::string text_of(const void* address) {
   char text[2 + 2 * sizeof address + 1] = {};
   (void)std::snprintf(text, sizeof text, "0x%llx",
@@ -44,7 +44,7 @@ std::string text_of(const void* address) {
   return text;
 }
 
-// A field that is in quotes has each quote in it doubled.
+// Doubles the quotes inside a quoted CSV field.
 void append_quoted(std::string& to, std::string_view text) {
   for (const char c : text) {
     if (c == '"') to += '"';
@@ -89,7 +89,7 @@ class allocation_sink {
     try {
       const std::string rest = std::string(",") + call + ',' + text_of(address) + ',' +
                                std::to_string(bytes) + ",\"" + stack() + "\"\n";
-      // With the lock held, so that rows have the order of their times.
+      // The lock is held, so that rows are in the order of their times.
       const std::lock_guard lock(mutex_);
       write_text(seconds_since_1970() + rest);
     } catch (...) {
@@ -141,7 +141,7 @@ allocation_log::allocation_log(std::ostream& sink)
 
 bool allocation_log::failed() const noexcept { return to_ && to_->failed; }
 
-allocation_log::pause::pause(const allocation_log& what) noexcept : of_(what.to_) {
+allocation_log::pause::pause(const allocation_log& log) noexcept : of_(log.to_) {
   if (of_) ++of_->pauses;
 }
 
@@ -149,16 +149,16 @@ allocation_log::pause::~pause() {
   if (of_) --of_->pauses;
 }
 
-logged_allocation::logged_allocation(const allocation_log& in, calls by, const void* address,
+logged_allocation::logged_allocation(const allocation_log& log, calls names, const void* address,
                                      std::uint64_t bytes) noexcept
-    : by_(by), address_(address), bytes_(bytes) {
-  if (!in || in.sink()->pauses > 0) return;
-  in_ = in.sink();
-  in_->write(by_.taken, address_, bytes_);
+    : names_(names), address_(address), bytes_(bytes) {
+  if (!log || log.sink()->pauses > 0) return;
+  log_ = log.sink();
+  log_->write(names_.taken, address_, bytes_);
 }
 
 void logged_allocation::release() noexcept {
-  if (const auto in = std::exchange(in_, nullptr)) in->write(by_.released, address_, bytes_);
+  if (const auto log = std::exchange(log_, nullptr)) log->write(names_.released, address_, bytes_);
 }
 
 }  // namespace ringload::inline v0

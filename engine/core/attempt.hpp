@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Turns what a function throws into a fault, for code that returns `result`.
+// Turns exceptions into faults for code that returns `result`.
 
 #include <boost/system/system_error.hpp>
 #include <cerrno>
@@ -13,7 +13,7 @@
 
 namespace ringload::inline v0 {
 
-// `work` returns a result; whatever it throws, std::bad_alloc most of all, is returned as a fault.
+// `work` returns a result. Any exception, mostly std::bad_alloc, is returned as a fault.
 template <class Work>
 auto attempt(Work&& work) noexcept -> decltype(work()) {
   try {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The alignment of direct reads: offsets, lengths and addresses. Most drives take 512; all take
+// Alignment of offsets, lengths and addresses of direct reads. Most drives accept 512; all accept
 // 4,096, which is also the page size.
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace ringload::inline v0 {
 
 inline constexpr std::uint32_t block_bytes = 4096;
 
-// Of addresses in the caller's memory, where the kernel does not say what the drive wants. If that
-// is more, its refusal sends the load to the page cache.
+// Address alignment in caller memory when the kernel does not report what the drive needs. If the
+// drive needs more, it refuses the read and the load falls back to the page cache.
 inline constexpr std::uint32_t direct_address_alignment = 512;
 
 }  // namespace ringload::inline v0

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Blocks of quantised numbers, as GGUF files hold them: a few small whole numbers for each element,
-// and scales that several elements share. The layouts are ggml's.
+// Quantised blocks as GGUF files store them: a small integer for each element, and scales that
+// several elements share. The layouts are ggml's.
 //
-// Of a block's elements, runs of 16 or 32 have one scale and lie in their bytes in one regular way:
+// Runs of 16 or 32 elements of a block have one scale and a regular bit layout:
 //
 //   q4_0  | scale, 2 bytes | 16 bytes: elements 0 to 15 in the low halves, 16 to 31 in the high |
 //
-// An element is scale * number, or scale * number + minimum, in f32, each step rounded to nearest:
-// bit for bit what the Python package gguf makes on x86-64, NaNs too. The host and the kernels of a
-// GPU both compile this header, so this is C++17.
+// An element is scale * number, or scale * number + minimum, in f32, with each step rounded to
+// nearest. The result has the same bits as that of the Python package gguf on x86-64, including
+// NaNs. Host and GPU kernels compile this file, so it is C++17.
 
 #include <cstdint>
 #include <cstring>
@@ -41,7 +41,7 @@ constexpr unsigned block_type_count = 14;
 
 namespace blocks {
 
-// element_kind.hpp has the sizes.
+// The sizes are in element_kind.hpp.
 constexpr element_kind kind_of(block_type type) noexcept {
   return static_cast<element_kind>(static_cast<unsigned>(element_kind::blocks) +
                                    static_cast<unsigned>(type));
@@ -53,13 +53,12 @@ constexpr unsigned elements_of(block_type type) noexcept {
 
 }  // namespace blocks
 
-// Of each type: how many elements and bytes a block has; how many elements a run has, at most 32;
-// whether something is added; of a block what its runs share, and its run of that index; of a run
-// its number of that index.
+// For each type: elements and bytes of a block; elements of a run, at most 32; whether a minimum is
+// added; the values that the runs of a block share; run `index` of a block; number `i` of a run.
 template <block_type>
 struct block_format;
 
-// 16 bytes with two elements each, 16 apart, after the scale.
+// After the scale, 16 bytes with two elements each that are 16 apart.
 struct nibbles_of_32 {
   static constexpr unsigned elements = 32;
   static constexpr unsigned run_elements = 16;
@@ -110,8 +109,8 @@ struct block_format<block_type::q4_1> : nibbles_of_32 {
   }
 };
 
-// The fifth bit of element i is bit i of four bytes before the others. Spread to a byte for each
-// element of the run, for a processor has no vectors of shifts of bytes.
+// The fifth bit of element i is bit i of the first four bytes. It is spread to a byte for each
+// element of the run, because CPUs have no vector shift of bytes.
 struct fifth_bits_of_32 : nibbles_of_32 {
   struct spread_run : blocks::run {
     std::uint8_t fifth[16];
@@ -121,7 +120,7 @@ struct fifth_bits_of_32 : nibbles_of_32 {
                                              blocks::byte_pointer bits) noexcept {
     spread_run out = {r, {}};
     for (unsigned half = 0; half < 2; ++half) {
-      // Byte i keeps bit i, wherever it is in the byte, and then moves it to the lowest.
+      // Byte i keeps bit i, which is then moved to the lowest place.
       const std::uint64_t kept = bits[half] * 0x0101010101010101U & 0x8040201008040201U;
       const std::uint64_t moved = (kept + 0x7F7F7F7F7F7F7F7FU) >> 7U & 0x0101010101010101U;
       for (unsigned i = 0; i < 8; ++i) {
@@ -194,7 +193,7 @@ struct block_format<block_type::q8_0> {
   }
 };
 
-// 16 scales, 64 bytes of four elements each, two halves.
+// 16 scales, 64 bytes of four elements each, and two halves (f16).
 template <>
 struct block_format<block_type::q2_k> {
   static constexpr unsigned elements = blocks::elements_of(block_type::q2_k);
@@ -220,7 +219,8 @@ struct block_format<block_type::q2_k> {
   }
 };
 
-// 32 bytes of third bits, 64 of four elements each, 16 scales of 6 bits in 12 bytes, and the scale.
+// 32 bytes of third bits, 64 bytes of four elements each, 16 scales of 6 bits in 12 bytes, and the
+// scale.
 template <>
 struct block_format<block_type::q3_k> {
   static constexpr unsigned elements = blocks::elements_of(block_type::q3_k);
@@ -245,7 +245,7 @@ struct block_format<block_type::q3_k> {
     r.scale = blocks::product(has.scale, static_cast<float>(scale));
     return r;
   }
-  // A third bit of 0 takes 4 away.
+  // If the third bit is 0, 4 is subtracted.
   RINGLOAD_ANYWHERE static std::int32_t number(const blocks::run& r, unsigned i) noexcept {
     return blocks::low_bits(r, i, 3) - 4 + blocks::high_bits(r, i, 1) * 4;
   }
@@ -261,7 +261,7 @@ struct block_format<block_type::q4_k> {
   RINGLOAD_ANYWHERE static blocks::shared shared(blocks::byte_pointer block) noexcept {
     return {blocks::half_at(block), blocks::half_at(block + 2)};
   }
-  // The scales of a block of q4_k or q5_k; the run's bytes are the caller's.
+  // Sets the scales of a q4_k or q5_k block. The caller sets the run's bytes.
   RINGLOAD_ANYWHERE static blocks::run scaled(blocks::byte_pointer block, blocks::shared has,
                                               unsigned index) noexcept {
     const blocks::scale_and_minimum six = blocks::six_bits(block + 4, index);
@@ -282,7 +282,7 @@ struct block_format<block_type::q4_k> {
   }
 };
 
-// As q4_k, and 32 bytes of fifth bits: bit n of each is of run n.
+// Like q4_k, with 32 bytes of fifth bits: bit n of each byte belongs to run n.
 template <>
 struct block_format<block_type::q5_k> {
   static constexpr unsigned elements = blocks::elements_of(block_type::q5_k);
@@ -306,7 +306,7 @@ struct block_format<block_type::q5_k> {
   }
 };
 
-// 128 bytes of low halves, 64 of two bits each, 16 signed scales, and the scale.
+// 128 bytes of low halves, 64 bytes of two bits each, 16 signed scales, and the scale.
 template <>
 struct block_format<block_type::q6_k> {
   static constexpr unsigned elements = blocks::elements_of(block_type::q6_k);
@@ -336,7 +336,7 @@ struct block_format<block_type::q6_k> {
   }
 };
 
-// The scale is an f32. After the numbers come their sums, which nothing here needs.
+// The scale is an f32. The block ends with sums of the numbers, which are not needed here.
 template <>
 struct block_format<block_type::q8_k> {
   static constexpr unsigned elements = blocks::elements_of(block_type::q8_k);
@@ -376,7 +376,7 @@ struct block_format<block_type::iq4_nl> : nibbles_of_32 {
   }
 };
 
-// The scale, 2 bits and then 4 bits of eight further ones, and 128 bytes of elements 16 apart.
+// The scale, 2 and then 4 bits of each of eight further scales, and 128 bytes of elements 16 apart.
 template <>
 struct block_format<block_type::iq4_xs> {
   static constexpr unsigned elements = blocks::elements_of(block_type::iq4_xs);
@@ -404,7 +404,7 @@ struct block_format<block_type::iq4_xs> {
   }
 };
 
-// The scale is half of the power of two that an E8M0 is: 2^(e - 128).
+// The scale is half of the power of two that an E8M0 represents: 2^(e - 128).
 template <>
 struct block_format<block_type::mxfp4> : nibbles_of_32 {
   static constexpr unsigned bytes = blocks::bytes_of(block_type::mxfp4);
@@ -423,14 +423,14 @@ struct block_format<block_type::mxfp4> : nibbles_of_32 {
   }
 };
 
-// An element as an f32, from its run. Where it is a NaN, it may be any.
+// Returns an element as f32. The value of a NaN element is arbitrary.
 template <block_type Type>
 RINGLOAD_ANYWHERE inline float value_of(const blocks::run& r, std::int32_t number) noexcept {
   const float scaled = blocks::product(r.scale, static_cast<float>(number));
   return block_format<Type>::adds ? blocks::sum(scaled, r.minimum) : scaled;
 }
 
-// Its bits. The run has its NaNs.
+// Returns the bits of an element, with the run's NaN if it is one.
 template <block_type Type>
 RINGLOAD_ANYWHERE inline std::uint32_t dequantized(const blocks::run& r,
                                                    std::int32_t number) noexcept {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the layouts of block_format.hpp are made of: runs of elements that have one scale and lie in
-// their bytes in one regular way. The host and the kernels of a GPU both compile this header.
+// The building blocks of the layouts in block_format.hpp: runs of elements with one scale and a
+// regular bit layout. Host and GPU kernels compile this file.
 
 #include <cstdint>
 #include <cstring>
@@ -22,12 +22,12 @@ RINGLOAD_ANYWHERE inline float float_of(std::uint32_t bits) noexcept {
   return value;
 }
 
-RINGLOAD_ANYWHERE inline std::uint32_t u16_at(byte_pointer at) noexcept {
-  return at[0] | static_cast<std::uint32_t>(at[1]) << 8U;
+RINGLOAD_ANYWHERE inline std::uint32_t u16_at(byte_pointer bytes) noexcept {
+  return bytes[0] | static_cast<std::uint32_t>(bytes[1]) << 8U;
 }
 
-RINGLOAD_ANYWHERE inline std::uint32_t u32_at(byte_pointer at) noexcept {
-  return u16_at(at) | u16_at(at + 2) << 16U;
+RINGLOAD_ANYWHERE inline std::uint32_t u32_at(byte_pointer bytes) noexcept {
+  return u16_at(bytes) | u16_at(bytes + 2) << 16U;
 }
 
 RINGLOAD_ANYWHERE inline std::uint32_t bits_of(float value) noexcept {
@@ -41,13 +41,14 @@ RINGLOAD_ANYWHERE inline bool is_nan(std::uint32_t bits) noexcept {
 }
 
 // A NaN keeps its payload.
-RINGLOAD_ANYWHERE inline float half_at(byte_pointer at) noexcept {
-  const std::uint32_t half = u16_at(at);
+RINGLOAD_ANYWHERE inline float half_at(byte_pointer bytes) noexcept {
+  const std::uint32_t half = u16_at(bytes);
   const std::uint32_t wide = float_bits<float_type::f16>::widen(static_cast<std::uint16_t>(half));
   return float_of(is_nan(wide) ? wide | (half & 0x3FFU) << 13U : wide);
 }
 
-// A device's compiler would make one operation of both, which rounds once.
+// Prevents the device compiler from fusing multiplication and addition, which would round only
+// once.
 RINGLOAD_ANYWHERE inline float product(float a, float b) noexcept {
 #if defined(__CUDA_ARCH__)
   return __fmul_rn(a, b);
@@ -68,35 +69,35 @@ RINGLOAD_ANYWHERE inline std::int32_t signed_byte(std::uint8_t byte) noexcept {
   return static_cast<std::int8_t>(byte);
 }
 
-// What all runs of a block share; they may divide it further.
+// Values that all runs of a block share. Runs may divide them further.
 struct shared {
   float scale = 0;
   float minimum = 0;
 };
 
-// Of one run: where its elements lie, and what they share.
+// One run: the location of its elements, and their scale and minimum.
 struct run {
-  byte_pointer low = nullptr;   // The bytes with the numbers' low bits, one for each element.
-  byte_pointer high = nullptr;  // Those with further bits.
+  byte_pointer low = nullptr;  // Bytes with the low bits of the numbers, one byte for each element.
+  byte_pointer high = nullptr;  // Bytes with further bits.
   std::uint32_t low_shift = 0;
   std::uint32_t high_shift = 0;
   float scale = 0;
-  float minimum = 0;  // What is added.
-  // The bits of an element that is a NaN, and of one whose number is 0.
+  float minimum = 0;  // Added to each element.
+  // The bits of a NaN element, and of an element whose number is 0.
   std::uint32_t nan = 0;
   std::uint32_t nan_of_zero = 0;
 };
 
-// Of such no element is a NaN: sums and products of what they are stay far below f32's infinity, or
-// nothing is added to them.
+// Returns true if no element of the block is a NaN: products and sums stay far below f32's
+// infinity, or no minimum is added.
 RINGLOAD_ANYWHERE inline bool finite(shared has) noexcept {
   return (bits_of(has.scale) & f32_bits::infinity) != f32_bits::infinity &&
          (bits_of(has.minimum) & f32_bits::infinity) != f32_bits::infinity;
 }
 
-// What x86-64 makes of infinity * 0, and of infinity - infinity. Of an operation on a NaN it makes
-// that NaN, quiet; of two the first. Other processors and GPUs make others, so NaNs are made here,
-// of the bits that the block has.
+// The NaN that x86-64 produces for infinity * 0 and infinity - infinity. An operation on a NaN
+// returns that NaN, made quiet; with two NaNs, the first. Other CPUs and GPUs differ, so NaNs are
+// built here from the bits of the block.
 constexpr std::uint32_t nan_of_numbers = 0xFFC00000U;
 
 RINGLOAD_ANYWHERE inline std::uint32_t nan_made_of(float value) noexcept {
@@ -126,8 +127,8 @@ RINGLOAD_ANYWHERE inline std::int32_t high_bits(const run& r, unsigned i,
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(r.high[i]) >> r.high_shift & mask);
 }
 
-// The numbers of the two non-linear types. Chosen bit by bit, and not out of a table: so the
-// compilers of a processor make vectors of it. `second` is 0 or -1.
+// Numbers of the two non-linear types. They are selected bit by bit instead of from a table, so
+// that CPU compilers vectorise the code. `second` is 0 or -1.
 RINGLOAD_ANYWHERE inline std::int32_t either(std::int32_t second, std::int32_t a,
                                              std::int32_t b) noexcept {
   return a ^ ((a ^ b) & second);
@@ -135,29 +136,30 @@ RINGLOAD_ANYWHERE inline std::int32_t either(std::int32_t second, std::int32_t a
 
 // -127 -104 -83 -65 -49 -35 -22 -10 1 13 25 38 53 69 89 113
 RINGLOAD_ANYWHERE inline std::int32_t iq4_number(std::int32_t bits) noexcept {
-  const std::int32_t one = -(bits & 1);
-  const std::int32_t two = -(bits >> 1 & 1);
-  const std::int32_t four = -(bits >> 2 & 1);
-  const std::int32_t eight = -(bits >> 3 & 1);
-  const std::int32_t low = either(two, either(one, -127, -104), either(one, -83, -65));
-  const std::int32_t middle = either(two, either(one, -49, -35), either(one, -22, -10));
-  const std::int32_t high = either(two, either(one, 1, 13), either(one, 25, 38));
-  const std::int32_t highest = either(two, either(one, 53, 69), either(one, 89, 113));
-  return either(eight, either(four, low, middle), either(four, high, highest));
+  const std::int32_t bit0 = -(bits & 1);
+  const std::int32_t bit1 = -(bits >> 1 & 1);
+  const std::int32_t bit2 = -(bits >> 2 & 1);
+  const std::int32_t bit3 = -(bits >> 3 & 1);
+  const std::int32_t low = either(bit1, either(bit0, -127, -104), either(bit0, -83, -65));
+  const std::int32_t middle = either(bit1, either(bit0, -49, -35), either(bit0, -22, -10));
+  const std::int32_t high = either(bit1, either(bit0, 1, 13), either(bit0, 25, 38));
+  const std::int32_t highest = either(bit1, either(bit0, 53, 69), either(bit0, 89, 113));
+  return either(bit3, either(bit2, low, middle), either(bit2, high, highest));
 }
 
-// An E2M1, twice: 0 1 2 3 4 6 8 12, and these negative; a negative 0 is 0.
+// Twice an E2M1 number: 0 1 2 3 4 6 8 12 and their negatives; a negative 0 is 0.
 RINGLOAD_ANYWHERE inline std::int32_t e2m1_number(std::int32_t bits) noexcept {
-  const std::int32_t one = -(bits & 1);
-  const std::int32_t two = -(bits >> 1 & 1);
-  const std::int32_t four = -(bits >> 2 & 1);
-  const std::int32_t eight = -(bits >> 3 & 1);
-  const std::int32_t large = either(two, either(one, 4, 6), either(one, 8, 12));
-  return (either(four, bits & 3, large) ^ eight) - eight;
+  const std::int32_t bit0 = -(bits & 1);
+  const std::int32_t bit1 = -(bits >> 1 & 1);
+  const std::int32_t bit2 = -(bits >> 2 & 1);
+  const std::int32_t bit3 = -(bits >> 3 & 1);
+  const std::int32_t large = either(bit1, either(bit0, 4, 6), either(bit0, 8, 12));
+  return (either(bit2, bits & 3, large) ^ bit3) - bit3;
 }
 
-// The eight 6-bit scales and minimums of q4_k and q5_k, in 12 bytes: the first four of each in the
-// low 6 bits of bytes 0 to 3 and 4 to 7; of the others 4 bits in bytes 8 to 11, 2 above the former.
+// The eight 6-bit scales and minimums of q4_k and q5_k in 12 bytes. The first four of each are the
+// low 6 bits of bytes 0 to 3 and 4 to 7. The other four have 4 bits in bytes 8 to 11 and their
+// upper 2 bits in the upper bits of bytes 0 to 7.
 struct scale_and_minimum {
   std::uint32_t scale;
   std::uint32_t minimum;

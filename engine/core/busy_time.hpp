@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// When work was done and by which thread, noted by the thread itself. Only for loads that are
-// traced: elsewhere the pointers to these are null.
+// Records when work was done and by which thread. The working thread writes it. Only traced loads
+// use it; otherwise the pointers to it are null.
 
 #include <chrono>
 #include <cstdint>
@@ -14,10 +14,10 @@ struct busy_time {
   static constexpr std::uint32_t no_thread = ~std::uint32_t{0};
 
   std::uint32_t thread = no_thread;
-  clock::time_point begin = {};  // Of the first piece, if the work was done in several.
+  clock::time_point begin = {};  // Begin of the first piece if the work was done in several pieces.
   clock::time_point end = {};
 
-  // The number of the calling thread in its pool; no_thread outside of one.
+  // Index of the calling thread in its pool; no_thread outside a pool.
   static inline thread_local std::uint32_t this_thread = no_thread;
 
   void begins() noexcept {

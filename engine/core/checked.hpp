@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checked arithmetic for sizes that come from a file: empty on overflow.
+// Checked arithmetic for sizes from a file. The result is empty on overflow.
 
 #include <concepts>
 #include <cstdint>
@@ -21,7 +21,7 @@ inline std::optional<std::uint64_t> checked_multiply(std::uint64_t a, std::uint6
   return product;
 }
 
-// `unit` is a power of two. With unit 4,096, 4,097 becomes 4,096 rounded down and 8,192 rounded up.
+// `unit` must be a power of two. With unit 4,096, 4,097 is rounded down to 4,096 and up to 8,192.
 template <std::unsigned_integral T>
 constexpr T round_down(T value, T unit) noexcept {
   return value & ~(unit - 1);

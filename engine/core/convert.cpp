@@ -13,7 +13,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// No branch and a constant trip count, so the compiler vectorizes the loop in every optimized
+// No branch and a constant trip count, so that the compiler vectorises the loop in every optimised
 // build.
 template <float_type From, float_type To>
 [[gnu::always_inline]] inline void convert_some(const std::byte* __restrict from,
@@ -23,8 +23,8 @@ template <float_type From, float_type To>
   for (std::size_t i = 0; i < count; ++i) {
     in word = 0;
     std::memcpy(&word, from + i * sizeof word, sizeof word);
-    const out made = converted<From, To>(word);
-    std::memcpy(to + i * sizeof made, &made, sizeof made);
+    const out value = converted<From, To>(word);
+    std::memcpy(to + i * sizeof value, &value, sizeof value);
   }
 }
 
@@ -34,21 +34,22 @@ template <float_type From, float_type To>
   constexpr std::size_t step = 64;
   constexpr std::size_t in = sizeof(typename float_bits<From>::word);
   constexpr std::size_t out = sizeof(typename float_bits<To>::word);
-  std::size_t at = 0;
-  for (; elements - at >= step; at += step) {
-    convert_some<From, To>(from + at * in, to + at * out, step);
+  std::size_t position = 0;
+  for (; elements - position >= step; position += step) {
+    convert_some<From, To>(from + position * in, to + position * out, step);
   }
-  convert_some<From, To>(from + at * in, to + at * out, elements - at);
+  convert_some<From, To>(from + position * in, to + position * out, elements - position);
 }
 
-// 256 values: a table lookup is several times as fast as the arithmetic.
+// With 256 values, a table lookup is several times as fast as arithmetic.
 template <float_type From, float_type To>
 void look_up_all(const std::byte* __restrict from, std::byte* __restrict to, std::size_t elements) {
   using out = typename float_bits<To>::word;
   static const auto table = [] {
-    std::array<out, 256> made = {};
-    for (unsigned i = 0; i < 256; ++i) made[i] = converted<From, To>(static_cast<std::uint8_t>(i));
-    return made;
+    std::array<out, 256> values = {};
+    for (unsigned i = 0; i < 256; ++i)
+      values[i] = converted<From, To>(static_cast<std::uint8_t>(i));
+    return values;
   }();
   const out* const row = table.data();
   for (std::size_t i = 0; i < elements; ++i) {
@@ -57,7 +58,7 @@ void look_up_all(const std::byte* __restrict from, std::byte* __restrict to, std
 }
 
 #if defined(__x86_64__)
-// The same code for AVX2: vectors twice as wide, and shifts by lane.
+// The same code for AVX2, with vectors twice as wide and per-element shifts.
 template <float_type From, float_type To>
 [[gnu::target("avx2")]] void convert_avx2(const std::byte* from, std::byte* to,
                                           std::size_t elements) {
@@ -70,12 +71,12 @@ bool has_avx2() noexcept {
 }
 #endif
 
-// Between f32 and the formats of 8 and 16 bits: by f32, with one loop for each pair.
-constexpr bool converts_by_f32(conversion how) noexcept {
-  return how.from <= element_kind::f8_e5m2 && how.to <= element_kind::f8_e5m2;
+// Pairs of f32 and the 8-bit and 16-bit formats go through f32, with one loop for each pair.
+constexpr bool converts_by_f32(conversion kinds) noexcept {
+  return kinds.from <= element_kind::f8_e5m2 && kinds.to <= element_kind::f8_e5m2;
 }
 
-void convert_by_f32(const std::byte* from, std::byte* to, std::size_t elements, conversion how) {
+void convert_by_f32(const std::byte* from, std::byte* to, std::size_t elements, conversion kinds) {
   const auto work = [&](auto source, auto target) {
     constexpr float_type in = decltype(source)::type;
     constexpr float_type out = decltype(target)::type;
@@ -88,12 +89,12 @@ void convert_by_f32(const std::byte* from, std::byte* to, std::size_t elements, 
       convert_all<in, out>(from, to, elements);
     }
   };
-  if (how.to == float_type::f8_e4m3) return with_source<float_type::f8_e4m3>(how.from, work);
-  if (how.to == float_type::f8_e5m2) return with_source<float_type::f8_e5m2>(how.from, work);
-  with_types(how, work);
+  if (kinds.to == float_type::f8_e4m3) return with_source<float_type::f8_e4m3>(kinds.from, work);
+  if (kinds.to == float_type::f8_e5m2) return with_source<float_type::f8_e5m2>(kinds.from, work);
+  with_types(kinds, work);
 }
 
-// All other pairs: by f64 in a buffer, with one loop for each source and each target.
+// All other pairs go through f64 in a buffer, with one loop for each source and each target.
 constexpr std::size_t wide_elements = 256;
 
 template <element_kind From>
@@ -112,8 +113,8 @@ template <element_kind To>
                                                std::byte* __restrict to, std::size_t count) {
   using target = element_bits<To>;
   for (std::size_t i = 0; i < count; ++i) {
-    const typename target::word made = target::narrow(wide[i]);
-    std::memcpy(to + i * sizeof made, &made, sizeof made);
+    const typename target::word value = target::narrow(wide[i]);
+    std::memcpy(to + i * sizeof value, &value, sizeof value);
   }
 }
 
@@ -149,25 +150,26 @@ void narrow(element_kind kind, const double* wide, std::byte* to, std::size_t co
   });
 }
 
-void convert_by_f64(const std::byte* from, std::byte* to, std::size_t elements, conversion how) {
+void convert_by_f64(const std::byte* from, std::byte* to, std::size_t elements, conversion kinds) {
   alignas(64) double wide[wide_elements];
-  for (std::size_t at = 0; at < elements; at += wide_elements) {
-    const std::size_t count = std::min(wide_elements, elements - at);
-    widen(how.from, from + at * how.from_bytes(), wide, count);
-    narrow(how.to, wide, to + at * how.to_bytes(), count);
+  for (std::size_t position = 0; position < elements; position += wide_elements) {
+    const std::size_t count = std::min(wide_elements, elements - position);
+    widen(kinds.from, from + position * kinds.from_bytes(), wide, count);
+    narrow(kinds.to, wide, to + position * kinds.to_bytes(), count);
   }
 }
 
-void convert_integers(const std::byte* from, std::byte* to, std::size_t elements, conversion how) {
+void convert_integers(const std::byte* from, std::byte* to, std::size_t elements,
+                      conversion kinds) {
   for (std::size_t i = 0; i < elements; ++i) {
     std::uint64_t word = 0;
     std::memcpy(&word, from + i * sizeof word, sizeof word);
-    word = converted_integer(how, word);
+    word = converted_integer(kinds, word);
     std::memcpy(to + i * sizeof word, &word, sizeof word);
   }
 }
 
-// In the order of element_kind.
+// Indexed by element_kind.
 constexpr dtype dtypes[element_kind_count] = {
     dtype::f32, dtype::f16,     dtype::bf16, dtype::f8_e4m3, dtype::f8_e5m2,
     dtype::f64, dtype::boolean, dtype::i8,   dtype::u8,      dtype::i16,
@@ -197,11 +199,12 @@ bool fill_converts(dtype from, dtype to) noexcept {
   return from != to && element_kind_of(from) && element_kind_of(to);
 }
 
-void convert(const std::byte* from, std::byte* to, std::size_t elements, conversion how) noexcept {
-  if (is_block(how.from)) return dequantize(block_of(how.from), from, to, elements, how.to);
-  if (converts_by_f32(how)) return convert_by_f32(from, to, elements, how);
-  if (converts_integers(how)) return convert_integers(from, to, elements, how);
-  convert_by_f64(from, to, elements, how);
+void convert(const std::byte* from, std::byte* to, std::size_t elements,
+             conversion kinds) noexcept {
+  if (is_block(kinds.from)) return dequantize(block_of(kinds.from), from, to, elements, kinds.to);
+  if (converts_by_f32(kinds)) return convert_by_f32(from, to, elements, kinds);
+  if (converts_integers(kinds)) return convert_integers(from, to, elements, kinds);
+  convert_by_f64(from, to, elements, kinds);
 }
 
 }  // namespace ringload::inline v0

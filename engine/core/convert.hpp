@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Copies elements and converts them on the CPU; the kernels of a GPU do the same. The rules are
-// those of fill_policies::dtype: to a floating-point type rounded once, to an integer truncated and
+// Copies and converts elements on the CPU, with the same results as the GPU kernels. Rules of
+// fill_policies::dtype: a floating-point target is rounded once; an integer target is truncated and
 // saturated.
 
 #include <cstddef>
@@ -13,19 +13,19 @@
 
 namespace ringload::inline v0 {
 
-// Empty for types that are not converted.
+// Returns no kind for types that cannot be converted.
 std::optional<element_kind> element_kind_of(dtype type) noexcept;
 dtype dtype_of(element_kind kind) noexcept;
 
-// Whether a fill converts elements of the one type to the other in host memory: all pairs of
+// Returns true if a fill converts elements of one type to the other in host memory: all pairs of
 // element kinds.
 bool fill_converts(dtype from, dtype to) noexcept;
 
-// Whether the kernels of CUDA convert elements of the one type to the other.
+// Returns true if the CUDA kernels convert elements of one type to the other.
 bool kernels_convert(dtype from, dtype to) noexcept;
 
-// `elements` is of units: of blocks, where these are converted. The ranges must not overlap.
-// Neither need be aligned.
-void convert(const std::byte* from, std::byte* to, std::size_t elements, conversion how) noexcept;
+// `elements` counts units: quantised blocks if those are converted. The ranges must not overlap and
+// need not be aligned.
+void convert(const std::byte* from, std::byte* to, std::size_t elements, conversion kinds) noexcept;
 
 }  // namespace ringload::inline v0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// CRC-32C by ISA-L, which uses the instructions of each processor: 21 to 29 GB/s where a loop over
-// the crc32 instruction reaches 11. Builds without ISA-L use a table, at 0.4 GB/s.
+// CRC-32C with ISA-L, which uses the instructions of each CPU: 21 to 29 GB/s, while a loop over the
+// crc32 instruction reaches 11. Builds without ISA-L use a table, at 0.4 GB/s.
 
 #include <ringload/verify.hpp>
 
@@ -35,7 +35,7 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) noe
 
 namespace {
 
-constexpr std::uint32_t polynomial = 0x82F63B78;  // Bits reversed, as CRC-32C has them.
+constexpr std::uint32_t polynomial = 0x82F63B78;  // Bit-reversed, as CRC-32C defines it.
 
 constexpr std::array<std::uint32_t, 256> make_table() {
   std::array<std::uint32_t, 256> table = {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// CRC-32C as a hasher, whose digest has its highest byte first.
+// CRC-32C as a hasher. The digest is big-endian.
 
 #include <memory>
 #include <ringload/verify.hpp>
@@ -11,16 +11,16 @@ namespace ringload::inline v0 {
 
 inline hasher begin_crc32c() {
   const auto crc = std::make_shared<std::uint32_t>(0);
-  hasher one;
-  one.update = [crc](std::span<const std::byte> bytes) { *crc = crc32c(bytes, *crc); };
-  one.finish = [crc] {
+  hasher crc_hasher;
+  crc_hasher.update = [crc](std::span<const std::byte> bytes) { *crc = crc32c(bytes, *crc); };
+  crc_hasher.finish = [crc] {
     std::vector<std::byte> digest;
     for (unsigned shift = 32; shift > 0; shift -= 8) {
       digest.push_back(static_cast<std::byte>(*crc >> (shift - 8)));
     }
     return digest;
   };
-  return one;
+  return crc_hasher;
 }
 
 }  // namespace ringload::inline v0

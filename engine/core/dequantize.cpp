@@ -11,8 +11,8 @@ constexpr std::array<std::string_view, block_type_count> names = {
     "q4_0", "q4_1", "q5_0", "q5_1", "q8_0",   "q2_k",   "q3_k",
     "q4_k", "q5_k", "q6_k", "q8_k", "iq4_nl", "iq4_xs", "mxfp4"};
 
-// Each step is a loop of a known number of turns without a branch: the compiler makes vectors of
-// it in every build that optimises, unless it has unrolled it before.
+// Each step is a loop with a constant trip count and no branch, so the compiler vectorises it in
+// every optimised build, unless it has unrolled the loop before.
 template <block_type Type, class Run>
 [[gnu::always_inline]] inline void decode_run(const Run& r, std::uint32_t* to) {
   using format = block_format<Type>;
@@ -26,8 +26,8 @@ template <block_type Type, class Run>
     to[i] = blocks::bits_of(value_of<Type>(r, numbers[i]));
 }
 
-// A block whose scale or minimum is infinite or a NaN. Apart, for it is rare, and the compiler then
-// has one loop less to make vectors of.
+// Decodes a block whose scale or minimum is infinite or a NaN. It is a separate function because
+// the case is rare and the compiler then has one loop less to vectorise.
 template <block_type Type>
 [[gnu::noinline]] void decode_not_finite(blocks::byte_pointer block, std::uint32_t* to) {
   using format = block_format<Type>;
@@ -60,14 +60,14 @@ template <block_type Type, float_type To>
       decode_not_finite<Type>(block, wide.data());
     }
     for (unsigned i = 0; i < format::elements; ++i) {
-      const word made = float_bits<To>::narrow(wide[i]);
-      std::memcpy(to + i * sizeof made, &made, sizeof made);
+      const word narrowed = float_bits<To>::narrow(wide[i]);
+      std::memcpy(to + i * sizeof narrowed, &narrowed, sizeof narrowed);
     }
   }
 }
 
 #if defined(__x86_64__)
-// The same code for processors from 2013 on.
+// The same code for CPUs with AVX2, from 2013 on.
 template <block_type Type, float_type To>
 [[gnu::target("avx2")]] void decode_avx2(const std::byte* from, std::byte* to, std::size_t count) {
   decode_all<Type, To>(from, to, count);
@@ -106,10 +106,10 @@ block_size size_of(block_type type) noexcept {
 void dequantize(block_type type, const std::byte* from, std::byte* to, std::size_t count,
                 float_type to_type) noexcept {
   with_block_type(type, [&](auto tag) {
-    constexpr block_type of = decltype(tag)::type;
-    if (to_type == float_type::f16) return decode<of, float_type::f16>(from, to, count);
-    if (to_type == float_type::bf16) return decode<of, float_type::bf16>(from, to, count);
-    decode<of, float_type::f32>(from, to, count);
+    constexpr block_type source_type = decltype(tag)::type;
+    if (to_type == float_type::f16) return decode<source_type, float_type::f16>(from, to, count);
+    if (to_type == float_type::bf16) return decode<source_type, float_type::bf16>(from, to, count);
+    decode<source_type, float_type::f32>(from, to, count);
   });
 }
 

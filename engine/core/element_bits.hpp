@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Conversion between any two element kinds, on their bits: widened to f64, then brought to the
-// target in one step. Host and GPU kernels compile the same header, and both give the same bits in
-// any rounding mode. CUDA compiles it as C++17.
+// Converts any element kind to any other on its bits: widens to f64, then narrows to the target in
+// one step. Host and GPU kernels compile this file and produce the same bits in any rounding mode.
+// CUDA compiles it as C++17.
 //
-// Every kind but the integers of 64 bits fits into an f64 exactly. One of those that does not is
-// rounded to odd there: of its bits that do not fit, one that is set stays visible as the last.
-// From this, rounding to a format of at most 24 bits gives what rounding once gives. Conversions
-// from one 64-bit integer to the other and to f64 do not go through f64.
+// Every kind except the 64-bit integers fits into an f64 exactly. A 64-bit integer that does not
+// fit is rounded to odd: if any dropped bit is set, the last kept bit is set. Rounding that value
+// to a format of at most 24 bits gives the same result as rounding once. Conversions from a 64-bit
+// integer to the other one and to f64 do not go through f64.
 
 #include <type_traits>
 
@@ -19,57 +19,57 @@ inline namespace v0 {
 
 namespace f64_bits {
 
-RINGLOAD_ANYWHERE inline std::uint64_t of(double from) noexcept {
+RINGLOAD_ANYWHERE inline std::uint64_t bits_of(double from) noexcept {
   std::uint64_t bits = 0;
   std::memcpy(&bits, &from, sizeof bits);
   return bits;
 }
 
 RINGLOAD_ANYWHERE inline double number(std::uint64_t bits) noexcept {
-  double made = 0;
-  std::memcpy(&made, &bits, sizeof made);
-  return made;
+  double value = 0;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
 }
 
-// From f32's bits, exactly; see f32_bits::of_subnormal.
+// Converts f32 bits exactly; see f32_bits::of_subnormal.
 RINGLOAD_ANYWHERE inline double of_f32(std::uint32_t from) noexcept {
   constexpr std::uint64_t rebias = std::uint64_t{f64_fields::bias - f32_fields::bias} << 52U;
   const std::uint64_t rest = from & 0x7FFFFFFFU;
   const bool subnormal = rest < 0x00800000U;
   const std::uint64_t moved = (rest << 29U) + rebias + (subnormal ? std::uint64_t{1} << 52U : 0U);
   const std::uint64_t less = subnormal ? rebias + (std::uint64_t{1} << 52U) : 0U;
-  const std::uint64_t finite = of(number(moved) - number(less)) & 0x7FFFFFFFFFFFFFFFU;
+  const std::uint64_t finite = bits_of(number(moved) - number(less)) & 0x7FFFFFFFFFFFFFFFU;
   const std::uint64_t special = rest > f32_bits::infinity ? f64_fields::nan : f64_fields::too_large;
   const std::uint64_t sign = std::uint64_t{from >> 31U} << 63U;
   return number(sign | (rest >= f32_bits::infinity ? special : finite));
 }
 
-// A NaN without payload, like those of the other formats.
+// Replaces a NaN by the NaN without payload, like those of the other formats.
 RINGLOAD_ANYWHERE inline double plain(double from) noexcept {
-  const std::uint64_t bits = of(from);
+  const std::uint64_t bits = bits_of(from);
   const bool nan = (bits & 0x7FFFFFFFFFFFFFFFU) > f64_fields::too_large;
   return number(nan ? (bits & 0x8000000000000000U) | f64_fields::nan : bits);
 }
 
-// An integer that fits, by its bits: below the fraction's last place of 2^52 and of 2^84, from
-// which these are then subtracted. Compilers convert unsigned integers in ways that give -0 for 0
-// in round-down mode, and remove what would clear its sign.
+// Converts an integer that fits, by its bits: places it below the last fraction bit of 2^52 and of
+// 2^84 and subtracts these. Compilers convert unsigned integers in ways that give -0 for 0 in
+// round-down mode, and they remove code that would clear the sign.
 RINGLOAD_ANYWHERE inline double exact(std::uint64_t from) noexcept {
   constexpr std::uint64_t two_to_52 = 0x4330000000000000U;
   constexpr std::uint64_t two_to_84 = 0x4530000000000000U;
   const double low = number(two_to_52 | (from & 0xFFFFFFFFU)) - number(two_to_52);
   const double high = number(two_to_84 | from >> 32U) - number(two_to_84);
-  return number(of(high + low) & 0x7FFFFFFFFFFFFFFFU);
+  return number(bits_of(high + low) & 0x7FFFFFFFFFFFFFFFU);
 }
 
-// Rounded to odd, to a multiple of 2^11 where 53 bits do not suffice: at least 42 bits remain.
+// Rounds to odd: to a multiple of 2^11 if 53 bits are not enough. At least 42 bits remain.
 RINGLOAD_ANYWHERE inline double odd(std::uint64_t from) noexcept {
   const std::uint64_t sticky = (from & 0x7FFU) != 0 ? 0x800U : 0U;
   const std::uint64_t kept = from >> 53U == 0 ? from : (from & ~std::uint64_t{0x7FF}) | sticky;
   return exact(kept);
 }
 
-// Rounded to nearest even, in any rounding mode.
+// Rounds to nearest even in any rounding mode.
 RINGLOAD_ANYWHERE inline double nearest(std::uint64_t from) noexcept {
   unsigned dropped = 0;
   while (from >> dropped >> 53U != 0) ++dropped;
@@ -81,12 +81,12 @@ RINGLOAD_ANYWHERE inline double nearest(std::uint64_t from) noexcept {
   return exact(kept + (up ? 1U : 0U)) * (2.0 * exact(half));
 }
 
-// Cut off towards 0; out of range: the nearest integer of the type. NaN: 0.
+// Truncates towards 0. Out of range becomes the nearest integer of the type; NaN becomes 0.
 template <class Integer>
 RINGLOAD_ANYWHERE inline Integer truncated(double from) noexcept {
   constexpr bool is_signed = std::is_signed<Integer>::value;
   constexpr unsigned magnitude_bits = 8 * sizeof(Integer) - (is_signed ? 1 : 0);
-  // One more than the largest, as an f64.
+  // One more than the largest value, as an f64.
   constexpr double past = 2.0 * static_cast<double>(std::uint64_t{1} << (magnitude_bits - 1));
   constexpr auto highest = static_cast<Integer>(~std::uint64_t{0} >> (64 - magnitude_bits));
   constexpr double low = is_signed ? -past : 0.0;
@@ -98,7 +98,7 @@ RINGLOAD_ANYWHERE inline Integer truncated(double from) noexcept {
 
 }  // namespace f64_bits
 
-// By kind: its word, widen() to f64, and narrow() from it.
+// For each kind: its word, widen() to f64 and narrow() from f64.
 template <element_kind>
 struct element_bits;
 
@@ -109,7 +109,7 @@ struct element_bits<element_kind::f64> {
   RINGLOAD_ANYWHERE static double widen(word from) noexcept {
     return f64_bits::plain(f64_bits::number(from));
   }
-  RINGLOAD_ANYWHERE static word narrow(double from) noexcept { return f64_bits::of(from); }
+  RINGLOAD_ANYWHERE static word narrow(double from) noexcept { return f64_bits::bits_of(from); }
 };
 
 template <element_kind Kind, class Fields>
@@ -120,7 +120,7 @@ struct narrow_float_bits {
     return f64_bits::of_f32(float_bits<Kind>::widen(from));
   }
   RINGLOAD_ANYWHERE static word narrow(double from) noexcept {
-    return rounded<f64_fields, Fields>(f64_bits::of(from));
+    return rounded<f64_fields, Fields>(f64_bits::bits_of(from));
   }
 };
 template <>
@@ -136,14 +136,14 @@ template <>
 struct element_bits<element_kind::f8_e5m2> : narrow_float_bits<element_kind::f8_e5m2, e5m2_fields> {
 };
 
-// A byte that is neither 0 nor 1 counts as true, and is written as 1.
+// Every byte except 0 counts as true and is written as 1.
 template <>
 struct element_bits<element_kind::boolean> {
   using word = std::uint8_t;
 
   RINGLOAD_ANYWHERE static double widen(word from) noexcept { return from != 0 ? 1.0 : 0.0; }
   RINGLOAD_ANYWHERE static word narrow(double from) noexcept {
-    return (f64_bits::of(from) & 0x7FFFFFFFFFFFFFFFU) != 0 ? 1 : 0;
+    return (f64_bits::bits_of(from) & 0x7FFFFFFFFFFFFFFFU) != 0 ? 1 : 0;
   }
 };
 
@@ -184,25 +184,25 @@ struct element_bits<element_kind::u64> : integer_bits<std::uint64_t> {
   RINGLOAD_ANYWHERE static double widen(word from) noexcept { return f64_bits::odd(from); }
 };
 
-// A 64-bit integer to the other or to f64.
-RINGLOAD_ANYWHERE constexpr bool converts_integers(conversion how) noexcept {
-  return (how.from == element_kind::i64 || how.from == element_kind::u64) &&
-         (how.to == element_kind::i64 || how.to == element_kind::u64 ||
-          how.to == element_kind::f64);
+// Conversions of a 64-bit integer to the other one or to f64.
+RINGLOAD_ANYWHERE constexpr bool converts_integers(conversion kinds) noexcept {
+  return (kinds.from == element_kind::i64 || kinds.from == element_kind::u64) &&
+         (kinds.to == element_kind::i64 || kinds.to == element_kind::u64 ||
+          kinds.to == element_kind::f64);
 }
 
-RINGLOAD_ANYWHERE inline std::uint64_t converted_integer(conversion how,
+RINGLOAD_ANYWHERE inline std::uint64_t converted_integer(conversion kinds,
                                                          std::uint64_t from) noexcept {
-  if (how.from == how.to) return from;
+  if (kinds.from == kinds.to) return from;
   const bool high = from >> 63U != 0;
-  const bool negative = how.from == element_kind::i64 && high;
-  switch (how.to) {
+  const bool negative = kinds.from == element_kind::i64 && high;
+  switch (kinds.to) {
     case element_kind::i64: return high ? 0x7FFFFFFFFFFFFFFFU : from;
     case element_kind::u64: return high ? 0U : from;
     default: break;
   }
   const std::uint64_t sign = negative ? 0x8000000000000000U : 0U;
-  return sign | f64_bits::of(f64_bits::nearest(negative ? 0U - from : from));
+  return sign | f64_bits::bits_of(f64_bits::nearest(negative ? 0U - from : from));
 }
 
 template <element_kind Kind>
@@ -234,15 +234,16 @@ RINGLOAD_ANYWHERE auto with_kind(element_kind kind, const Work& work) {
   return work(kind_tag<element_kind::f32>());
 }
 
-// The conversion of one element whose word is the low bytes of `from`; the result is the low
-// bytes, and the others are 0. For GPU kernels: one kernel for all pairs, without divergence.
-RINGLOAD_ANYWHERE inline std::uint64_t converted_word(conversion how, std::uint64_t from) noexcept {
-  if (converts_integers(how)) return converted_integer(how, from);
-  const double wide = with_kind(how.from, [from](auto tag) {
+// Converts one element whose word is the low bytes of `from`. The result is the low bytes; the
+// others are 0. With it, one GPU kernel serves all pairs without divergence.
+RINGLOAD_ANYWHERE inline std::uint64_t converted_word(conversion kinds,
+                                                      std::uint64_t from) noexcept {
+  if (converts_integers(kinds)) return converted_integer(kinds, from);
+  const double wide = with_kind(kinds.from, [from](auto tag) {
     using source = element_bits<decltype(tag)::kind>;
     return source::widen(static_cast<typename source::word>(from));
   });
-  return with_kind(how.to, [wide](auto tag) {
+  return with_kind(kinds.to, [wide](auto tag) {
     using target = element_bits<decltype(tag)::kind>;
     using word = std::make_unsigned_t<typename target::word>;
     return std::uint64_t{static_cast<word>(target::narrow(wide))};

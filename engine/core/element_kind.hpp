@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The element types that can be converted, and a conversion as data: plans, strided maps and GPU
-// kernels carry it. CUDA compiles it as C++17.
+// The element types that can be converted, and a conversion as data for plans, strided maps and GPU
+// kernels. CUDA compiles this file as C++17.
 
 #include <cstdint>
 
 namespace ringload {
 inline namespace v0 {
 
-// Those from `blocks` on are blocks of quantised elements, as GGUF has them: block_type's in its
-// order. They are sources only, and the unit of a conversion is then a whole block.
+// Kinds from `blocks` on are GGUF's quantised blocks, in the order of block_type. They are only
+// sources, and the unit of their conversions is a whole block.
 enum class element_kind : std::uint8_t {
   f32,
   f16,
@@ -30,12 +30,12 @@ enum class element_kind : std::uint8_t {
   blocks,
 };
 
-inline constexpr unsigned element_kind_count = 15;  // Without blocks.
+inline constexpr unsigned element_kind_count = 15;  // Without quantised blocks.
 inline constexpr unsigned block_kind_count = 14;
 
 constexpr bool is_block(element_kind kind) noexcept { return kind >= element_kind::blocks; }
 
-// Where only floating-point kinds are meant.
+// For parameters that must be floating-point kinds.
 using float_type = element_kind;
 
 constexpr std::uint32_t bytes_of(element_kind kind) noexcept {
@@ -45,7 +45,7 @@ constexpr std::uint32_t bytes_of(element_kind kind) noexcept {
   return bytes[static_cast<unsigned>(kind)];
 }
 
-// In one unit of it.
+// Number of elements in one unit.
 constexpr std::uint32_t elements_of(element_kind kind) noexcept {
   constexpr std::uint16_t elements[block_kind_count] = {32,  32,  32,  32,  32, 256, 256,
                                                         256, 256, 256, 256, 32, 256, 32};
@@ -53,7 +53,7 @@ constexpr std::uint32_t elements_of(element_kind kind) noexcept {
   return elements[static_cast<unsigned>(kind) - static_cast<unsigned>(element_kind::blocks)];
 }
 
-// The conversion of a tensor's elements while they are copied.
+// The conversion of a tensor's elements during a copy.
 struct conversion {
   element_kind from = element_kind::f32;
   element_kind to = element_kind::f32;

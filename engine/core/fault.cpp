@@ -83,7 +83,7 @@ std::string category_type::message(int value) const {
   return "unknown error " + std::to_string(value);
 }
 
-// The system's words name no limit, and hardly a thing that was refused.
+// Adds the limit that was reached, because the system's message does not name it.
 std::string words_for(const boost::system::error_code& code) {
   if (code == system_code(EMFILE)) {
     return code.message() + ": the limit of this process is reached (ulimit -n)";
@@ -96,8 +96,8 @@ std::string words_for(const boost::system::error_code& code) {
 
 std::string sentence(const boost::system::error_code& code, const std::string& place,
                      const std::string& cause) {
-  const std::string what = cause.empty() ? words_for(code) : cause;
-  return place.empty() ? what : place + ": " + what;
+  const std::string message = cause.empty() ? words_for(code) : cause;
+  return place.empty() ? message : place + ": " + message;
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ error::error(boost::system::error_code code, std::string place, std::string caus
 
 error::~error() = default;
 
-// Exported for ringload_remote, as are those below.
+// Exported for ringload_remote, like the functions below.
 RINGLOAD_EXPORT fault fault::in(const std::string& outer) const {
   // A store has named the file already.
   if (where == outer || where.starts_with(outer + ": ")) return *this;
@@ -154,30 +154,33 @@ fault thread_refused(int error_number) {
   return {system_code(error_number), "", std::move(cause)};
 }
 
-RINGLOAD_EXPORT std::string message_of(const fault& what) {
-  return sentence(what.code, what.where, what.cause);
+RINGLOAD_EXPORT std::string message_of(const fault& problem) {
+  return sentence(problem.code, problem.where, problem.cause);
 }
 
-RINGLOAD_EXPORT error to_error(const fault& what) { return {what.code, what.where, what.cause}; }
-
-fault to_fault(const error& what) {
-  const std::string_view text = what.what();
-  // The place, a colon and the cause.
-  const std::size_t cause = what.place().empty() ? 0 : what.place().size() + 2;
-  return {what.code(), what.place(), std::string(text.substr(std::min(cause, text.size())))};
+RINGLOAD_EXPORT error to_error(const fault& problem) {
+  return {problem.code, problem.where, problem.cause};
 }
 
-std::exception_ptr to_exception(const fault& what) {
-  return std::make_exception_ptr(to_error(what));
+fault to_fault(const error& problem) {
+  const std::string_view text = problem.what();
+  // Skips the place and the colon.
+  const std::size_t cause = problem.place().empty() ? 0 : problem.place().size() + 2;
+  return {problem.code(), problem.place(), std::string(text.substr(std::min(cause, text.size())))};
 }
 
-void throw_exception_from_error(const fault& what, const boost::source_location&) {
-  throw to_error(what);
+std::exception_ptr to_exception(const fault& problem) {
+  return std::make_exception_ptr(to_error(problem));
+}
+
+void throw_exception_from_error(const fault& problem, const boost::source_location&) {
+  throw to_error(problem);
 }
 
 std::string grouped(std::uint64_t number) {
   std::string digits = std::to_string(number);
-  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
+  for (std::size_t position = digits.size(); position > 3; position -= 3)
+    digits.insert(position - 3, 1, ',');
   return digits;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The error value that layers return: a code, the place, the cause. The public API throws it as
+// The error value of the engine: a code, the place, the cause. The public API throws it as
 // `ringload::error`.
 
 #include <boost/system/result.hpp>
@@ -19,44 +19,46 @@ struct fault {
       : code(c), where(std::move(w)), cause(std::move(cause_text)) {}
 
   boost::system::error_code code;
-  std::string
-      where;  // "model-00002.safetensors: tensor 'wte.weight'", added by the layer that knows it.
-  std::string
-      cause;  // "its bytes end at 4,096 but the file at 4,000"; empty: the code says it all.
+  // "model-00002.safetensors: tensor 'wte.weight'", added by the layer that knows it.
+  std::string where;
+  // "its bytes end at 4,096 but the file at 4,000"; empty: the code says everything.
+  std::string cause;
 
-  /// The same fault with `outer` put before the place, unless the place begins with it.
+  // Returns the same fault with `outer` in front of the place, unless the place begins with it.
   RINGLOAD_EXPORT fault in(const std::string& outer) const;
 };
 
 template <class T>
 using result = boost::system::result<T, fault>;
 
-/// errno, or the negative result of a kernel call turned positive.
+// Takes errno or a negated kernel result.
 RINGLOAD_EXPORT boost::system::error_code system_code(int error_number) noexcept;
 
-/// A thread could not be started; the cause names the limits that may be reached.
+// A thread could not be started. The cause names the limits that may be reached.
 fault thread_refused(int error_number);
 
-/// "No such file or directory": the code's message, without its category. For EMFILE and ENFILE it
-/// also names the limit that is reached.
-RINGLOAD_EXPORT std::string message_of(const fault& what);
+// Returns the message of the code without its category: "No such file or directory". For EMFILE and
+// ENFILE the message also names the limit.
+RINGLOAD_EXPORT std::string message_of(const fault& problem);
 
-RINGLOAD_EXPORT error to_error(const fault& what);
+RINGLOAD_EXPORT error to_error(const fault& problem);
 
-// A failure that says no place is thrown as one of `place`.
+// Throws the fault; adds `place` if the fault has no place.
 template <class T>
-T value_or_throw(result<T> of, const std::string& place) {
-  if (!of) throw to_error(of.error().where.empty() ? of.error().in(place) : of.error());
-  return std::move(*of);
+T value_or_throw(result<T> outcome, const std::string& place) {
+  if (!outcome)
+    throw to_error(outcome.error().where.empty() ? outcome.error().in(place) : outcome.error());
+  return std::move(*outcome);
 }
 
-fault to_fault(const error& what);
-std::exception_ptr to_exception(const fault& what);
+fault to_fault(const error& problem);
+std::exception_ptr to_exception(const fault& problem);
 
-// Called by boost::system::result when value() is called on a failed result.
-[[noreturn]] void throw_exception_from_error(const fault& what, const boost::source_location&);
+// Called by boost::system::result if value() is called on a failed result.
+[[noreturn]] void throw_exception_from_error(const fault& problem, const boost::source_location&);
 
-/// 4096 -> "4,096", for messages. Exported, as others here, for the libraries beside this one.
+// Formats 4096 as "4,096" for messages. Exported, like other functions here, for the other
+// libraries.
 RINGLOAD_EXPORT std::string grouped(std::uint64_t number);
 
 }  // namespace ringload::inline v0

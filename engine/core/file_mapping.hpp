@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Bytes of a file as memory. Who touches a page of it that the file no longer has, or that cannot
-// be read, gets SIGBUS: present() asks for pages without that risk.
+// A mapped range of a file. Touching a page that the file no longer has, or that cannot be read,
+// raises SIGBUS. present() requests pages without that risk.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -17,20 +17,20 @@ namespace ringload::inline v0 {
 class file_mapping {
  public:
   file_mapping() = default;
-  file_mapping(file_mapping&& other) noexcept
-      : memory_(std::exchange(other.memory_, {})), data_(std::exchange(other.data_, nullptr)) {}
-  file_mapping& operator=(file_mapping&& other) noexcept {
-    std::swap(memory_, other.memory_);
-    std::swap(data_, other.data_);
+  file_mapping(file_mapping&& source) noexcept
+      : memory_(std::exchange(source.memory_, {})), data_(std::exchange(source.data_, nullptr)) {}
+  file_mapping& operator=(file_mapping&& source) noexcept {
+    std::swap(memory_, source.memory_);
+    std::swap(data_, source.data_);
     return *this;
   }
   ~file_mapping();
 
-  // Writable, it is a copy: what is written is neither seen by others nor by the file.
+  // A writable mapping is private: writes are visible neither to other processes nor in the file.
   static result<file_mapping> make(int fd, std::uint64_t offset, std::uint64_t bytes,
                                    bool writable);
 
-  // The byte at `offset`.
+  // Points to the byte at `offset`.
   std::byte* data() const noexcept { return data_; }
 
  private:
@@ -38,8 +38,8 @@ class file_mapping {
   std::byte* data_ = nullptr;
 };
 
-// Reads the pages that `memory`, mapped from a file, lies in, and maps them. EFAULT: the file does
-// not have them, or could not be read. Does nothing before Linux 5.14. Any thread.
+// Reads the file pages that contain `memory` and maps them. Returns EFAULT if the file does not
+// have the pages or they cannot be read. Does nothing before Linux 5.14. Thread-safe.
 boost::system::error_code present(std::span<const std::byte> memory) noexcept;
 
 }  // namespace ringload::inline v0

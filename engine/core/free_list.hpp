@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Freed blocks of memory kept for reuse: the kernel would have to zero new pages, and freeing a
-// GPU's memory waits until that GPU is idle.
+// Keeps freed memory for reuse, because the kernel must zero new pages and freeing GPU memory waits
+// until that GPU is idle.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,22 +15,21 @@
 
 namespace ringload::inline v0 {
 
-// A Block frees its memory when destroyed, can be moved, and has `bytes()`.
-// Any thread.
+// A Block must be movable, free its memory when destroyed, and have `bytes()`. Thread-safe.
 template <class Block>
 class free_list {
  public:
-  // Keeps at most `bytes_max` in all, and no block smaller than `bytes_min`.
+  // Keeps at most `bytes_max` in total and no block below `bytes_min`.
   explicit free_list(std::uint64_t bytes_max, std::uint64_t bytes_min = 0) noexcept
       : bytes_max_(bytes_max), bytes_min_(bytes_min) {}
 
-  // Best fit: the smallest block of at least `bytes`, if it is at most a quarter larger.
+  // Returns the smallest block of at least `bytes` that is at most a quarter larger.
   std::optional<Block> take(std::uint64_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
     auto best = kept_.end();
-    for (auto one = kept_.begin(); one != kept_.end(); ++one) {
-      if (one->bytes() < bytes || one->bytes() - bytes > bytes / 4) continue;
-      if (best == kept_.end() || one->bytes() < best->bytes()) best = one;
+    for (auto candidate = kept_.begin(); candidate != kept_.end(); ++candidate) {
+      if (candidate->bytes() < bytes || candidate->bytes() - bytes > bytes / 4) continue;
+      if (best == kept_.end() || candidate->bytes() < best->bytes()) best = candidate;
     }
     if (best == kept_.end()) return std::nullopt;
     std::optional<Block> found(std::move(*best));
@@ -41,10 +40,10 @@ class free_list {
   // Evicts the oldest blocks to make room.
   void put(Block block) noexcept {
     if (block.bytes() > bytes_max_ || block.bytes() < bytes_min_) return;
-    std::vector<Block> gone;  // Freed after the lock is released: that may take long.
+    std::vector<Block> evicted;  // Freed after the lock is released, because freeing may take long.
     const std::lock_guard lock(mutex_);
     try {
-      gone.reserve(kept_.size());
+      evicted.reserve(kept_.size());
       kept_.reserve(kept_.size() + 1);
     } catch (const std::bad_alloc&) {
       return;
@@ -55,21 +54,21 @@ class free_list {
       --first;
       room -= first->bytes();
     }
-    std::move(kept_.begin(), first, std::back_inserter(gone));
+    std::move(kept_.begin(), first, std::back_inserter(evicted));
     kept_.erase(kept_.begin(), first);
     kept_.push_back(std::move(block));
   }
 
   void clear() noexcept {
-    std::vector<Block> gone;
+    std::vector<Block> evicted;
     const std::lock_guard lock(mutex_);
-    gone.swap(kept_);
+    evicted.swap(kept_);
   }
 
   std::uint64_t bytes() const noexcept {
     const std::lock_guard lock(mutex_);
     std::uint64_t sum = 0;
-    for (const Block& one : kept_) sum += one.bytes();
+    for (const Block& block : kept_) sum += block.bytes();
     return sum;
   }
 

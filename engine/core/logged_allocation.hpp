@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The two rows of an allocation_log that one piece of memory gets. Whoever owns the memory has one
-// of these, and releases it just before the memory: afterwards its address may be somebody else's.
+// Writes the two rows of an allocation_log for one allocation. The owner of the memory must
+// release() it just before freeing the memory, because another thread may then get the same
+// address.
 
 #include <cstdint>
 #include <memory>
@@ -12,7 +13,7 @@
 
 namespace ringload::inline v0 {
 
-// Shown to ringload_cuda too.
+// Exported for ringload_cuda.
 class RINGLOAD_EXPORT logged_allocation {
  public:
   struct calls {
@@ -22,25 +23,28 @@ class RINGLOAD_EXPORT logged_allocation {
 
   logged_allocation() noexcept = default;
   // Writes the row of the allocation, unless the log is empty or paused.
-  logged_allocation(const allocation_log& in, calls by, const void* address,
+  logged_allocation(const allocation_log& log, calls names, const void* address,
                     std::uint64_t bytes) noexcept;
-  logged_allocation(logged_allocation&& other) noexcept
-      : in_(std::move(other.in_)), by_(other.by_), address_(other.address_), bytes_(other.bytes_) {}
-  logged_allocation& operator=(logged_allocation&& other) noexcept {
-    std::swap(in_, other.in_);
-    std::swap(by_, other.by_);
-    std::swap(address_, other.address_);
-    std::swap(bytes_, other.bytes_);
+  logged_allocation(logged_allocation&& source) noexcept
+      : log_(std::move(source.log_)),
+        names_(source.names_),
+        address_(source.address_),
+        bytes_(source.bytes_) {}
+  logged_allocation& operator=(logged_allocation&& source) noexcept {
+    std::swap(log_, source.log_);
+    std::swap(names_, source.names_);
+    std::swap(address_, source.address_);
+    std::swap(bytes_, source.bytes_);
     return *this;
   }
   ~logged_allocation() { release(); }
 
-  // Writes the other row, once.
+  // Writes the row of the release. Further calls do nothing.
   void release() noexcept;
 
  private:
-  std::shared_ptr<detail::allocation_sink> in_;  // Null: there is no row to follow.
-  calls by_ = {};
+  std::shared_ptr<detail::allocation_sink> log_;  // Null: no release row is due.
+  calls names_ = {};
   const void* address_ = nullptr;
   std::uint64_t bytes_ = 0;
 };

@@ -15,7 +15,7 @@ namespace ringload::inline v0 {
 namespace {
 
 fault failed() {
-  // What the kernel says where a time limit of the socket has run out.
+  // A blocking socket reports EAGAIN when its time limit is exceeded.
   const int number = errno == EAGAIN || errno == EWOULDBLOCK ? ETIMEDOUT : errno;
   return {system_code(number), ""};
 }
@@ -31,30 +31,30 @@ result<::sockaddr_un> address_of(const std::string& path) {
   return to;
 }
 
-const ::sockaddr* generic(const ::sockaddr_un& of) noexcept {
-  return reinterpret_cast<const ::sockaddr*>(&of);
+const ::sockaddr* generic(const ::sockaddr_un& address) noexcept {
+  return reinterpret_cast<const ::sockaddr*>(&address);
 }
 
 result<unique_fd> make_socket(int more_flags) {
-  unique_fd made(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | more_flags, 0));
-  if (!made) return failed();
-  return made;
+  unique_fd new_socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | more_flags, 0));
+  if (!new_socket) return failed();
+  return new_socket;
 }
 
-// Whether `to` is a socket that nobody listens at: its process is gone.
+// Returns true if no process listens at the socket any more.
 bool is_abandoned(const std::string& path, const ::sockaddr_un& to) {
-  struct ::stat is = {};
-  if (::lstat(path.c_str(), &is) != 0 || !S_ISSOCK(is.st_mode)) return false;
+  struct ::stat status = {};
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
   const auto probe = make_socket(SOCK_NONBLOCK);
   return probe && ::connect(probe->get(), generic(to), sizeof to) != 0 && errno == ECONNREFUSED;
 }
 
-result<void> limit(const unique_fd& of, std::chrono::milliseconds most) {
+result<void> limit(const unique_fd& endpoint, std::chrono::milliseconds most) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(most);
   const std::chrono::microseconds rest = most - seconds;
   const ::timeval time = {seconds.count(), rest.count()};
   for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
-    if (::setsockopt(of.get(), SOL_SOCKET, option, &time, sizeof time) != 0) return failed();
+    if (::setsockopt(endpoint.get(), SOL_SOCKET, option, &time, sizeof time) != 0) return failed();
   }
   return {};
 }
@@ -64,12 +64,12 @@ result<void> limit(const unique_fd& of, std::chrono::milliseconds most) {
 result<unique_fd> listen_at(const std::string& path, unsigned mode) {
   const auto to = address_of(path);
   if (!to) return to.error();
-  auto made = make_socket(SOCK_NONBLOCK);
-  if (!made) return made.error();
-  bool bound = ::bind(made->get(), generic(*to), sizeof *to) == 0;
+  auto listener = make_socket(SOCK_NONBLOCK);
+  if (!listener) return listener.error();
+  bool bound = ::bind(listener->get(), generic(*to), sizeof *to) == 0;
   if (!bound && errno == EADDRINUSE && is_abandoned(path, *to)) {
     ::unlink(path.c_str());
-    bound = ::bind(made->get(), generic(*to), sizeof *to) == 0;
+    bound = ::bind(listener->get(), generic(*to), sizeof *to) == 0;
   }
   if (!bound && errno == EADDRINUSE) {
     struct ::stat there = {};
@@ -79,32 +79,32 @@ result<unique_fd> listen_at(const std::string& path, unsigned mode) {
                            : "there is something else than an abandoned socket"};
   }
   if (!bound) return failed();
-  // Nobody can connect before it listens.
-  if (::chmod(path.c_str(), mode) != 0 || ::listen(made->get(), SOMAXCONN) != 0) {
-    const fault why = failed();
+  // No client can connect before listen().
+  if (::chmod(path.c_str(), mode) != 0 || ::listen(listener->get(), SOMAXCONN) != 0) {
+    const fault failure = failed();
     ::unlink(path.c_str());
-    return why;
+    return failure;
   }
-  return made;
+  return listener;
 }
 
 result<unique_fd> connect_to(const std::string& path, std::chrono::milliseconds most) {
   const auto to = address_of(path);
   if (!to) return to.error();
-  auto made = make_socket(0);
-  if (!made) return made.error();
-  if (auto done = limit(*made, most); !done) return done.error();
-  while (::connect(made->get(), generic(*to), sizeof *to) != 0) {
+  auto connection = make_socket(0);
+  if (!connection) return connection.error();
+  if (auto done = limit(*connection, most); !done) return done.error();
+  while (::connect(connection->get(), generic(*to), sizeof *to) != 0) {
     if (errno != EINTR) return failed();
   }
-  return made;
+  return connection;
 }
 
 result<void> send_packet(const unique_fd& to, std::span<const std::byte> bytes,
                          std::span<const int> descriptors) {
-  ::iovec all = {const_cast<std::byte*>(bytes.data()), bytes.size()};
+  ::iovec buffer = {const_cast<std::byte*>(bytes.data()), bytes.size()};
   ::msghdr message = {};
-  message.msg_iov = &all;
+  message.msg_iov = &buffer;
   message.msg_iovlen = 1;
   alignas(::cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * descriptors_max)> control = {};
   if (!descriptors.empty()) {
@@ -123,10 +123,10 @@ result<void> send_packet(const unique_fd& to, std::span<const std::byte> bytes,
 }
 
 result<received_packet> receive_packet(const unique_fd& from, std::span<std::byte> room) {
-  ::iovec all = {room.data(), room.size()};
+  ::iovec buffer = {room.data(), room.size()};
   alignas(::cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * descriptors_max)> control = {};
   ::msghdr message = {};
-  message.msg_iov = &all;
+  message.msg_iov = &buffer;
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
@@ -146,19 +146,18 @@ result<received_packet> receive_packet(const unique_fd& from, std::span<std::byt
     }
   }
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
-    return fault{
-        errc::malformed_message, "",
-        "a packet is larger than any of the protocol, or has descriptors for which this process "
-        "has no room (ulimit -n)"};
+    return fault{errc::malformed_message, "",
+                 "a packet is larger than the protocol allows, or this process has no room for its "
+                 "descriptors (ulimit -n)"};
   }
   return out;
 }
 
 result<unsigned> user_at(const unique_fd& other_end) {
-  ::ucred who = {};
-  ::socklen_t size = sizeof who;
-  if (::getsockopt(other_end.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return failed();
-  return who.uid;
+  ::ucred peer = {};
+  ::socklen_t size = sizeof peer;
+  if (::getsockopt(other_end.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return failed();
+  return peer.uid;
 }
 
 }  // namespace ringload::inline v0

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Numbers, texts and lists as bytes for another process, and back. Both classes have the same
-// functions, so that one template that takes either describes a message for both ways.
+// Serialises numbers, texts and lists as bytes for another process. Both classes have the same
+// functions, so that one template can describe a message for both directions.
 //
-// An unpacker trusts nothing: once something was wrong, all else that it gives is zeros and empty,
-// and good() says so in the end. A list takes memory in proportion to the bytes that are there.
+// An unpacker checks everything. After the first error it returns only zeros and empty values, and
+// is_complete() returns false. A list allocates memory in proportion to the bytes that are present.
 
 #include <concepts>
 #include <cstddef>
@@ -38,9 +38,9 @@ class packer {
     out_.insert(out_.end(), bytes.begin(), bytes.end());
   }
   template <class T, class Each>
-  void list(const std::vector<T>& all, const Each& each) {
-    number(std::uint64_t{all.size()});
-    for (const T& one : all) each(*this, one);
+  void list(const std::vector<T>& items, const Each& each) {
+    number(std::uint64_t{items.size()});
+    for (const T& item : items) each(*this, item);
   }
 
   std::vector<std::byte> take() noexcept { return std::move(out_); }
@@ -53,7 +53,7 @@ class unpacker {
  public:
   explicit unpacker(std::span<const std::byte> from) noexcept : left_(from) {}
 
-  // A number above `most` is wrong.
+  // Fails if the number is above `most`.
   template <packed_number T>
   void number(T& value, std::uint64_t most = any_number) noexcept {
     std::uint64_t whole = 0;
@@ -68,7 +68,7 @@ class unpacker {
     if (whole > most) return fail(value);
     value = static_cast<T>(whole);
   }
-  // So is a text of more than `bytes_max`.
+  // Fails if the text has more than `bytes_max` bytes.
   void text(std::string& value, std::size_t bytes_max = ~std::size_t{0}) {
     std::uint64_t size = 0;
     number(size, bytes_max);
@@ -77,22 +77,22 @@ class unpacker {
     left_ = left_.subspan(static_cast<std::size_t>(size));
   }
   template <class T, class Each>
-  void list(std::vector<T>& all, const Each& each) {
+  void list(std::vector<T>& items, const Each& each) {
     std::uint64_t count = 0;
     number(count);
-    // Each element is a number at least.
-    if (count > left_.size() / sizeof(std::uint64_t)) return fail(all);
-    for (std::uint64_t i = 0; i < count && !failed_; ++i) each(*this, all.emplace_back());
+    // Each element has at least one number.
+    if (count > left_.size() / sizeof(std::uint64_t)) return fail(items);
+    for (std::uint64_t i = 0; i < count && !failed_; ++i) each(*this, items.emplace_back());
   }
 
   bool failed() const noexcept { return failed_; }
-  // For values that break rules of the caller's.
+  // Fails because a value breaks a rule of the caller.
   void refuse() noexcept {
     failed_ = true;
     left_ = {};
   }
-  // Whether all was right, and nothing is left.
-  bool good() const noexcept { return !failed_ && left_.empty(); }
+  // Returns true if there was no error and no byte is left.
+  bool is_complete() const noexcept { return !failed_ && left_.empty(); }
 
  private:
   template <class T>

@@ -5,7 +5,7 @@
 
 namespace ringload::inline v0 {
 
-// Elements [begin, end) of one dimension.
+// Indices [begin, end) of one dimension.
 struct range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;

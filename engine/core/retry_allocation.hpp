@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Retries a small allocation until it succeeds, where std::bad_alloc cannot be reported: the
-// initiation of an awaited operation, for one, owns the coroutine's handler, and an exception there
-// would destroy the coroutine and also resume it.
+// Retries a small allocation until it succeeds, for code that cannot report std::bad_alloc. One
+// example is the initiation of an awaited operation: it owns the coroutine's handler, and an
+// exception there would both destroy and resume the coroutine.
 
 #include <new>
 #include <thread>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which of several things in memory are the same.
+// Finds duplicates among objects in memory.
 
 #include <algorithm>
 #include <unordered_map>
@@ -9,8 +9,8 @@
 
 namespace ringload::inline v0 {
 
-// By position: the first of those that are the same, which may be itself. `same` is asked of two
-// positions whose `address_of` is one.
+// Returns for each index the first index of an equal object, which may be the index itself. `same`
+// is only called for two indices with equal `address_of`.
 template <class Index, class AddressOf, class Same>
 std::vector<Index> first_of_same_memory(Index count, const AddressOf& address_of,
                                         const Same& same) {
@@ -19,7 +19,7 @@ std::vector<Index> first_of_same_memory(Index count, const AddressOf& address_of
   for (Index i = 0; i < count; ++i) {
     const auto [first, last] = by_address.equal_range(address_of(i));
     const auto found =
-        std::find_if(first, last, [&](const auto& each) { return same(i, each.second); });
+        std::find_if(first, last, [&](const auto& candidate) { return same(i, candidate.second); });
     out.push_back(found == last ? i : found->second);
     if (found == last) by_address.emplace(address_of(i), i);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The signals of a program belong to its own threads: those of the library, which are started while
-// one of these lives, take none.
+// Blocks all signals in the calling thread while it exists. Library threads that are started
+// meanwhile inherit the mask, so that only the program's own threads receive its signals.
 
 #include <pthread.h>
 #include <signal.h>
@@ -12,9 +12,9 @@ namespace ringload::inline v0 {
 class signals_blocked {
  public:
   signals_blocked() {
-    ::sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+    ::sigset_t all_signals;
+    ::sigfillset(&all_signals);
+    ::pthread_sigmask(SIG_SETMASK, &all_signals, &before_);
   }
   signals_blocked(const signals_blocked&) = delete;
   signals_blocked& operator=(const signals_blocked&) = delete;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The whole boxes of a range of stored bytes are copied in contiguous runs where both sides are
-// contiguous, and otherwise in square tiles, so that a transpose touches each cache line about
-// once.
+// Copies the whole boxes of a range of stored bytes. Boxes that are contiguous on both sides are
+// copied as runs, others in square tiles, so that a transpose touches each cache line about once.
 
 #include "core/strided_copy.hpp"
 
@@ -18,7 +17,7 @@ namespace {
 
 constexpr axis single_axis = {1, 0, 0};
 
-// Calls `work` with both addresses of each index of the box.
+// Calls `work` with the source and destination address of each index of the box.
 template <class Work>
 void for_each(const whole_box& box, const std::byte* from, std::byte* to, const Work& work) {
   std::size_t index[strided_map::dimensions_max] = {};
@@ -76,8 +75,8 @@ template <std::size_t Bytes, bool Swap>
   std::memcpy(to, &word, Bytes);
 }
 
-// Elements contiguous on both sides. No branch and a constant trip count, so the loop is vectorized
-// in every optimized build.
+// Swaps elements that are contiguous on both sides. No branch and a constant trip count, so that
+// the loop is vectorised in every optimised build.
 template <std::size_t Bytes>
 [[gnu::always_inline]] inline void swap_some(const std::byte* __restrict from,
                                              std::byte* __restrict to, std::size_t count) {
@@ -119,8 +118,8 @@ void swap_bytes_of(const std::byte* from, std::byte* to, std::size_t bytes, std:
   }
 }
 
-// Two dimensions in square tiles of about a cache line. `inner` has the smaller stride in the
-// destination, `outer` in the source.
+// Copies two dimensions in square tiles of about a cache line. `inner` has the smaller stride in
+// the destination, `outer` in the source.
 template <std::size_t Bytes, bool Swap>
 void copy_tiles(const std::byte* from, std::byte* to, const axis& inner, const axis& outer) {
   constexpr std::size_t tile = Bytes >= 8 ? 8 : Bytes == 4 ? 16 : 32;
@@ -133,8 +132,8 @@ void copy_tiles(const std::byte* from, std::byte* to, const axis& inner, const a
         const std::byte* const row_from = from + row * outer.from;
         std::byte* const row_to = to + row * outer.to;
         for (std::size_t b = i; b < i_end; ++b) {
-          const auto at = static_cast<std::ptrdiff_t>(b);
-          copy_word<Bytes, Swap>(row_from + at * inner.from, row_to + at * inner.to);
+          const auto index = static_cast<std::ptrdiff_t>(b);
+          copy_word<Bytes, Swap>(row_from + index * inner.from, row_to + index * inner.to);
         }
       }
     }
@@ -144,12 +143,12 @@ void copy_tiles(const std::byte* from, std::byte* to, const axis& inner, const a
 template <std::size_t Bytes, bool Swap>
 void copy_line(const std::byte* from, std::byte* to, const axis& along) {
   for (std::size_t i = 0; i < along.count; ++i) {
-    const auto at = static_cast<std::ptrdiff_t>(i);
-    copy_word<Bytes, Swap>(from + at * along.from, to + at * along.to);
+    const auto index = static_cast<std::ptrdiff_t>(i);
+    copy_word<Bytes, Swap>(from + index * along.from, to + index * along.to);
   }
 }
 
-// The axis whose `stride` is the shortest; the innermost of several.
+// Returns the axis with the shortest `stride`; the innermost one if several are equal.
 unsigned shortest(const whole_box& box, std::ptrdiff_t axis::* stride) {
   unsigned best = 0;
   for (unsigned d = 1; d < box.rank; ++d) {
@@ -162,7 +161,7 @@ template <std::size_t Bytes, bool Swap>
 void copy_words(whole_box box, const std::byte* from, std::byte* to) {
   const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::to)) : single_axis;
   const axis outer = box.rank > 0 ? box.take(shortest(box, &axis::from)) : single_axis;
-  // If the same dimension is innermost on both sides, nothing is transposed.
+  // If the same dimension is innermost on both sides, there is no transpose.
   if (magnitude(inner.from) <= magnitude(outer.from) || outer.count == 1) {
     box.axes[box.rank++] = outer;
     for_each(box, from, to,
@@ -187,10 +186,10 @@ void copy_words(std::uint32_t bytes, const whole_box& box, const std::byte* from
   }
 }
 
-// The size of the temporary buffers, before and after conversion.
+// Size of the temporary buffers before and after conversion.
 constexpr std::size_t buffer_bytes = 4096;
 
-// One row of elements of any width.
+// Copies one row of elements of any width.
 void copy_line(const std::byte* from, std::byte* to, const axis& along, std::size_t bytes) {
   switch (bytes) {
     case 1: return copy_line<1, false>(from, to, along);
@@ -200,24 +199,24 @@ void copy_line(const std::byte* from, std::byte* to, const axis& along, std::siz
     default: break;
   }
   for (std::size_t i = 0; i < along.count; ++i) {
-    const auto at = static_cast<std::ptrdiff_t>(i);
-    std::memcpy(to + at * along.to, from + at * along.from, bytes);
+    const auto index = static_cast<std::ptrdiff_t>(i);
+    std::memcpy(to + index * along.to, from + index * along.from, bytes);
   }
 }
 
-// Converts elements along one dimension: gathers, swaps, converts and scatters, one buffer at a
-// time; contiguous elements are used in place.
+// Converts elements along one dimension: gathers, swaps, converts and scatters one buffer at a
+// time. Contiguous elements are used in place.
 void convert_line(const strided_map& map, const std::byte* from, std::byte* to, const axis& along) {
-  const std::size_t in = map.as.from_bytes();
-  const std::size_t out = map.as.to_bytes();
+  const std::size_t in = map.cast.from_bytes();
+  const std::size_t out = map.cast.to_bytes();
   const bool gathers = along.from != static_cast<std::ptrdiff_t>(in);
   const bool scatters = along.to != static_cast<std::ptrdiff_t>(out);
   if (!gathers && !scatters && map.swap_bytes == 0) {
-    convert(from, to, along.count, map.as);
+    convert(from, to, along.count, map.cast);
     return;
   }
   alignas(64) std::byte stored[buffer_bytes];
-  alignas(64) std::byte made[buffer_bytes];
+  alignas(64) std::byte converted[buffer_bytes];
   const std::size_t step = std::max<std::size_t>(1, buffer_bytes / std::max(in, out));
   for (std::size_t i = 0; i < along.count; i += step) {
     const std::size_t count = std::min(step, along.count - i);
@@ -231,13 +230,14 @@ void convert_line(const strided_map& map, const std::byte* from, std::byte* to, 
       swap_bytes_of(source, stored, count * in, map.swap_bytes);
       source = stored;
     }
-    convert(source, scatters ? made : target, count, map.as);
-    if (scatters) copy_line(made, target, {count, static_cast<std::ptrdiff_t>(out), along.to}, out);
+    convert(source, scatters ? converted : target, count, map.cast);
+    if (scatters)
+      copy_line(converted, target, {count, static_cast<std::ptrdiff_t>(out), along.to}, out);
   }
 }
 
-// Tiles of a transposing conversion: rows of the source are converted into a buffer, and its
-// columns become contiguous runs of a cache line or more in the destination.
+// Tiles of a transposing conversion: rows of the source are converted into a buffer, whose columns
+// become contiguous runs of at least a cache line in the destination.
 constexpr std::size_t tile_elements = 32;
 static_assert(tile_elements * tile_elements * 8 <= 2 * buffer_bytes);
 
@@ -245,7 +245,7 @@ static_assert(tile_elements * tile_elements * 8 <= 2 * buffer_bytes);
 void convert_tiles(const strided_map& map, const std::byte* from, std::byte* to, const axis& inner,
                    const axis& outer) {
   alignas(64) std::byte tile[2 * buffer_bytes];
-  const std::size_t out = map.as.to_bytes();
+  const std::size_t out = map.cast.to_bytes();
   const auto unit = static_cast<std::ptrdiff_t>(out);
   for (std::size_t o = 0; o < outer.count; o += tile_elements) {
     const std::size_t rows = std::min(tile_elements, outer.count - o);
@@ -256,13 +256,14 @@ void convert_tiles(const strided_map& map, const std::byte* from, std::byte* to,
       const auto pitch = static_cast<std::ptrdiff_t>(columns) * unit;
       const std::byte* const source = from + row * outer.from + column * inner.from;
       for (std::size_t r = 0; r < rows; ++r) {
-        const auto at = static_cast<std::ptrdiff_t>(r);
-        convert_line(map, source + at * outer.from, tile + at * pitch, {columns, inner.from, unit});
+        const auto index = static_cast<std::ptrdiff_t>(r);
+        convert_line(map, source + index * outer.from, tile + index * pitch,
+                     {columns, inner.from, unit});
       }
       std::byte* const target = to + row * outer.to + column * inner.to;
       for (std::size_t c = 0; c < columns; ++c) {
-        const auto at = static_cast<std::ptrdiff_t>(c);
-        copy_line(tile + at * unit, target + at * inner.to, {rows, pitch, outer.to}, out);
+        const auto index = static_cast<std::ptrdiff_t>(c);
+        copy_line(tile + index * unit, target + index * inner.to, {rows, pitch, outer.to}, out);
       }
     }
   }
@@ -270,9 +271,8 @@ void convert_tiles(const strided_map& map, const std::byte* from, std::byte* to,
 
 void convert_box(const strided_map& map, whole_box box, const std::byte* from, std::byte* to) {
   const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::from)) : single_axis;
-  // A block of quantised elements becomes more than a cache line, and more than a tile has room
-  // for.
-  const bool transposed = box.rank > 0 && !is_block(map.as.from) && [&] {
+  // A quantised block converts to more than a cache line and does not fit in a tile.
+  const bool transposed = box.rank > 0 && !is_block(map.cast.from) && [&] {
     return magnitude(box.axes[shortest(box, &axis::to)].to) < magnitude(inner.to);
   }();
   if (!transposed) {
@@ -309,7 +309,7 @@ void copy_box(const strided_map& map, whole_box box, const std::byte* from, std:
 
 void copy_whole(const strided_map& map, const whole_box& box, const std::byte* from,
                 std::byte* to) {
-  if (map.as.needed()) return convert_box(map, box, from, to);
+  if (map.cast.needed()) return convert_box(map, box, from, to);
   copy_box(map, box, from, to);
 }
 

@@ -15,7 +15,7 @@ void copy_apart(const std::byte* from, std::int64_t stride, std::uint64_t count,
   }
 }
 
-// Elements of one dimension.
+// Copies elements of one dimension.
 void copy_row(const std::byte* from, std::int64_t stride, std::uint64_t count, std::uint32_t bytes,
               std::byte* to) {
   if (stride == static_cast<std::int64_t>(bytes)) {
@@ -66,7 +66,7 @@ void strided_elements::gather(const std::byte* first, std::uint64_t from, std::u
     std::memcpy(to, first, element_bytes_);
     return;
   }
-  // The index of element `from`, by dimension, and its address.
+  // The index of element `from` in each dimension; `first` becomes its address.
   std::vector<std::uint64_t> index(dimensions_.size());
   for (std::size_t d = dimensions_.size(); d-- > 0;) {
     index[d] = from % dimensions_[d].count;
@@ -75,12 +75,12 @@ void strided_elements::gather(const std::byte* first, std::uint64_t from, std::u
   }
   const dimension& row = dimensions_.back();
   for (;;) {
-    const std::uint64_t here = std::min(count, row.count - index.back());
-    copy_row(first, row.stride_bytes, here, element_bytes_, to);
-    to += here * element_bytes_;
-    count -= here;
+    const std::uint64_t row_count = std::min(count, row.count - index.back());
+    copy_row(first, row.stride_bytes, row_count, element_bytes_, to);
+    to += row_count * element_bytes_;
+    count -= row_count;
     if (count == 0) return;
-    // To the beginning of the next row.
+    // Moves to the beginning of the next row.
     first -= static_cast<std::int64_t>(index.back()) * row.stride_bytes;
     index.back() = 0;
     for (std::size_t d = dimensions_.size() - 1; d-- > 0;) {

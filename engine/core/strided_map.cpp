@@ -35,47 +35,49 @@ void sort_and_join(std::vector<strided_dimension>& box) {
 }  // namespace
 
 coalesced_box coalesced(std::span<const strided_dimension> box, const element_form& element) {
-  coalesced_box made;
-  made.map.element_bytes = element.bytes;
-  made.map.swap_bytes = element.swap_bytes;
-  made.map.as = element.as;
-  const bool none =
+  coalesced_box box_map;
+  box_map.map.element_bytes = element.bytes;
+  box_map.map.swap_bytes = element.swap_bytes;
+  box_map.map.cast = element.cast;
+  const bool is_empty =
       std::any_of(box.begin(), box.end(), [](const strided_dimension& d) { return d.count == 0; });
-  if (none) {
-    made.map.dimensions[0] = {0, 0, 0};
-    made.map.rank = 1;
-    return made;
+  if (is_empty) {
+    box_map.map.dimensions[0] = {0, 0, 0};
+    box_map.map.rank = 1;
+    return box_map;
   }
-  std::vector<strided_dimension> left(box.begin(), box.end());
-  if (!element.as.needed()) {
-    // An element that need not stay whole is split into smaller ones.
+  std::vector<strided_dimension> dimensions(box.begin(), box.end());
+  if (!element.cast.needed()) {
+    // An element without conversion may be split into smaller units.
     std::uint32_t unit = element.bytes;
     if (element.swap_bytes != 0) {
       unit = element.swap_bytes;
     } else if (!has_word_width(unit)) {
       unit = 1;
     }
-    left.push_back({element.bytes / unit, unit, unit});
-    made.map.element_bytes = unit;
+    dimensions.push_back({element.bytes / unit, unit, unit});
+    box_map.map.element_bytes = unit;
   }
-  sort_and_join(left);
-  if (!element.as.needed() && element.swap_bytes == 0) {
-    const std::uint32_t unit = made.map.element_bytes;
-    for (strided_dimension& d : left) {
+  sort_and_join(dimensions);
+  if (!element.cast.needed() && element.swap_bytes == 0) {
+    const std::uint32_t unit = box_map.map.element_bytes;
+    for (strided_dimension& d : dimensions) {
       if (d.source_stride != unit || d.destination_stride != static_cast<std::int64_t>(unit)) {
         continue;
       }
       d = {d.count * unit, 1, 1};
-      made.map.element_bytes = 1;
+      box_map.map.element_bytes = 1;
       break;
     }
   }
   const std::size_t surplus =
-      left.size() - std::min<std::size_t>(left.size(), strided_map::dimensions_max);
-  made.outer.assign(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(surplus));
-  std::copy(left.begin() + static_cast<std::ptrdiff_t>(surplus), left.end(), made.map.dimensions);
-  made.map.rank = static_cast<std::uint32_t>(left.size() - surplus);
-  return made;
+      dimensions.size() - std::min<std::size_t>(dimensions.size(), strided_map::dimensions_max);
+  box_map.outer.assign(dimensions.begin(),
+                       dimensions.begin() + static_cast<std::ptrdiff_t>(surplus));
+  std::copy(dimensions.begin() + static_cast<std::ptrdiff_t>(surplus), dimensions.end(),
+            box_map.map.dimensions);
+  box_map.map.rank = static_cast<std::uint32_t>(dimensions.size() - surplus);
+  return box_map;
 }
 
 }  // namespace ringload::inline v0

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A strided copy of an n-dimensional box, as data: for slices, transposed tensors and broadcast
-// views. Host and GPU kernels compile the same header, so it is C++17.
+// A strided copy of an n-dimensional box as data: for slices, transposed tensors and broadcasts.
+// Host and GPU kernels compile this file, so it is C++17.
 //
-// Source offsets count from the map's first stored byte; destination offsets from the address of
-// the element at index (0, 0, ...). The element at (i, j, ...) is stored at i *
+// Source offsets are relative to the map's first stored byte. Destination offsets are relative to
+// the address of element (0, 0, ...). Element (i, j, ...) is stored at i *
 // dimensions[0].source_stride + j * dimensions[1].source_stride + ...
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace ringload {
 inline namespace v0 {
 
-// Widths of elements that are copied as machine words.
+// Element widths that are copied as machine words.
 inline bool has_word_width(std::uint32_t bytes) noexcept {
   return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
 }
@@ -35,21 +35,23 @@ inline bool operator==(const strided_dimension& a, const strided_dimension& b) n
          a.destination_stride == b.destination_stride;
 }
 
-// Made by coalesced(): no dimensions of size 1, sorted by descending source stride, and contiguous
-// dimensions merged. A contiguous run that is neither byte-swapped nor converted is a dimension of
-// single bytes with both strides 1, so that it can be cut anywhere.
+// Built by coalesced(): dimensions of size 1 are removed, the rest are sorted by descending source
+// stride, and contiguous dimensions are merged. A contiguous run that is neither swapped nor
+// converted becomes a dimension of single bytes with both strides 1, so that it can be cut
+// anywhere.
 struct strided_map {
   static constexpr std::uint32_t dimensions_max = 8;
 
   strided_dimension dimensions[dimensions_max] = {};
-  std::uint32_t rank = 0;           // Of the dimensions. With none there is one element.
-  std::uint32_t element_bytes = 1;  // As stored; never cut. The unit of `as`, if that is needed.
-  std::uint8_t swap_bytes = 0;      // Units that are byte-swapped first: 2, 4 or 8; 0: none.
-  conversion as = {};
+  std::uint32_t rank = 0;  // Number of dimensions. 0: a single element.
+  // Stored bytes of an element, which is never cut. A unit of `cast` if a conversion is needed.
+  std::uint32_t element_bytes = 1;
+  std::uint8_t swap_bytes = 0;  // Units that are byte-swapped first: 2, 4 or 8; 0: no swap.
+  conversion cast = {};
 
-  // Applied after the swap.
+  // Bytes of an element after the conversion, which follows the swap.
   std::uint32_t landed_bytes() const noexcept {
-    return as.needed() ? as.to_bytes() : element_bytes;
+    return cast.needed() ? cast.to_bytes() : element_bytes;
   }
 
   bool empty() const noexcept {
@@ -72,7 +74,7 @@ struct strided_map {
 
 inline bool operator==(const strided_map& a, const strided_map& b) noexcept {
   if (a.rank != b.rank || a.element_bytes != b.element_bytes || a.swap_bytes != b.swap_bytes ||
-      !(a.as == b.as)) {
+      !(a.cast == b.cast)) {
     return false;
   }
   for (std::uint32_t d = 0; d < a.rank; ++d) {

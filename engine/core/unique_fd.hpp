@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file descriptor that is closed by its owner.
-
 #include <unistd.h>
 
 #include <utility>
@@ -13,11 +11,11 @@ class unique_fd {
  public:
   unique_fd() = default;
   explicit unique_fd(int fd) noexcept : fd_(fd) {}
-  unique_fd(unique_fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  unique_fd& operator=(unique_fd&& other) noexcept {
-    if (this != &other) {
+  unique_fd(unique_fd&& source) noexcept : fd_(std::exchange(source.fd_, -1)) {}
+  unique_fd& operator=(unique_fd&& source) noexcept {
+    if (this != &source) {
       reset();
-      fd_ = std::exchange(other.fd_, -1);
+      fd_ = std::exchange(source.fd_, -1);
     }
     return *this;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A range of stored bytes cuts the box of a strided map into a few boxes that lie in it completely:
-// whoever copies those need not look at the range again.
+// Splits a range of stored bytes of a strided map into boxes that lie completely in the range, so
+// that callers copy boxes without checking the range.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,28 +12,28 @@
 
 namespace ringload::inline v0 {
 
-// A dimension of one box in memory, with its strides in bytes.
+// A dimension of a box in memory. Strides are in bytes.
 struct axis {
   std::size_t count;
   std::ptrdiff_t from;
   std::ptrdiff_t to;
 };
 
-// Of more than one element in each of its dimensions.
+// Every dimension has more than one element.
 struct whole_box {
   axis axes[strided_map::dimensions_max];
   unsigned rank = 0;
 
-  axis take(unsigned which) {
-    const axis taken = axes[which];
-    std::copy(axes + which + 1, axes + rank, axes + which);
+  axis take(unsigned index) {
+    const axis taken = axes[index];
+    std::copy(axes + index + 1, axes + rank, axes + index);
     --rank;
     return taken;
   }
 };
 
-// `visit` is called with a box, with the distance of its first element from the range's beginning,
-// and with that of the place where this goes from the map's destination.
+// `visit` is called with a box, the distance of its first element from the start of the range, and
+// the destination offset of that element.
 template <class Visit>
 class range_walk {
  public:
@@ -41,30 +41,31 @@ class range_walk {
       : map_(map), first_(first), last_(first + bytes), visit_(visit) {
     span_[map.rank] = map.element_bytes;
     for (std::uint32_t d = map.rank; d > 0; --d) {
-      const strided_dimension& of = map.dimensions[d - 1];
-      span_[d - 1] = span_[d] + (of.count - 1) * of.source_stride;
+      const strided_dimension& dim = map.dimensions[d - 1];
+      span_[d - 1] = span_[d] + (dim.count - 1) * dim.source_stride;
     }
   }
 
-  // Visits dimensions from `d` on; their first element is stored at `at`. Dimensions are sorted by
-  // descending source stride, so the range cuts at most two indices of each.
-  void descend(std::uint32_t d, std::uint64_t at, std::ptrdiff_t to) const {
-    if (at >= first_ && at + span_[d] <= last_) return copy(d, 0, count_of(d), at, to);
-    if (d == map_.rank || at >= last_ || at + span_[d] <= first_) return;
+  // Visits the dimensions from `d` on, whose first element is stored at `source`. Dimensions are
+  // sorted by descending source stride, so the range cuts at most two indices of each.
+  void descend(std::uint32_t d, std::uint64_t source, std::ptrdiff_t to) const {
+    if (source >= first_ && source + span_[d] <= last_) return copy(d, 0, count_of(d), source, to);
+    if (d == map_.rank || source >= last_ || source + span_[d] <= first_) return;
     const std::uint64_t count = map_.dimensions[d].count;
     const std::uint64_t stride = map_.dimensions[d].source_stride;
-    if (stride == 0) return each(d, 0, count, at, to);
+    if (stride == 0) return visit_indices(d, 0, count, source, to);
     const std::uint64_t inner = span_[d + 1];
-    const std::uint64_t touched = first_ >= at + inner ? (first_ - at - inner) / stride + 1 : 0;
+    const std::uint64_t touched =
+        first_ >= source + inner ? (first_ - source - inner) / stride + 1 : 0;
     const std::uint64_t touched_end =
-        last_ > at ? std::min(count, (last_ - at - 1) / stride + 1) : 0;
-    const std::uint64_t inside = first_ > at ? (first_ - at - 1) / stride + 1 : 0;
+        last_ > source ? std::min(count, (last_ - source - 1) / stride + 1) : 0;
+    const std::uint64_t inside = first_ > source ? (first_ - source - 1) / stride + 1 : 0;
     const std::uint64_t inside_end =
-        last_ >= at + inner ? std::min(count, (last_ - at - inner) / stride + 1) : 0;
-    if (inside >= inside_end) return each(d, touched, touched_end, at, to);
-    each(d, touched, inside, at, to);
-    copy(d, inside, inside_end, at, to);
-    each(d, inside_end, touched_end, at, to);
+        last_ >= source + inner ? std::min(count, (last_ - source - inner) / stride + 1) : 0;
+    if (inside >= inside_end) return visit_indices(d, touched, touched_end, source, to);
+    visit_indices(d, touched, inside, source, to);
+    copy(d, inside, inside_end, source, to);
+    visit_indices(d, inside_end, touched_end, source, to);
   }
 
  private:
@@ -76,19 +77,19 @@ class range_walk {
     return to + static_cast<std::ptrdiff_t>(index) * map_.dimensions[d].destination_stride;
   }
 
-  void each(std::uint32_t d, std::uint64_t begin, std::uint64_t end, std::uint64_t at,
-            std::ptrdiff_t to) const {
+  void visit_indices(std::uint32_t d, std::uint64_t begin, std::uint64_t end, std::uint64_t source,
+                     std::ptrdiff_t to) const {
     for (std::uint64_t i = begin; i < end; ++i) {
-      descend(d + 1, at + i * map_.dimensions[d].source_stride, place(d, i, to));
+      descend(d + 1, source + i * map_.dimensions[d].source_stride, place(d, i, to));
     }
   }
 
-  // Emits the indices [begin, end) of dimension `d`, with all inner dimensions.
-  void copy(std::uint32_t d, std::uint64_t begin, std::uint64_t end, std::uint64_t at,
+  // Visits the indices [begin, end) of dimension `d` with all inner dimensions as one box.
+  void copy(std::uint32_t d, std::uint64_t begin, std::uint64_t end, std::uint64_t source,
             std::ptrdiff_t to) const {
     whole_box box;
     if (d < map_.rank) {
-      at += begin * map_.dimensions[d].source_stride;
+      source += begin * map_.dimensions[d].source_stride;
       to = place(d, begin, to);
     }
     for (std::uint32_t k = d; k < map_.rank; ++k) {
@@ -97,7 +98,7 @@ class range_walk {
       box.axes[box.rank++] = {count, static_cast<std::ptrdiff_t>(map_.dimensions[k].source_stride),
                               map_.dimensions[k].destination_stride};
     }
-    visit_(box, at - first_, to);
+    visit_(box, source - first_, to);
   }
 
   const strided_map& map_;
@@ -107,7 +108,7 @@ class range_walk {
   std::uint64_t span_[strided_map::dimensions_max + 1] = {};
 };
 
-// All elements of the map whose stored bytes are in [first, first + bytes), each in one box.
+// Visits all elements of the map whose stored bytes lie in [first, first + bytes), each in one box.
 template <class Visit>
 void for_each_whole_box(const strided_map& map, std::uint64_t first, std::uint64_t bytes,
                         const Visit& visit) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The codecs that need no library: bytes as they are, and base-128 integers.
+// The codecs without a library: unchanged bytes, and base-128 integers.
 
 #include "decoding/decoder.hpp"
 
@@ -22,8 +22,8 @@ class raw_decoder final : public decoder {
   }
 };
 
-// Seven bits a byte, the lowest first; the top bit says that more follow. Negative numbers of any
-// width are written with ten bytes, so what lies above an element's width is cut off.
+// Each byte has seven bits, the lowest first; the top bit says that more bytes follow. Negative
+// numbers of any width are stored in ten bytes, so bits above an element's width are cut off.
 class varint_decoder final : public decoder {
  public:
   explicit varint_decoder(unsigned element_bytes) noexcept : element_bytes_(element_bytes) {}
@@ -37,7 +37,8 @@ class varint_decoder final : public decoder {
       }
       if (ready_bytes_ > 0 || done.taken == in.size()) return done;
       if (shift_ == 0) value_ = 0;
-      if (shift_ >= 70) return fault{errc::malformed_stream, "", "an integer of over ten bytes"};
+      if (shift_ >= 70)
+        return fault{errc::malformed_stream, "", "a varint has more than ten bytes"};
       const auto byte = static_cast<std::uint8_t>(in[done.taken++]);
       if (shift_ < 64) value_ |= std::uint64_t{byte & 0x7FU} << shift_;
       shift_ += 7;
@@ -50,15 +51,15 @@ class varint_decoder final : public decoder {
  private:
   const unsigned element_bytes_;
   std::uint64_t value_ = 0;
-  unsigned shift_ = 0;        // Of the next seven bits.
-  unsigned ready_bytes_ = 0;  // Of value_, to be given.
+  unsigned shift_ = 0;        // The position of the next seven bits.
+  unsigned ready_bytes_ = 0;  // Bytes of value_ that must still be given.
 };
 
 }  // namespace
 
-result<std::unique_ptr<decoder>> make_decoder(codec how, unsigned element_bytes,
+result<std::unique_ptr<decoder>> make_decoder(codec stored_codec, unsigned element_bytes,
                                               decoded_into into) {
-  switch (how) {
+  switch (stored_codec) {
     case codec::raw: return std::unique_ptr<decoder>(std::make_unique<raw_decoder>());
     case codec::varint:
       return std::unique_ptr<decoder>(std::make_unique<varint_decoder>(element_bytes));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// From stored bytes to decoded ones, piece by piece and in bounded memory: one codec each.
+// Decodes stored bytes piece by piece in bounded memory. One decoder for each codec.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,40 +19,42 @@ inline fault malformed_stream(std::string cause) {
   return {errc::malformed_stream, "", std::move(cause)};
 }
 
-// Where a stream's decoded bytes are put.
+// The output memory of a stream.
 enum class decoded_into : std::uint8_t {
-  pieces,      // The output of a call may be anywhere, and need not stay.
-  one_memory,  // All outputs are one memory: that of a call is all that is left of it. What has
-               // been put there stays, so that a codec which looks back need not keep a copy.
+  pieces,  // The output of each call may be anywhere, and need not be kept.
+  // All outputs are parts of one memory, and each call receives all the rest of it. The bytes must
+  // stay there, so that a codec which looks back needs no copy.
+  one_memory,
 };
 
 class decoder {
  public:
   struct progress {
-    std::size_t taken = 0;  // Of the input's bytes, from its beginning.
-    std::size_t given = 0;  // Into the output, from its beginning.
-    bool ended = false;     // The stored form says that this was all.
+    std::size_t taken = 0;  // Consumed bytes of the input.
+    std::size_t given = 0;  // Written bytes of the output.
+    bool ended = false;     // The stored form is complete.
   };
 
   virtual ~decoder() = default;
 
-  // Goes on until the input is used up, the output is full, or the end is reached. Neither need be
-  // large. Without progress on either side more input is needed. errc::malformed_stream where the
-  // bytes are none of this codec.
+  // Decodes until the input is used up, the output is full, or the end is reached. Input and output
+  // may be small. If there is no progress on either side, the decoder needs more input. Fails with
+  // errc::malformed_stream if the bytes do not belong to the codec.
   virtual result<progress> decode(std::span<const std::byte> in, std::span<std::byte> out) = 0;
 };
 
-// `element_bytes` is the width that varint cuts to: 1, 2, 4 or 8. errc::codec_unavailable where
-// this build has been made without the codec. With decoded_into::one_memory, which is not empty,
-// the output of a call that comes after it is full is not used.
-result<std::unique_ptr<decoder>> make_decoder(codec how, unsigned element_bytes,
+// `element_bytes` is the width to which varint cuts: 1, 2, 4 or 8. Fails with
+// errc::codec_unavailable if the library was built without the codec. With
+// decoded_into::one_memory, which must not be empty, the output of calls after the memory is full
+// is not used.
+result<std::unique_ptr<decoder>> make_decoder(codec stored_codec, unsigned element_bytes,
                                               decoded_into into = decoded_into::pieces);
 
-// For each library one function, in a file that exists for it.
+// One function for each library, in a file of its own.
 result<std::unique_ptr<decoder>> make_deflate_decoder(bool zlib_wrapper);
 result<std::unique_ptr<decoder>> make_zstd_decoder(decoded_into into);
 
-// CRC-32 as zip files have it; with `before`, of what that was the CRC of and then `bytes`.
+// CRC-32 as in zip files. `before` is the CRC of the bytes before `bytes`.
 std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t before) noexcept;
 
 }  // namespace ringload::inline v0

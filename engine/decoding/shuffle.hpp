@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// HDF5's shuffle: of n elements of w bytes first the n lowest bytes, then the n next, and so on;
-// what is no whole element stands at the end as it was.
+// HDF5's shuffle: of n elements of w bytes it stores the n lowest bytes first, then the n next
+// bytes, and so on. Bytes after the last whole element stay unchanged at the end.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace ringload::inline v0 {
 
 namespace detail {
 
-// `Width` 0: `width` says it.
+// If `Width` is 0, `width` is used.
 template <std::size_t Width>
 void gather_elements(const std::byte* planes, std::size_t count, std::size_t first,
                      std::size_t elements, std::byte* to, std::size_t width) noexcept {
@@ -24,28 +24,35 @@ void gather_elements(const std::byte* planes, std::size_t count, std::size_t fir
 
 }  // namespace detail
 
-// The bytes [at, at + to.size()) of what was shuffled, where `all` is the whole of it, shuffled.
-inline void unshuffle(std::span<const std::byte> all, std::size_t width, std::size_t at,
-                      std::span<std::byte> to) noexcept {
-  const std::size_t count = all.size() / width;
+// Restores the bytes [offset, offset + to.size()). `shuffled_bytes` is the whole shuffled chunk.
+inline void unshuffle(std::span<const std::byte> shuffled_bytes, std::size_t width,
+                      std::size_t offset, std::span<std::byte> to) noexcept {
+  const std::size_t count = shuffled_bytes.size() / width;
   const std::size_t shuffled = count * width;
   std::size_t done = 0;
   const auto byte_by_byte = [&](std::size_t end) {
     for (; done < end; ++done) {
-      const std::size_t i = at + done;
-      to[done] = all[i < shuffled ? i % width * count + i / width : i];
+      const std::size_t i = offset + done;
+      to[done] = shuffled_bytes[i < shuffled ? i % width * count + i / width : i];
     }
   };
-  byte_by_byte(std::min(to.size(), (width - at % width) % width));
-  if (at + done < shuffled) {
-    const std::size_t elements = std::min(to.size() - done, shuffled - at - done) / width;
-    const std::size_t first = (at + done) / width;
+  byte_by_byte(std::min(to.size(), (width - offset % width) % width));
+  if (offset + done < shuffled) {
+    const std::size_t elements = std::min(to.size() - done, shuffled - offset - done) / width;
+    const std::size_t first = (offset + done) / width;
     std::byte* const out = to.data() + done;
     switch (width) {
-      case 2: detail::gather_elements<2>(all.data(), count, first, elements, out, 2); break;
-      case 4: detail::gather_elements<4>(all.data(), count, first, elements, out, 4); break;
-      case 8: detail::gather_elements<8>(all.data(), count, first, elements, out, 8); break;
-      default: detail::gather_elements<0>(all.data(), count, first, elements, out, width);
+      case 2:
+        detail::gather_elements<2>(shuffled_bytes.data(), count, first, elements, out, 2);
+        break;
+      case 4:
+        detail::gather_elements<4>(shuffled_bytes.data(), count, first, elements, out, 4);
+        break;
+      case 8:
+        detail::gather_elements<8>(shuffled_bytes.data(), count, first, elements, out, 8);
+        break;
+      default:
+        detail::gather_elements<0>(shuffled_bytes.data(), count, first, elements, out, width);
     }
     done += elements * width;
   }

@@ -16,53 +16,56 @@ constexpr std::size_t sum_bytes = 4;
 
 }  // namespace
 
-result<stream_decoder> stream_decoder::make(const stored_stream& what, unsigned element_bytes,
+result<stream_decoder> stream_decoder::make(const stored_stream& stream, unsigned element_bytes,
                                             decoded_into into) {
-  if (what.shuffle_bytes > 1 && what.decoded_bytes > chunk_bytes_max) {
-    return malformed_stream("a shuffled chunk of " + grouped(what.decoded_bytes) +
+  if (stream.shuffle_bytes > 1 && stream.decoded_bytes > chunk_bytes_max) {
+    return malformed_stream("a shuffled chunk has " + grouped(stream.decoded_bytes) +
                             " bytes, the limit is " + grouped(chunk_bytes_max));
   }
-  if (what.fletcher32 && what.bytes < sum_bytes)
-    return malformed_stream("it is too short for its checksum");
-  if (what.shuffle_bytes > 1) into = decoded_into::one_memory;
-  if (what.decoded_bytes == 0) into = decoded_into::pieces;
-  auto with = what.chain ? make_chain_decoder(*what.chain, what.bytes, what.decoded_bytes)
-                         : make_decoder(what.how, element_bytes, into);
-  if (!with) return with.error();
-  stream_decoder made(what, std::move(*with));
-  if (what.shuffle_bytes > 1) made.shuffled_.resize(what.decoded_bytes);
-  return made;
+  if (stream.fletcher32 && stream.bytes < sum_bytes) {
+    return malformed_stream("it has " + grouped(stream.bytes) + " bytes, expected at least " +
+                            grouped(sum_bytes) + " for its checksum");
+  }
+  if (stream.shuffle_bytes > 1) into = decoded_into::one_memory;
+  if (stream.decoded_bytes == 0) into = decoded_into::pieces;
+  auto new_decoder = stream.chain
+                         ? make_chain_decoder(*stream.chain, stream.bytes, stream.decoded_bytes)
+                         : make_decoder(stream.how, element_bytes, into);
+  if (!new_decoder) return new_decoder.error();
+  stream_decoder result_decoder(stream, std::move(*new_decoder));
+  if (stream.shuffle_bytes > 1) result_decoder.shuffled_.resize(stream.decoded_bytes);
+  return result_decoder;
 }
 
 result<void> stream_decoder::take(std::span<const std::byte> in, decoded_output& out) {
-  if (!what_.fletcher32) return decode(in, out);
-  // The last bytes are the sum of those before them.
-  const std::uint64_t summed = what_.bytes - sum_bytes;
-  const auto own = static_cast<std::size_t>(
+  if (!stream_.fletcher32) return decode(in, out);
+  // The last bytes are the checksum of the bytes before them.
+  const std::uint64_t summed = stream_.bytes - sum_bytes;
+  const auto summed_here = static_cast<std::size_t>(
       std::min<std::uint64_t>(in.size(), summed - std::min(summed, taken_)));
-  sum_.take(in.first(own));
-  for (std::size_t i = own; i < in.size(); ++i) {
-    const std::uint64_t at = taken_ + i - summed;
-    if (at < sum_bytes) stated_sum_ |= static_cast<std::uint32_t>(in[i]) << (8U * at);
+  sum_.take(in.first(summed_here));
+  for (std::size_t i = summed_here; i < in.size(); ++i) {
+    const std::uint64_t sum_index = taken_ + i - summed;
+    if (sum_index < sum_bytes) stated_sum_ |= static_cast<std::uint32_t>(in[i]) << (8U * sum_index);
   }
   const std::uint64_t after = taken_ + in.size();
-  auto good = decode(in.first(own), out);
+  auto status = decode(in.first(summed_here), out);
   taken_ = after;
-  return good;
+  return status;
 }
 
-// What is left of the stored bytes may only be the end of the stream, and no decoded byte.
-result<void> stream_decoder::nothing_more(std::span<const std::byte>& in) {
+// The remaining stored bytes may only be the end of the stream and must decode to nothing.
+result<void> stream_decoder::expect_end(std::span<const std::byte>& in) {
   std::array<std::byte, 1> more;
   auto done = decoder_->decode(in, more);
   if (!done) return done.error();
   if (done->given > 0) {
-    return malformed_stream("it decodes to more than the " + grouped(what_.decoded_bytes) +
+    return malformed_stream("it decodes to more than the " + grouped(stream_.decoded_bytes) +
                             " bytes that the header says");
   }
   ended_ = done->ended;
   if (done->taken == 0 && !in.empty()) {
-    return malformed_stream(grouped(in.size()) + " bytes are left over after its end");
+    return malformed_stream(grouped(in.size()) + " bytes follow the end of the stream");
   }
   in = in.subspan(done->taken);
   return {};
@@ -71,10 +74,10 @@ result<void> stream_decoder::nothing_more(std::span<const std::byte>& in) {
 result<void> stream_decoder::decode(std::span<const std::byte> in, decoded_output& out) {
   taken_ += in.size();
   for (;;) {
-    const std::uint64_t to_come = what_.decoded_bytes - given_;
+    const std::uint64_t to_come = stream_.decoded_bytes - given_;
     if (to_come == 0) {
       while (!in.empty()) {
-        if (auto good = nothing_more(in); !good) return good.error();
+        if (auto status = expect_end(in); !status) return status.error();
       }
       return {};
     }
@@ -86,45 +89,45 @@ result<void> stream_decoder::decode(std::span<const std::byte> in, decoded_outpu
     in = in.subspan(done->taken);
     given_ += done->given;
     ended_ = done->ended;
-    if (what_.crc32) crc32_ = crc32(room.first(done->given), crc32_);
+    if (stream_.crc32) crc32_ = crc32(room.first(done->given), crc32_);
     if (shuffled_.empty() && done->given > 0) out.filled(done->given);
     if (done->taken == 0 && done->given == 0) break;
   }
   if (!in.empty())
-    return malformed_stream("it ends before its " + grouped(what_.decoded_bytes) + " bytes");
+    return malformed_stream("the stream ends before its " + grouped(stream_.decoded_bytes) +
+                            " decoded bytes");
   return {};
 }
 
 void stream_decoder::give_unshuffled(decoded_output& out) const {
-  std::size_t at = 0;
-  while (at < shuffled_.size()) {
+  std::size_t offset = 0;
+  while (offset < shuffled_.size()) {
     const std::span<std::byte> whole = out.room();
-    const std::size_t bytes = std::min(whole.size(), shuffled_.size() - at);
-    unshuffle(shuffled_, what_.shuffle_bytes, at, whole.first(bytes));
+    const std::size_t bytes = std::min(whole.size(), shuffled_.size() - offset);
+    unshuffle(shuffled_, stream_.shuffle_bytes, offset, whole.first(bytes));
     out.filled(bytes);
-    at += bytes;
+    offset += bytes;
   }
 }
 
 result<void> stream_decoder::finish(decoded_output& out) {
-  if (given_ == what_.decoded_bytes && !ended_) {
-    // The end of the stream may have come with the last byte, and not been looked at.
-    std::span<const std::byte> none;
-    if (auto good = nothing_more(none); !good) return good.error();
+  if (given_ == stream_.decoded_bytes && !ended_) {
+    // The end of the stream may have arrived with the last byte but was not read yet.
+    std::span<const std::byte> no_bytes;
+    if (auto status = expect_end(no_bytes); !status) return status.error();
   }
-  const bool has_end = what_.how != codec::raw && what_.how != codec::varint;
-  if (given_ != what_.decoded_bytes || (has_end && !ended_)) {
-    return malformed_stream("it decodes to " + grouped(given_) +
-                            " bytes and is not at its end, the header says " +
-                            grouped(what_.decoded_bytes));
+  const bool has_end = stream_.how != codec::raw && stream_.how != codec::varint;
+  if (given_ != stream_.decoded_bytes || (has_end && !ended_)) {
+    return malformed_stream("the stream is incomplete after " + grouped(given_) +
+                            " decoded bytes, the header says " + grouped(stream_.decoded_bytes));
   }
-  if (what_.fletcher32) {
+  if (stream_.fletcher32) {
     if (!same_fletcher32(sum_.value(), stated_sum_)) {
-      return malformed_stream("its Fletcher checksum is another");
+      return malformed_stream("wrong Fletcher checksum");
     }
   }
-  if (what_.crc32 && *what_.crc32 != crc32_)
-    return malformed_stream("the CRC-32 of its bytes is another");
+  if (stream_.crc32 && *stream_.crc32 != crc32_)
+    return malformed_stream("wrong CRC-32 of the decoded bytes");
   if (!shuffled_.empty()) give_unshuffled(out);
   return {};
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One stored stream from its first byte to its last: takes its bytes in order as they arrive, gives
-// the decoded ones in order, exactly as many as were promised, and checks what can be checked.
+// Decodes one stored stream from its first byte to its last. Takes the stored bytes in order, gives
+// exactly the promised number of decoded bytes, and verifies checksums.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,45 +17,47 @@
 
 namespace ringload::inline v0 {
 
-// Where decoded bytes go. They come in order.
+// Receives decoded bytes in order.
 class decoded_output {
  public:
   virtual ~decoded_output() = default;
 
-  // Where the next bytes may be put; never empty while bytes are still to come.
+  // Returns where the next bytes may be put. Must not be empty while bytes are missing.
   virtual std::span<std::byte> room() = 0;
-  // So many have been put there, from the beginning.
+  // `bytes` bytes were put at the beginning of the last room().
   virtual void filled(std::size_t bytes) = 0;
 };
 
 class stream_decoder {
  public:
-  // `element_bytes` as make_decoder takes it. `into` says what decoded_output::room() returns.
-  static result<stream_decoder> make(const stored_stream& what, unsigned element_bytes,
+  // `element_bytes` is passed to make_decoder. `into` describes the memory of
+  // decoded_output::room().
+  static result<stream_decoder> make(const stored_stream& stream, unsigned element_bytes,
                                      decoded_into into = decoded_into::pieces);
 
-  // The next stored bytes. Faults say what is wrong with the stream; the caller adds whose it is.
+  // Takes the next stored bytes. Faults say what is wrong with the stream; the caller adds its
+  // place.
   result<void> take(std::span<const std::byte> in, decoded_output& out);
-  // After the last: whether all came, and is what it should be.
+  // Must be called after the last bytes. Checks that the stream is complete and correct.
   result<void> finish(decoded_output& out);
 
  private:
-  stream_decoder(const stored_stream& what, std::unique_ptr<decoder> with)
-      : what_(what), decoder_(std::move(with)) {}
+  stream_decoder(const stored_stream& stream, std::unique_ptr<decoder> stream_codec)
+      : stream_(stream), decoder_(std::move(stream_codec)) {}
 
   result<void> decode(std::span<const std::byte> in, decoded_output& out);
-  result<void> nothing_more(std::span<const std::byte>& in);
+  result<void> expect_end(std::span<const std::byte>& in);
   void give_unshuffled(decoded_output& out) const;
 
-  stored_stream what_;
+  stored_stream stream_;
   std::unique_ptr<decoder> decoder_;
-  std::uint64_t taken_ = 0;  // Of the stored bytes.
-  std::uint64_t given_ = 0;  // Of the decoded ones.
+  std::uint64_t taken_ = 0;  // Stored bytes.
+  std::uint64_t given_ = 0;  // Decoded bytes.
   bool ended_ = false;
   std::uint32_t crc32_ = 0;
   fletcher32 sum_;
   std::uint32_t stated_sum_ = 0;
-  std::vector<std::byte> shuffled_;  // The whole chunk, where it is shuffled.
+  std::vector<std::byte> shuffled_;  // The whole chunk if it is shuffled.
 };
 
 }  // namespace ringload::inline v0

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Zstandard, by its own library.
+// Zstandard with its own library.
 //
-// It decodes into a window of its own, of 2 MiB for level 3, and copies that out: a tenth of the
-// time, or a seventh where the output is new memory. Where the output is one memory it can look
-// back there instead. The parameter for that is not of the library's stable interface: where it is
-// refused, or will be, the window is used.
+// The library decodes into its own window, of 2 MiB for level 3, and copies the bytes out. The copy
+// takes a tenth of the time, or a seventh if the output is new memory. If all output is one memory,
+// the library can look back there instead. The parameter for this is not part of the stable
+// interface: if the library refuses it, the window is used.
 
 #include "decoding/decoder.hpp"
 
 #if RINGLOAD_HAS_ZSTD
-#define ZSTD_STATIC_LINKING_ONLY  // For the name of that parameter.
+#define ZSTD_STATIC_LINKING_ONLY  // Declares that parameter.
 #include <zstd.h>
 #include <zstd_errors.h>
 
@@ -25,16 +25,16 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// A frame may say how much must be kept of what was decoded. Up to level 22, and without --long, it
-// is 128 MiB at most; larger is refused, as the zstd tool does.
+// A frame states how many decoded bytes must be kept. Up to level 22 without --long this is at most
+// 128 MiB. Larger windows are refused, as by the zstd tool.
 constexpr int window_log_max = 27;
 
 class zstd_decoder final : public decoder {
  public:
-  zstd_decoder(::ZSTD_DCtx* with, decoded_into into) noexcept : context_(with) {
-    ::ZSTD_DCtx_setParameter(with, ::ZSTD_d_windowLogMax, window_log_max);
+  zstd_decoder(::ZSTD_DCtx* context, decoded_into into) noexcept : context_(context) {
+    ::ZSTD_DCtx_setParameter(context, ::ZSTD_d_windowLogMax, window_log_max);
     looks_back_ = into == decoded_into::one_memory &&
-                  !::ZSTD_isError(::ZSTD_DCtx_setParameter(with, ZSTD_d_stableOutBuffer, 1));
+                  !::ZSTD_isError(::ZSTD_DCtx_setParameter(context, ZSTD_d_stableOutBuffer, 1));
   }
 
   result<progress> decode(std::span<const std::byte> in, std::span<std::byte> out) override {
@@ -69,13 +69,14 @@ class zstd_decoder final : public decoder {
 
  private:
   struct release {
-    void operator()(::ZSTD_DCtx* one) const noexcept { ::ZSTD_freeDCtx(one); }
+    void operator()(::ZSTD_DCtx* context) const noexcept { ::ZSTD_freeDCtx(context); }
   };
 
   std::unique_ptr<::ZSTD_DCtx, release> context_;
   bool between_frames_ = false;
-  bool looks_back_ = false;  // Into the output, which the library wants to see whole:
-  ::ZSTD_outBuffer memory_ = {nullptr, 0, 0};  // this.
+  // The library looks back into the output, which it must see as a whole.
+  bool looks_back_ = false;
+  ::ZSTD_outBuffer memory_ = {nullptr, 0, 0};
 };
 
 }  // namespace
@@ -90,7 +91,8 @@ result<std::unique_ptr<decoder>> make_zstd_decoder(decoded_into into) {
 
 result<std::unique_ptr<decoder>> make_zstd_decoder(decoded_into) {
   return fault{errc::codec_unavailable, "",
-               "it is stored with zstd, and this ringload was built with RINGLOAD_ZSTD=OFF"};
+               "the bytes are compressed with zstd, but this ringload was built with "
+               "RINGLOAD_ZSTD=OFF"};
 }
 
 #endif

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The number behind a word, as in "MemAvailable: 4096 kB" and "inactive_file 4096".
+// Returns the number after a word, as in "MemAvailable: 4096 kB" and "inactive_file 4096".
 std::optional<std::uint64_t> number_after(const fs::path& file, std::string_view wanted) {
   std::ifstream in(file);
   for (std::string word; in >> word;) {
@@ -25,16 +25,16 @@ std::optional<std::uint64_t> number_after(const fs::path& file, std::string_view
 std::optional<std::uint64_t> number_in(const fs::path& file) {
   std::ifstream in(file);
   std::uint64_t number = 0;
-  if (in >> number) return number;  // "max" is none.
+  if (in >> number) return number;  // "max" is not a number: no limit.
   return std::nullopt;
 }
 
-// The files of a control group that bounds memory, by the version of control groups.
+// The files of a control group that limit memory, for one version of control groups.
 struct group_files {
-  const char* folder;  // Beneath /.
+  const char* folder;  // Relative to /.
   const char* most;
   const char* taken;
-  const char* inactive;  // In memory.stat: page cache.
+  const char* inactive;  // Page cache, in memory.stat.
   const char* active;
 };
 constexpr group_files version_2 = {"sys/fs/cgroup", "memory.max", "memory.current", "inactive_file",
@@ -44,11 +44,11 @@ constexpr group_files version_1 = {"sys/fs/cgroup/memory", "memory.limit_in_byte
                                    "total_active_file"};
 
 struct own_groups {
-  std::string of_version_2;  // "/user.slice/a.service"; empty: none.
+  std::string of_version_2;  // "/user.slice/a.service"; empty: no group.
   std::string of_version_1;
 };
 
-// Of the lines "0::/user.slice/a.service" and "4:cpu,memory:/a".
+// Parses the lines "0::/user.slice/a.service" and "4:cpu,memory:/a".
 own_groups groups_in(const fs::path& file) {
   own_groups found;
   std::ifstream in(file);
@@ -73,13 +73,14 @@ std::optional<std::uint64_t> available_in(const fs::path& group, const group_fil
   return *most - std::min(*most, held);
 }
 
-// The least of the group and of those that it is in, each of which bounds it.
-void take_least(const fs::path& root, const std::string& own, const group_files& files,
+// Reduces `least` to the limit of the group and of the groups around it, each of which limits those
+// inside it.
+void take_least(const fs::path& root, const std::string& own_group, const group_files& files,
                 std::optional<std::uint64_t>& least) {
-  if (own.empty()) return;
-  for (fs::path group = fs::path(own).relative_path();; group = group.parent_path()) {
-    if (const auto here = available_in(root / files.folder / group, files)) {
-      least = std::min(least.value_or(*here), *here);
+  if (own_group.empty()) return;
+  for (fs::path group = fs::path(own_group).relative_path();; group = group.parent_path()) {
+    if (const auto group_bytes = available_in(root / files.folder / group, files)) {
+      least = std::min(least.value_or(*group_bytes), *group_bytes);
     }
     if (group.empty()) return;
   }
@@ -90,9 +91,9 @@ void take_least(const fs::path& root, const std::string& own, const group_files&
 std::optional<std::uint64_t> available_bytes(const fs::path& root) {
   std::optional<std::uint64_t> least = number_after(root / "proc/meminfo", "MemAvailable:");
   if (least) *least *= 1024;
-  const own_groups own = groups_in(root / "proc/self/cgroup");
-  take_least(root, own.of_version_2, version_2, least);
-  take_least(root, own.of_version_1, version_1, least);
+  const own_groups groups = groups_in(root / "proc/self/cgroup");
+  take_least(root, groups.of_version_2, version_2, least);
+  take_least(root, groups.of_version_1, version_1, least);
   return least;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How much memory this process can still use, by the machine and by its control groups. Memory is
-// overcommitted: using more gets the process killed by the OOM killer.
+// How much memory this process can still use, limited by the machine and by its control groups.
+// Memory is overcommitted: if the process uses more, the OOM killer ends it.
 
 #include <cstdint>
 #include <filesystem>
@@ -10,8 +10,9 @@
 
 namespace ringload::inline v0 {
 
-// In bytes, without swap; reclaimable page cache counts as available. Empty if unknown. Control
-// groups are of version 1 or 2. `root` is the folder of /proc and /sys.
+// Returns bytes without swap; reclaimable page cache counts as available. Returns no value if
+// unknown. Reads control groups of version 1 and 2. `root` is the parent folder of /proc and /sys,
+// for tests.
 std::optional<std::uint64_t> available_bytes(const std::filesystem::path& root = "/");
 
 }  // namespace ringload::inline v0

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An arena that is one block of memory. Destroyed, it puts the block into its backend's free list,
-// if there is one.
+// An arena of one memory block. Its destructor returns the block to the backend's free list, if the
+// list still exists.
 
 #include <cstddef>
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace ringload::inline v0 {
 
-// A Block is what a free_list keeps, and has `data()`.
+// A Block must be usable in a free_list and have `data()`.
 template <class Block>
 class block_arena final : public arena {
  public:

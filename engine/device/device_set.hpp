@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The devices of one loader, and what takes memory and makes copies for each of them. They are
-// known by their position in the list that the loader was made with; one that is listed twice has
-// one backend.
+// The devices of one loader with a backend for each. A device is identified by its position in the
+// loader's list. A device that is listed twice has one backend.
 
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
@@ -28,40 +27,40 @@ class device_set {
 
   const std::vector<device>& listed() const noexcept { return listed_; }
   std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(listed_.size()); }
-  // The first that is that device; 0 of the host beside them.
-  std::uint32_t position_of(const device& one) const noexcept;
+  // Returns the first position of the device; 0 for the host if it is not listed.
+  std::uint32_t position_of(const device& wanted) const noexcept;
   // For errors: "the loader's device is host".
-  std::string said() const;
+  std::string description() const;
 
   // ---- In the engine thread only, in this order ----
 
   void make(const limits& within, const allocation_log& log);
-  // Opens all of them, or none, and makes them known to each other.
+  // Opens all devices, or none, and introduces them to each other.
   result<void> attach(boost::asio::io_context& loop, slot_region slots);
-  // Once no copy is in flight.
+  // No copy may be in flight.
   void detach() noexcept;
   void clear() noexcept;
 
   // ---- Any thread, from make() to clear() ----
 
-  backend& at(std::uint32_t position) const noexcept { return *at_[position]; }
-  // The first of them that is the host; or one beside them, for memory of the caller's.
+  backend& backend_at(std::uint32_t position) const noexcept { return *by_position_[position]; }
+  // The first listed host device, or an additional one for caller memory.
   backend& host_memory() const noexcept { return *host_; }
-  // Of memory on the host, or on one in the list; null: on another.
-  backend* of(const device& on) const noexcept;
-  // Each once, that of the host too.
+  // Returns the backend for the host or a listed device; null for any other device.
+  backend* find(const device& on) const noexcept;
+  // Each backend once, including the host's.
   std::span<const std::unique_ptr<backend>> backends() const noexcept { return backends_; }
-  // Whether reads land on none of them: then each needs a slot.
+  // Returns true if no device can be read into directly, so that every read needs a slot.
   bool all_staged() const noexcept;
-  // backend::pin() for all of them; the reason is the first one's that refused.
+  // Calls backend::pin() for all backends. Returns the reason of the first refusal.
   result<std::string> pin(std::span<std::byte> slot) const;
 
  private:
   const std::vector<device> listed_;
   std::vector<std::unique_ptr<backend>> backends_;
-  std::vector<backend*> at_;  // By position.
+  std::vector<backend*> by_position_;  // Indexed by position.
   backend* host_ = nullptr;
-  std::size_t attached_ = 0;  // Of backends_, the first.
+  std::size_t attached_ = 0;  // Number of attached entries of backends_, from the first on.
 };
 
 }  // namespace ringload::inline v0

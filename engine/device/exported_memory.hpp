@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Memory of a device that other processes of the machine can open.
+// Device memory that other processes on the machine can open.
 
 #include <cstdint>
 #include <memory>
@@ -14,18 +14,19 @@ namespace ringload::inline v0 {
 class arena;
 
 struct exported_memory {
-  std::string on;      // The device, by a name that is the same in all processes.
-  std::string handle;  // The driver's.
+  std::string on;      // A name of the device that is the same in all processes.
+  std::string handle;  // The driver's handle.
   std::uint64_t bytes = 0;
 };
 
-// What a backend whose memory can be opened is besides. Any thread, and no attach is needed.
+// Implemented by backends whose memory other processes can open. Thread-safe; does not need
+// attach().
 class memory_exchange {
  public:
-  // For as long as the arena lives.
-  virtual result<exported_memory> export_memory(const arena& of) = 0;
-  // `keeps` is let go of when the memory is closed.
-  virtual result<std::shared_ptr<arena>> import_memory(const exported_memory& what,
+  // Valid while the arena exists.
+  virtual result<exported_memory> export_memory(const arena& source) = 0;
+  // `keeps` is released when the memory is closed.
+  virtual result<std::shared_ptr<arena>> import_memory(const exported_memory& exported,
                                                        std::shared_ptr<const void> keeps) = 0;
 
  protected:

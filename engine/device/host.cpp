@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The host as a device: most reads go straight into its arena, the others are copied from slots by
-// memcpy, converted, or put in another order. Its memory is this process's alone, or, for
-// shared_host(), such as others can map.
+// The host as a device. Most reads land straight in its arena; the others are copied from slots by
+// memcpy, converted or reordered. Its memory is private, or, for shared_host(), can be mapped by
+// other processes.
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -26,16 +26,16 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Up to here a copy in the engine thread costs no more than posting it to another.
+// Up to this size, a copy in the engine thread costs no more than posting it to another thread.
 constexpr std::uint64_t copied_at_once_max = 64 * 1024;
 
-// Memory of so few bytes is not worth whole pages.
+// Smaller allocations are not worth whole pages.
 constexpr std::uint64_t heap_bytes_max = 64 * 1024;
 constexpr std::uint64_t heap_alignment_min = 64;  // A cache line.
 
 class heap_arena final : public arena {
  public:
-  // Null where there is no memory.
+  // Returns null if there is no memory.
   static std::shared_ptr<arena> make(const arena_size& size, const allocation_log& log) {
     const auto alignment =
         std::align_val_t(std::max<std::uint64_t>(size.alignment, heap_alignment_min));
@@ -43,9 +43,9 @@ class heap_arena final : public arena {
     if (memory == nullptr) return nullptr;
     const deleter owner{alignment};
     std::unique_ptr<std::byte, deleter> taken(static_cast<std::byte*>(memory), owner);
-    const auto made = std::make_shared<heap_arena>(std::move(taken));
-    made->logged_ = logged_allocation(log, {"new", "delete"}, memory, size.bytes);
-    return made;
+    const auto new_arena = std::make_shared<heap_arena>(std::move(taken));
+    new_arena->logged_ = logged_allocation(log, {"new", "delete"}, memory, size.bytes);
+    return new_arena;
   }
 
   struct deleter {
@@ -62,7 +62,7 @@ class heap_arena final : public arena {
 
  private:
   const std::unique_ptr<std::byte, deleter> memory_;
-  logged_allocation logged_;  // Ends first.
+  logged_allocation logged_;  // Destroyed first.
 };
 
 class host_backend final : public backend {
@@ -76,7 +76,7 @@ class host_backend final : public backend {
   }
 
   void keep(std::uint64_t bytes_max) override {
-    if (shared_) return;  // Somebody may still look at it.
+    if (shared_) return;  // Another process may still use the memory.
     kept_ = std::make_shared<free_list<mapping>>(bytes_max, huge_page_bytes);
   }
 
@@ -86,20 +86,20 @@ class host_backend final : public backend {
   }
 
   result<std::shared_ptr<arena>> allocate(std::uint64_t bytes) override {
-    const arena_size one = {bytes};
-    auto made = allocate_all({&one, 1});
-    if (!made) return made.error();
-    return std::move(made->front());
+    const arena_size size = {bytes};
+    auto arenas = allocate_all({&size, 1});
+    if (!arenas) return arenas.error();
+    return std::move(arenas->front());
   }
 
   result<std::vector<std::shared_ptr<arena>>> allocate_all(
       std::span<const arena_size> sizes) override {
     const std::lock_guard lock(mutex_);
-    std::vector<std::shared_ptr<arena>> made(sizes.size());
+    std::vector<std::shared_ptr<arena>> arenas(sizes.size());
     std::uint64_t missing = 0;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      made[i] = take_kept(sizes[i]);
-      if (made[i]) continue;
+      arenas[i] = take_kept(sizes[i]);
+      if (arenas[i]) continue;
       const auto sum = checked_add(missing, sizes[i].bytes);
       missing = sum.value_or(~std::uint64_t{0});
     }
@@ -110,18 +110,19 @@ class host_backend final : public backend {
     }
     if (!room) return room.error();
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      if (made[i]) continue;
-      auto one = make(sizes[i]);
-      if (!one) return one.error();
-      made[i] = std::move(*one);
+      if (arenas[i]) continue;
+      auto memory = make(sizes[i]);
+      if (!memory) return memory.error();
+      arenas[i] = std::move(*memory);
     }
-    return made;
+    return arenas;
   }
 
   void log_to(const allocation_log& log) override { log_ = log; }
 
-  // Reserved pages are for slots alone, a pool seldom has enough for tensors; but of memory that is
-  // shared the kernel has no other huge ones, unless an administrator allows it.
+  // Reserved pages are used only for slots, because the pool seldom has enough for tensors. Shared
+  // memory is the exception: the kernel has no other huge pages for it unless an administrator
+  // allows them.
   void use_pages(huge_pages pages) override {
     pages_ = pages == huge_pages::none ? page_kind::small : page_kind::transparent;
     reserved_ = shared_ && pages == huge_pages::reserved;
@@ -166,20 +167,20 @@ class host_backend final : public backend {
   std::shared_ptr<arena> take_kept(const arena_size& size) {
     if (!kept_ || is_small(size)) return nullptr;
     auto memory = kept_->take(kept_bytes_of(std::max(size.bytes, huge_page_bytes)));
-    return memory ? own(std::move(*memory), true) : nullptr;
+    return memory ? make_arena(std::move(*memory), true) : nullptr;
   }
 
   result<std::shared_ptr<arena>> make(const arena_size& size) {
     if (shared_) return make_shared(size.bytes);
     if (is_small(size)) {
-      auto made = heap_arena::make(size, log_);
-      if (!made) return fault{errc::memory_exceeded, {}};
-      return made;
+      auto new_arena = heap_arena::make(size, log_);
+      if (!new_arena) return fault{errc::memory_exceeded, {}};
+      return new_arena;
     }
     auto memory = mapping::make(kept_ ? kept_bytes_of(size.bytes) : size.bytes, pages_);
     if (!memory) return memory.error();
     memory->note_in(log_);
-    return own(std::move(*memory), false);
+    return make_arena(std::move(*memory), false);
   }
 
   result<std::shared_ptr<arena>> make_shared(std::uint64_t bytes) {
@@ -187,46 +188,46 @@ class host_backend final : public backend {
     if (!memory && reserved_) memory = shared_memory::make(bytes, pages_);
     if (!memory) return memory.error();
     memory->note_in(log_);
-    auto made = std::make_shared<shared_arena>(std::move(*memory));
-    allocated_.push_back({made, made->span()});
-    return made;
+    auto new_arena = std::make_shared<shared_arena>(std::move(*memory));
+    allocated_.push_back({new_arena, new_arena->span()});
+    return new_arena;
   }
 
-  // On whole huge pages from one on, so that what is kept fits more than one load.
+  // Rounds up to whole huge pages from one huge page on, so that kept memory fits more loads.
   static std::uint64_t kept_bytes_of(std::uint64_t bytes) noexcept {
     const bool fits = bytes >= huge_page_bytes && bytes < ~std::uint64_t{0} - huge_page_bytes;
     return fits ? round_up(bytes, huge_page_bytes) : bytes;
   }
 
-  // Pages are allocated when first written, so memory that other loads have allocated and not yet
-  // filled is still counted as available. It is subtracted here.
+  // Pages are allocated when they are first written, so memory that other loads have allocated but
+  // not filled still counts as available. It is subtracted here.
   result<void> room_for(std::uint64_t bytes, std::uint64_t kept_bytes) {
     const auto available = available_bytes();
     if (!available) return {};
     std::uint64_t promised = 0;
-    std::erase_if(allocated_, [&](const allocated_memory& one) {
-      const auto living = one.by.lock();
-      if (living) promised += absent_bytes(one.memory);
-      return !living;
+    std::erase_if(allocated_, [&](const allocated_memory& allocation) {
+      const auto owner = allocation.owner.lock();
+      if (owner) promised += absent_bytes(allocation.memory);
+      return !owner;
     });
     if (bytes <= std::max(*available, promised) - promised + kept_bytes) return {};
     std::string cause = "the tensors need " + grouped(bytes) + " bytes, the host has " +
                         grouped(*available) + " available";
-    if (promised > 0) cause += ", of which other loads are to fill " + grouped(promised);
+    if (promised > 0) cause += ", of which other loads will fill " + grouped(promised);
     return fault{errc::memory_exceeded, "", std::move(cause)};
   }
 
-  std::shared_ptr<arena> own(mapping memory, bool was_kept) {
+  std::shared_ptr<arena> make_arena(mapping memory, bool was_kept) {
     // A cancelled load may have populated only a part.
-    const std::span<std::byte> all = memory.span();
-    const bool populated = was_kept && absent_bytes(all) == 0;
-    auto made = std::make_shared<host_arena>(std::move(memory), was_kept, populated, kept_);
-    allocated_.push_back({made, all});
-    return made;
+    const std::span<std::byte> region = memory.span();
+    const bool populated = was_kept && absent_bytes(region) == 0;
+    auto new_arena = std::make_shared<host_arena>(std::move(memory), was_kept, populated, kept_);
+    allocated_.push_back({new_arena, region});
+    return new_arena;
   }
 
   struct allocated_memory {
-    std::weak_ptr<arena> by;
+    std::weak_ptr<arena> owner;
     std::span<std::byte> memory;
   };
 
@@ -234,7 +235,7 @@ class host_backend final : public backend {
   bool reserved_ = false;
   std::mutex mutex_;
   std::vector<allocated_memory> allocated_;   // Guarded by the mutex.
-  std::shared_ptr<free_list<mapping>> kept_;  // Null: nothing is kept.
+  std::shared_ptr<free_list<mapping>> kept_;  // Null: no memory is kept.
   page_kind pages_ = page_kind::transparent;
   allocation_log log_;
   boost::asio::io_context* loop_ = nullptr;

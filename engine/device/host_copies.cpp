@@ -14,8 +14,8 @@ void run_copies(const copy_operation& op) noexcept {
     std::byte* const to = op.destination(c);
     if (c.map != no_index) {
       copy_strided(op.maps[c.map], {from, c.bytes}, c.source_offset, to);
-    } else if (c.as.needed()) {
-      convert(from, to, c.bytes / c.as.from_bytes(), c.as);
+    } else if (c.cast.needed()) {
+      convert(from, to, c.bytes / c.cast.from_bytes(), c.cast);
     } else {
       std::memcpy(to, from, c.bytes);
     }

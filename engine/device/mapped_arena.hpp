@@ -17,7 +17,8 @@ class mapped_arena final : public arena {
 
   std::byte* data() const noexcept override { return memory_.data(); }
   bool was_kept() const noexcept override { return false; }
-  bool populated() const noexcept override { return true; }  // By reads of its own, if wanted.
+  // Separate reads populate it if requested.
+  bool populated() const noexcept override { return true; }
   bool read_only() const noexcept override { return read_only_; }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An arena that other processes can map once it is sealed, or that another process has sealed.
+// An arena that other processes can map after it is sealed, or that another process has sealed.
 
 #include <atomic>
 #include <memory>
@@ -16,7 +16,7 @@ namespace ringload::inline v0 {
 class shared_arena final : public arena {
  public:
   explicit shared_arena(shared_memory memory) noexcept : memory_(std::move(memory)) {}
-  // Sealed by another process. `keeps` is kept alive as long as this.
+  // Sealed by another process. `keeps` lives as long as the arena.
   shared_arena(shared_memory sealed, std::shared_ptr<const void> keeps) noexcept
       : keeps_(std::move(keeps)), memory_(std::move(sealed)), sealed_(true) {}
 
@@ -28,7 +28,7 @@ class shared_arena final : public arena {
 
   std::span<std::byte> span() const noexcept { return memory_.span(); }
 
-  // Any thread; the tensors are read-only from then on.
+  // Thread-safe. The tensors are read-only afterwards.
   result<void> seal() {
     const std::lock_guard lock(sealing_);
     if (sealed_) return {};

@@ -16,7 +16,7 @@ namespace {
 
 class library_encoder final : public zstd_frame_encoder {
  public:
-  explicit library_encoder(::ZSTD_CCtx* with) noexcept : context_(with) {}
+  explicit library_encoder(::ZSTD_CCtx* context) noexcept : context_(context) {}
 
   result<void> encode(std::span<const std::byte> in, std::vector<std::byte>& out) override {
     out.resize(::ZSTD_compressBound(in.size()));
@@ -31,7 +31,7 @@ class library_encoder final : public zstd_frame_encoder {
 
  private:
   struct release {
-    void operator()(::ZSTD_CCtx* one) const noexcept { ::ZSTD_freeCCtx(one); }
+    void operator()(::ZSTD_CCtx* context) const noexcept { ::ZSTD_freeCCtx(context); }
   };
 
   std::unique_ptr<::ZSTD_CCtx, release> context_;
@@ -42,17 +42,18 @@ class library_encoder final : public zstd_frame_encoder {
 result<std::unique_ptr<zstd_frame_encoder>> zstd_frame_encoder::make(int level) {
   ::ZSTD_CCtx* const context = ::ZSTD_createCCtx();
   if (context == nullptr) throw std::bad_alloc();
-  std::unique_ptr<zstd_frame_encoder> made = std::make_unique<library_encoder>(context);
+  std::unique_ptr<zstd_frame_encoder> encoder = std::make_unique<library_encoder>(context);
   ::ZSTD_CCtx_setParameter(context, ::ZSTD_c_compressionLevel, level);
   ::ZSTD_CCtx_setParameter(context, ::ZSTD_c_contentSizeFlag, 0);
-  return made;
+  return encoder;
 }
 
 #else
 
 result<std::unique_ptr<zstd_frame_encoder>> zstd_frame_encoder::make(int) {
   return fault{errc::codec_unavailable, "",
-               "it is to be stored with zstd, and this ringload was built with RINGLOAD_ZSTD=OFF"};
+               "compressing with zstd was requested, but this ringload was built with "
+               "RINGLOAD_ZSTD=OFF"};
 }
 
 #endif

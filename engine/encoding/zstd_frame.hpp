@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Bytes -> one Zstandard frame. A long stream is cut into pieces, each of which becomes a frame:
-// so several threads can work on one stream, and its bytes do not depend on how many they are.
+// Encodes bytes as one Zstandard frame. A long stream is cut into pieces that become a frame each.
+// Several threads can then encode one stream, and the result does not depend on their number.
 
 #include <cstddef>
 #include <memory>
@@ -15,17 +15,17 @@ namespace ringload::inline v0 {
 
 inline constexpr int zstd_level_min = 1;
 inline constexpr int zstd_level_max = 22;
-inline constexpr int zstd_level_default = 3;  // Also that of zTensor.
+inline constexpr int zstd_level_default = 3;  // The default of zTensor too.
 
-// Used by one thread at a time; keeps its tables from one frame to the next.
+// Must be used by one thread at a time. Keeps its tables between frames.
 class zstd_frame_encoder {
  public:
-  // errc::codec_unavailable where this build has been made without zstd.
+  // Fails with errc::codec_unavailable if the library was built without zstd.
   static result<std::unique_ptr<zstd_frame_encoder>> make(int level);
   virtual ~zstd_frame_encoder() = default;
 
-  // Replaces `out` by the frame. As .zt files have them, frames hold neither their content's size
-  // nor a checksum: the manifest has both.
+  // Replaces `out` with the frame. As .zt files require, the frame has no content size and no
+  // checksum, because the manifest has both.
   virtual result<void> encode(std::span<const std::byte> in, std::vector<std::byte>& out) = 0;
 };
 

@@ -155,9 +155,9 @@ result<void> dataset_parser::check_filters() const {
   if (from_.filters.size() > hdf5_filters_max) return malformed("it has too many filters");
   std::size_t deflated = 0;
   for (const chain_filter& each : from_.filters) {
-    if (each.what > chain_filter::kind::fletcher32) return malformed("a filter of it is none");
-    if (each.what == chain_filter::kind::zlib) ++deflated;
-    if (each.what == chain_filter::kind::shuffle && each.element_bytes == 0) {
+    if (each.filter > chain_filter::kind::fletcher32) return malformed("a filter of it is none");
+    if (each.filter == chain_filter::kind::zlib) ++deflated;
+    if (each.filter == chain_filter::kind::shuffle && each.element_bytes == 0) {
       return malformed("its shuffle is over elements of 0 bytes");
     }
   }
@@ -245,11 +245,11 @@ result<piece> dataset_parser::piece_of(std::size_t chunk) {
 
 // Whether the fields of a stored_stream say it all: shuffle, then zlib, then the checksum.
 bool in_usual_order(const filter_chain& filters) noexcept {
-  const auto place = [](const chain_filter& f) { return static_cast<int>(f.what); };
+  const auto place = [](const chain_filter& f) { return static_cast<int>(f.filter); };
   for (std::size_t i = 0; i + 1 < filters.size(); ++i) {
     if (place(filters[i]) >= place(filters[i + 1])) return false;
   }
-  return filters.empty() || filters.front().what != chain_filter::kind::shuffle ||
+  return filters.empty() || filters.front().filter != chain_filter::kind::shuffle ||
          filters.front().element_bytes <= shuffle_bytes_max;
 }
 
@@ -268,13 +268,13 @@ result<stored_stream> dataset_parser::stream_of(const hdf5_chunk& chunk, bool re
   for (std::size_t i = 0; i < from_.filters.size(); ++i) {
     const bool masked = (chunk.filter_mask >> i & 1U) != 0;
     const chain_filter& each = from_.filters[i];
-    const bool idle = each.what == chain_filter::kind::shuffle && each.element_bytes == 1;
+    const bool idle = each.filter == chain_filter::kind::shuffle && each.element_bytes == 1;
     if (!masked && !idle) filters.push_back(each);
   }
   if (reaches_over && from_.partial_chunks_unfiltered) filters.clear();
   using kind = chain_filter::kind;
   const auto count = [&](kind what) {
-    return std::ranges::count(filters, what, &chain_filter::what);
+    return std::ranges::count(filters, what, &chain_filter::filter);
   };
   // Only zlib makes it shorter or longer by what is in it; a checksum takes 4 bytes.
   const auto checksum_bytes = 4 * static_cast<std::uint64_t>(count(kind::fletcher32));
@@ -296,7 +296,7 @@ result<stored_stream> dataset_parser::stream_of(const hdf5_chunk& chunk, bool re
     return out;
   }
   for (const chain_filter& each : filters) {
-    switch (each.what) {
+    switch (each.filter) {
       case chain_filter::kind::shuffle:
         out.shuffle_bytes = static_cast<std::uint8_t>(each.element_bytes);
         break;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Attributes of the file and of its groups: Keras keeps layer_names and the like in them.
+// Reads the attributes of the file and of its groups. Keras, for example, stores layer_names there.
 
 #include <hdf5.h>
 
@@ -13,13 +13,15 @@
 
 namespace ringload::inline v0::h5 {
 
-inline constexpr std::size_t attribute_bytes_max = std::size_t{64} << 20;  // All together.
+// Limit for all attributes together.
+inline constexpr std::size_t attribute_bytes_max = std::size_t{64} << 20;
 
 struct attribute_reader {
   hdf5_contents& to;
   std::size_t bytes_left = attribute_bytes_max;
 
-  // Those of an object that is called `name`; texts and lists of numbers, the others are counted.
+  // Reads the attributes of the object called `name`: texts and lists of numbers. Other attributes
+  // are counted.
   result<void> read_all(hid_t object, const std::string& name);
 };
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Where the chunks of an extensible array lie in the dataset: what libhdf5 says of it, checked and
-// put right.
+// Checks and corrects the places of the chunks of an extensible array that libhdf5 reports.
 
 #include <hdf5.h>
 
@@ -16,16 +15,17 @@ namespace ringload::inline v0::h5 {
 
 struct chunk_places {
   hid_t dataset;
-  std::span<const hsize_t> size_max;           // Of the dataset; one is H5S_UNLIMITED.
-  std::span<const std::uint64_t> chunk_shape;  // At least as many.
-  std::size_t stride;                          // From one chunk's place to the next.
+  // Maximum sizes of the dataset's dimensions; one is H5S_UNLIMITED.
+  std::span<const hsize_t> size_max;
+  std::span<const std::uint64_t> chunk_shape;  // At least as many entries.
+  std::size_t stride;                          // Distance between the places of two chunks.
 
-  // Whether a look-up finds each chunk at its place. A wrong list is never found so: with each
-  // wrong place it names one that is later in the array, and the last of those is not there.
-  bool all_right(const hdf5_dataset& of) const;
+  // Returns true if a look-up finds each chunk at its place. A wrong list always fails: each wrong
+  // place names a chunk that is later in the array, and the last of those does not exist.
+  bool are_correct(const hdf5_dataset& description) const;
 
-  // From the order of the dimensions to that with the unlimited one first. False where the numbers
-  // do not fit.
+  // Converts places from the order of the dimensions to the order with the unlimited dimension
+  // first. Returns false if the numbers do not fit.
   bool reorder(std::vector<std::uint64_t>& origins) const;
 };
 

@@ -15,11 +15,12 @@ namespace ringload::inline v0::h5 {
 namespace {
 
 constexpr std::uint64_t block_bytes_max = std::uint64_t{1} << 20;
-constexpr std::size_t blocks_max = 64;  // Of one object header.
+constexpr std::size_t blocks_max = 64;  // Limit for one object header.
 constexpr unsigned message_layout = 8;
 constexpr unsigned message_continuation = 16;
 
-// Bytes of the file, and what stands in them; past the end all is 0 and `good` false.
+// Bytes of the file and the numbers in them. Past the end all numbers are 0 and `is_valid` is
+// false.
 class block {
  public:
   block(const tree_place& from, std::uint64_t address, std::uint64_t bytes) {
@@ -32,18 +33,18 @@ class block {
     const ::ssize_t got =
         ::pread(from.file, bytes_.data(), bytes_.size(), static_cast<::off_t>(from.base + address));
     bytes_.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
-    good_ = bytes_.size() == bytes;
+    is_valid_ = bytes_.size() == bytes;
   }
 
-  bool good() const noexcept { return good_; }
+  bool is_valid() const noexcept { return is_valid_; }
   std::size_t size() const noexcept { return bytes_.size(); }
-  std::uint64_t number(std::size_t at, std::size_t width) noexcept {
-    if (at > bytes_.size() || width > bytes_.size() - at) {
-      good_ = false;
+  std::uint64_t number(std::size_t position, std::size_t width) noexcept {
+    if (position > bytes_.size() || width > bytes_.size() - position) {
+      is_valid_ = false;
       return 0;
     }
     std::uint64_t value = 0;
-    for (std::size_t i = width; i-- > 0;) value = value << 8U | bytes_[at + i];
+    for (std::size_t i = width; i-- > 0;) value = value << 8U | bytes_[position + i];
     return value;
   }
   bool begins_with(std::string_view text) const noexcept {
@@ -53,7 +54,7 @@ class block {
 
  private:
   std::vector<std::uint8_t> bytes_;
-  bool good_ = false;
+  bool is_valid_ = false;
 };
 
 struct extent {
@@ -61,19 +62,19 @@ struct extent {
   std::uint64_t bytes;
 };
 
-// An object header, of version 1 or 2, as far as its layout message.
+// Reads an object header of version 1 or 2 up to its layout message.
 class header_reader {
  public:
-  explicit header_reader(const tree_place& at) : at_(at) {}
+  explicit header_reader(const tree_place& place) : place_(place) {}
 
-  // The address of the tree.
+  // Returns the address of the tree.
   std::optional<std::uint64_t> find_tree() {
-    block first(at_, at_.header, prefix_bytes);
-    if (!first.good()) return std::nullopt;
+    block first(place_, place_.header, prefix_bytes);
+    if (!first.is_valid()) return std::nullopt;
     if (first.begins_with("OHDR")) {
       begin_version_2(first);
     } else if (first.number(0, 1) == 1) {
-      blocks_.push_back({at_.header + prefix_bytes, first.number(8, 4)});
+      blocks_.push_back({place_.header + prefix_bytes, first.number(8, 4)});
     }
     for (std::size_t i = 0; i < blocks_.size() && i < blocks_max && !tree_; ++i) {
       read_messages(blocks_[i], i > 0);
@@ -87,72 +88,73 @@ class header_reader {
   void begin_version_2(block& first) {
     version_2_ = true;
     flags_ = static_cast<unsigned>(first.number(5, 1));
-    std::uint64_t at = 6;
-    if ((flags_ & 0x20U) != 0) at += 16;
-    if ((flags_ & 0x10U) != 0) at += 4;
+    std::uint64_t position = 6;
+    if ((flags_ & 0x20U) != 0) position += 16;
+    if ((flags_ & 0x10U) != 0) position += 4;
     const std::uint64_t width = std::uint64_t{1} << (flags_ & 3U);
-    block size(at_, at_.header + at, width);
-    blocks_.push_back({at_.header + at + width, size.number(0, static_cast<std::size_t>(width))});
+    block size(place_, place_.header + position, width);
+    blocks_.push_back(
+        {place_.header + position + width, size.number(0, static_cast<std::size_t>(width))});
   }
 
   void read_messages(const extent& where, bool continued) {
-    block in(at_, where.address, where.bytes);
-    std::size_t at = 0;
+    block in(place_, where.address, where.bytes);
+    std::size_t position = 0;
     std::size_t end = in.size();
     if (version_2_ && continued) {
       if (!in.begins_with("OCHK") || end < 8) return;
-      at = 4;
-      end -= 4;  // Its checksum.
+      position = 4;
+      end -= 4;  // The checksum of the block.
     }
     const std::size_t head = !version_2_ ? 8 : (flags_ & 4U) != 0 ? 6 : 4;
-    while (in.good() && !tree_ && at + head <= end) {
-      const auto type = static_cast<unsigned>(in.number(at, version_2_ ? 1 : 2));
-      const auto bytes = static_cast<std::size_t>(in.number(at + (version_2_ ? 1 : 2), 2));
-      at += head;
+    while (in.is_valid() && !tree_ && position + head <= end) {
+      const auto type = static_cast<unsigned>(in.number(position, version_2_ ? 1 : 2));
+      const auto bytes = static_cast<std::size_t>(in.number(position + (version_2_ ? 1 : 2), 2));
+      position += head;
       if (type == message_continuation) {
-        blocks_.push_back({in.number(at, 8), in.number(at + 8, 8)});
+        blocks_.push_back({in.number(position, 8), in.number(position + 8, 8)});
       } else if (type == message_layout) {
-        read_layout(in, at);
+        read_layout(in, position);
       }
-      at += bytes;
+      position += bytes;
     }
   }
 
-  // Versions 1 to 3; from 4 on the index is another.
-  void read_layout(block& in, std::size_t at) {
-    const std::uint64_t version = in.number(at, 1);
+  // Handles versions 1 to 3. From version 4 on the index is different.
+  void read_layout(block& in, std::size_t position) {
+    const std::uint64_t version = in.number(position, 1);
     const bool third = version == 3;
-    const std::uint64_t kind = in.number(at + (third ? 1 : 2), 1);
-    const std::uint64_t dimensions = in.number(at + (third ? 2 : 1), 1);
-    if (version < 1 || version > 3 || kind != 2 || dimensions != at_.rank + 1) return;
-    const std::uint64_t found = in.number(at + (third ? 3 : 8), 8);
-    if (in.good()) tree_ = found;
+    const std::uint64_t kind = in.number(position + (third ? 1 : 2), 1);
+    const std::uint64_t dimensions = in.number(position + (third ? 2 : 1), 1);
+    if (version < 1 || version > 3 || kind != 2 || dimensions != place_.rank + 1) return;
+    const std::uint64_t found = in.number(position + (third ? 3 : 8), 8);
+    if (in.is_valid()) tree_ = found;
   }
 
-  const tree_place& at_;
+  const tree_place& place_;
   bool version_2_ = false;
   unsigned flags_ = 0;
   std::deque<extent> blocks_;
   std::optional<std::uint64_t> tree_;
 };
 
-// A tree from its root, in order; nodes lie at levels that fall, so it ends.
+// Reads a tree from its root in order. The level of the nodes decreases, so the recursion ends.
 class tree_reader {
  public:
-  tree_reader(const tree_place& at, std::uint64_t count) : at_(at), count_(count) {}
+  tree_reader(const tree_place& place, std::uint64_t count) : place_(place), count_(count) {}
 
   bool read(std::uint64_t node, unsigned above) {
-    block head(at_, node, head_bytes);
+    block head(place_, node, head_bytes);
     const auto level = static_cast<unsigned>(head.number(5, 1));
     const std::uint64_t entries = head.number(6, 2);
-    if (!head.good() || !head.begins_with("TREE") || head.number(4, 1) != 1 || level >= above ||
+    if (!head.is_valid() || !head.begins_with("TREE") || head.number(4, 1) != 1 || level >= above ||
         ++nodes_ > 2 * count_ + 64) {
       return false;
     }
-    const std::size_t key_bytes = 8 + 8 * (at_.rank + 1);
+    const std::size_t key_bytes = 8 + 8 * (place_.rank + 1);
     const std::size_t entry_bytes = key_bytes + 8;
-    block in(at_, node + head_bytes, entries * entry_bytes);
-    for (std::size_t i = 0; i < entries && in.good(); ++i) {
+    block in(place_, node + head_bytes, entries * entry_bytes);
+    for (std::size_t i = 0; i < entries && in.is_valid(); ++i) {
       const std::size_t key = i * entry_bytes;
       const std::uint64_t child = in.number(key + key_bytes, 8);
       if (level > 0) {
@@ -162,18 +164,18 @@ class tree_reader {
       if (out_.chunks.size() == count_) return false;
       out_.chunks.push_back({child, static_cast<std::uint32_t>(in.number(key, 4)),
                              static_cast<std::uint32_t>(in.number(key + 4, 4))});
-      for (std::size_t d = 0; d < at_.rank; ++d) {
+      for (std::size_t d = 0; d < place_.rank; ++d) {
         out_.origins.push_back(in.number(key + 8 + 8 * d, 8));
       }
     }
-    return in.good();
+    return in.is_valid();
   }
   tree_chunks take() { return std::move(out_); }
 
  private:
   static constexpr std::size_t head_bytes = 24;
 
-  const tree_place& at_;
+  const tree_place& place_;
   const std::uint64_t count_;
   std::uint64_t nodes_ = 0;
   tree_chunks out_;
@@ -181,11 +183,11 @@ class tree_reader {
 
 }  // namespace
 
-std::optional<tree_chunks> read_chunk_tree(const tree_place& at, std::uint64_t count) {
+std::optional<tree_chunks> read_chunk_tree(const tree_place& place, std::uint64_t count) {
   constexpr unsigned levels_max = 16;
-  const auto root = header_reader(at).find_tree();
+  const auto root = header_reader(place).find_tree();
   if (!root) return std::nullopt;
-  tree_reader tree(at, count);
+  tree_reader tree(place, count);
   if (!tree.read(*root, levels_max)) return std::nullopt;
   tree_chunks found = tree.take();
   if (found.chunks.size() != count) return std::nullopt;

@@ -17,20 +17,20 @@ namespace ringload::inline v0::h5 {
 
 namespace {
 
-constexpr std::size_t compact_bytes_max = std::size_t{64} << 10;  // The format's own limit.
+constexpr std::size_t compact_bytes_max = std::size_t{64} << 10;  // The limit of the format.
 
 using described = std::variant<hdf5_dataset, hdf5_left_out>;
 
-// One dataset at work.
+// Describes one dataset.
 class describer {
  public:
-  describer(const open_dataset& which, const dataset_limits& within)
-      : dataset_(which.id), header_(which.header), place_(which.place), within_(within) {}
+  describer(const open_dataset& source, const dataset_limits& within)
+      : dataset_(source.id), header_(source.header), place_(source.place), within_(within) {}
 
   result<described> describe();
 
  private:
-  fault bad(errc code, std::string cause) const { return {code, place_, std::move(cause)}; }
+  fault fault_here(errc code, std::string cause) const { return {code, place_, std::move(cause)}; }
   fault failed() const { return refused(place_); }
 
   result<H5D_layout_t> layout();
@@ -53,30 +53,30 @@ class describer {
   const dataset_limits& within_;
   handle type_, space_, creation_;
   element_form elements_;
-  std::size_t rank_ = 0;  // Of the dataset, without its elements'.
+  std::size_t rank_ = 0;  // Rank of the dataset without the dimensions of its elements.
   std::vector<hsize_t> size_max_;
-  std::string left_out_;  // Why, if so.
+  std::string left_out_;  // The reason, if the dataset is left out.
   hdf5_dataset out_;
 };
 
 result<H5D_layout_t> describer::layout() {
   const H5D_layout_t found = ::H5Pget_layout(creation_.get());
   if (found == H5D_VIRTUAL) {
-    return bad(errc::unsupported_feature,
-               "it is a virtual dataset, made of others, perhaps in other files; none is opened");
+    return fault_here(errc::unsupported_feature,
+                      "it is a virtual dataset; other datasets and files are not opened");
   }
   if (found == H5D_LAYOUT_ERROR || found >= H5D_NLAYOUTS) return failed();
-  const int others = ::H5Pget_external_count(creation_.get());
-  if (others < 0) return failed();
-  if (others > 0) {
-    return bad(errc::unsupported_feature,
-               "its elements are kept in other files (external storage), of which none is opened");
+  const int external_files = ::H5Pget_external_count(creation_.get());
+  if (external_files < 0) return failed();
+  if (external_files > 0) {
+    return fault_here(errc::unsupported_feature,
+                      "its elements are in other files (external storage), which are not opened");
   }
   return found;
 }
 
 void describer::append_element_dimensions(std::vector<std::uint64_t>& to, bool as_zeros) {
-  for (const std::uint64_t each : elements_.dimensions) to.push_back(as_zeros ? 0 : each);
+  for (const std::uint64_t size : elements_.dimensions) to.push_back(as_zeros ? 0 : size);
 }
 
 result<void> describer::read_shape() {
@@ -93,20 +93,22 @@ result<void> describer::read_shape() {
   return {};
 }
 
-// Elements that are arrays have a fill value of as many numbers; one stands for all if it can.
+// An array element has a fill value of as many numbers. They are replaced by one number if all are
+// equal.
 result<void> describer::read_fill() {
   H5D_fill_value_t kind = H5D_FILL_VALUE_ERROR;
   if (::H5Pfill_value_defined(creation_.get(), &kind) < 0) return failed();
   if (kind != H5D_FILL_VALUE_USER_DEFINED) return {};
-  std::vector<std::byte> all(::H5Tget_size(type_.get()));
-  if (::H5Pget_fill_value(creation_.get(), type_.get(), all.data()) < 0) return failed();
-  const std::size_t one = bits(out_.dtype) / 8;
-  if (all.size() < one || all.size() % one != 0) return failed();
-  if (!std::equal(all.begin() + static_cast<std::ptrdiff_t>(one), all.end(), all.begin())) {
-    return bad(errc::unsupported_feature, "its fill value is an array of different numbers");
+  std::vector<std::byte> fill(::H5Tget_size(type_.get()));
+  if (::H5Pget_fill_value(creation_.get(), type_.get(), fill.data()) < 0) return failed();
+  const std::size_t element_bytes = bits(out_.dtype) / 8;
+  if (fill.size() < element_bytes || fill.size() % element_bytes != 0) return failed();
+  if (!std::equal(fill.begin() + static_cast<std::ptrdiff_t>(element_bytes), fill.end(),
+                  fill.begin())) {
+    return fault_here(errc::unsupported_feature, "its fill value is an array of different numbers");
   }
-  all.resize(one);
-  out_.fill = std::move(all);
+  fill.resize(element_bytes);
+  out_.fill = std::move(fill);
   return {};
 }
 
@@ -116,11 +118,12 @@ result<void> describer::read_compact() {
       count < 0 ? std::nullopt
                 : checked_multiply(static_cast<std::uint64_t>(count), ::H5Tget_size(type_.get()));
   if (!bytes || *bytes > compact_bytes_max) {
-    return bad(errc::wrong_tensor_bytes, "it is compact, but larger than that can be");
+    return fault_here(errc::wrong_tensor_bytes,
+                      "it is compact, but larger than " + grouped(compact_bytes_max) + " bytes");
   }
   out_.compact.resize(static_cast<std::size_t>(*bytes));
   if (*bytes == 0) return {};
-  // In the type of the file: nothing is converted.
+  // Uses the type of the file, so that no conversion happens.
   const herr_t done =
       ::H5Dread(dataset_, type_.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, out_.compact.data());
   if (done < 0) return failed();
@@ -140,7 +143,7 @@ result<void> describer::read_chunk_shape() {
   return {};
 }
 
-// False where one of the filters is not read.
+// Returns false if a filter is not supported.
 result<bool> describer::read_filters() {
   const int count = ::H5Pget_nfilters(creation_.get());
   if (count < 0 || count > static_cast<int>(hdf5_filters_max)) return failed();
@@ -154,7 +157,8 @@ result<bool> describer::read_filters() {
     switch (id) {
       case H5Z_FILTER_DEFLATE: out_.filters.push_back({chain_filter::kind::zlib, 0}); break;
       case H5Z_FILTER_SHUFFLE:
-        if (value_count < 1) return bad(errc::malformed_header, "its shuffle has no width");
+        if (value_count < 1)
+          return fault_here(errc::malformed_header, "its shuffle filter has no width");
         out_.filters.push_back({chain_filter::kind::shuffle, values[0]});
         break;
       case H5Z_FILTER_FLETCHER32:
@@ -168,7 +172,7 @@ result<bool> describer::read_filters() {
       default:
         if (id < 0) return failed();
         left_out_ = "its chunks have filter " + std::to_string(id) + " ('" + name.data() +
-                    "'); deflate, shuffle and fletcher32 are read";
+                    "'), expected deflate, shuffle or fletcher32";
         return false;
     }
   }
@@ -178,12 +182,12 @@ result<bool> describer::read_filters() {
 result<void> describer::add_chunk(const hsize_t* origin, unsigned mask, haddr_t address,
                                   hsize_t bytes) {
   if (out_.chunks.size() >= within_.chunks_left) {
-    return bad(errc::header_too_large,
-               "the file has more than " + grouped(hdf5_chunks_max) + " chunks");
+    return fault_here(errc::header_too_large,
+                      "the file has more than " + grouped(hdf5_chunks_max) + " chunks");
   }
   const auto offset = checked_add(address, within_.user_block);
   if (address == HADDR_UNDEF || !offset) {
-    return bad(errc::malformed_header, "a chunk of it has no address");
+    return fault_here(errc::malformed_header, "one of its chunks has no address");
   }
   out_.chunks.push_back({*offset, bytes, mask});
   out_.chunk_origins.insert(out_.chunk_origins.end(), origin, origin + rank_);
@@ -196,34 +200,34 @@ result<void> describer::add_chunk(const hsize_t* origin, unsigned mask, haddr_t 
 result<void> describer::read_chunks() {
   struct state {
     describer& self;
-    result<void> good;
+    result<void> status;
     std::exception_ptr thrown;
-  } all = {*this, {}, {}};
-  const auto each = [](const hsize_t* origin, unsigned mask, haddr_t address, hsize_t bytes,
-                       void* with) -> int {
-    auto& to = *static_cast<state*>(with);
+  } collected = {*this, {}, {}};
+  const auto append = [](const hsize_t* origin, unsigned mask, haddr_t address, hsize_t bytes,
+                         void* user_data) -> int {
+    auto& to = *static_cast<state*>(user_data);
     try {
-      to.good = to.self.add_chunk(origin, mask, address, bytes);
+      to.status = to.self.add_chunk(origin, mask, address, bytes);
     } catch (...) {
-      to.thrown = std::current_exception();  // Not through the frames of C.
+      to.thrown = std::current_exception();  // Exceptions must not pass through C frames.
     }
-    return to.good && !to.thrown ? H5_ITER_CONT : H5_ITER_ERROR;
+    return to.status && !to.thrown ? H5_ITER_CONT : H5_ITER_ERROR;
   };
-  const herr_t done = ::H5Dchunk_iter(dataset_, H5P_DEFAULT, each, &all);
-  if (all.thrown) std::rethrow_exception(all.thrown);
-  if (!all.good) return all.good;
+  const herr_t done = ::H5Dchunk_iter(dataset_, H5P_DEFAULT, append, &collected);
+  if (collected.thrown) std::rethrow_exception(collected.thrown);
+  if (!collected.status) return collected.status;
   if (done < 0) return failed();
   return {};
 }
 
 #else
 
-// False where they are not in a tree that can be read, or are not what libhdf5 says.
+// Returns false if the chunks are not in a readable tree, or libhdf5 disagrees.
 result<bool> describer::read_tree(std::uint64_t count) {
-  constexpr std::uint64_t quick = 256;  // For these libhdf5 is as fast.
+  constexpr std::uint64_t quick = 256;  // Up to this count libhdf5 is as fast.
   if (count <= quick || within_.file < 0 || !header_) return false;
-  const tree_place at = {within_.file, within_.user_block, *header_, rank_};
-  const auto found = read_chunk_tree(at, std::min<std::uint64_t>(count, hdf5_chunks_max + 1));
+  const tree_place tree = {within_.file, within_.user_block, *header_, rank_};
+  const auto found = read_chunk_tree(tree, std::min<std::uint64_t>(count, hdf5_chunks_max + 1));
   if (!found) return false;
   std::array<hsize_t, H5S_MAX_RANK + 1> origin = {};
   unsigned mask = 0;
@@ -237,17 +241,17 @@ result<bool> describer::read_tree(std::uint64_t count) {
     return false;
   }
   for (std::size_t i = 0; i < found->chunks.size(); ++i) {
-    const tree_chunk& each = found->chunks[i];
+    const tree_chunk& entry = found->chunks[i];
     const std::vector<hsize_t> place(
         found->origins.begin() + static_cast<std::ptrdiff_t>(i * rank_),
         found->origins.begin() + static_cast<std::ptrdiff_t>((i + 1) * rank_));
-    auto good = add_chunk(place.data(), each.filter_mask, each.address, each.bytes);
-    if (!good) return good.error();
+    auto status = add_chunk(place.data(), entry.filter_mask, entry.address, entry.bytes);
+    if (!status) return status.error();
   }
   return true;
 }
 
-// Each question walks the index from its beginning: see chunk_tree.hpp.
+// Each call walks the index from its beginning; see chunk_tree.hpp.
 result<void> describer::read_chunks() {
   hsize_t count = 0;
   if (::H5Dget_num_chunks(dataset_, space_.get(), &count) < 0) return failed();
@@ -263,16 +267,16 @@ result<void> describer::read_chunks() {
         0) {
       return failed();
     }
-    if (auto good = add_chunk(origin.data(), mask, address, bytes); !good) return good;
+    if (auto status = add_chunk(origin.data(), mask, address, bytes); !status) return status;
   }
   return {};
 }
 
 #endif
 
-// libhdf5 keeps the chunks of a dataset that may grow along one dimension in an array, in an order
-// in which that dimension comes first. When it lists them it says the places that they would have
-// if it did not (1.10.8, 2.0.0). A look-up by place is right.
+// libhdf5 stores the chunks of a dataset with one unlimited dimension in an array, ordered with
+// that dimension first. When it lists them, it reports the places for an order without that rule
+// (1.10.8, 2.0.0). A look-up by place is correct.
 result<void> describer::check_places() {
   H5D_chunk_index_t kind = H5D_CHUNK_IDX_BTREE;
   if (out_.chunks.empty()) return {};
@@ -280,51 +284,51 @@ result<void> describer::check_places() {
   const chunk_places places = {dataset_, size_max_, out_.chunk_shape, out_.shape.size()};
   if (kind != H5D_CHUNK_IDX_EARRAY || places.all_right(out_)) return {};
   if (places.reorder(out_.chunk_origins) && places.all_right(out_)) return {};
-  return bad(errc::unsupported_feature, "libhdf5 lists its chunks at places where none is");
+  return fault_here(errc::unsupported_feature, "libhdf5 reports wrong places for its chunks");
 }
 
 result<described> describer::describe() {
   creation_ = handle(::H5Dget_create_plist(dataset_), &::H5Pclose);
   if (!creation_) return failed();
-  // First of all: asked for its shape, a virtual dataset may open files.
+  // Must be first: a request for the shape of a virtual dataset may open files.
   auto kind = layout();
   if (!kind) return kind.error();
   type_ = handle(::H5Dget_type(dataset_), &::H5Tclose);
   space_ = handle(::H5Dget_space(dataset_), &::H5Sclose);
   if (!type_ || !space_) return failed();
   elements_ = element_form_of(type_.get());
-  const auto left_out = [](std::string why, bool numbers) {
-    return described(hdf5_left_out{{}, std::move(why), numbers});
+  const auto left_out = [](std::string reason, bool numbers) {
+    return described(hdf5_left_out{{}, std::move(reason), numbers});
   };
-  if (!elements_.is_read) return left_out(std::move(elements_.why), elements_.numbers);
+  if (!elements_.is_read) return left_out(std::move(elements_.reason), elements_.numbers);
   if (::H5Sget_simple_extent_type(space_.get()) == H5S_NULL) {
     return left_out("it is empty (a null dataspace)", false);
   }
   out_.dtype = elements_.dtype;
   out_.big_endian = elements_.big_endian;
-  if (auto good = read_shape(); !good) return good.error();
-  if (auto good = read_fill(); !good) return good.error();
+  if (auto status = read_shape(); !status) return status.error();
+  if (auto status = read_fill(); !status) return status.error();
   switch (*kind) {
     case H5D_COMPACT:
       out_.layout = hdf5_dataset::kind::compact;
-      if (auto good = read_compact(); !good) return good.error();
+      if (auto status = read_compact(); !status) return status.error();
       break;
     case H5D_CHUNKED: {
       out_.layout = hdf5_dataset::kind::chunked;
-      if (auto good = read_chunk_shape(); !good) return good.error();
+      if (auto status = read_chunk_shape(); !status) return status.error();
       auto read = read_filters();
       if (!read) return read.error();
       if (!*read) return left_out(std::move(left_out_), true);
-      if (auto good = read_chunks(); !good) return good.error();
-      if (auto good = check_places(); !good) return good.error();
+      if (auto status = read_chunks(); !status) return status.error();
+      if (auto status = check_places(); !status) return status.error();
       break;
     }
     default: {
-      // Where nothing was stored, the address is none, whatever the call says.
+      // If nothing was stored, there is no address, whatever the call returns.
       out_.bytes = ::H5Dget_storage_size(dataset_);
       const haddr_t offset = ::H5Dget_offset(dataset_);
       if (out_.bytes > 0 && offset == HADDR_UNDEF) {
-        return bad(errc::malformed_header, "its elements have no address");
+        return fault_here(errc::malformed_header, "its elements have no address");
       }
       out_.offset = out_.bytes > 0 ? offset : 0;
     }
@@ -334,8 +338,8 @@ result<described> describer::describe() {
 
 }  // namespace
 
-result<described> describe_dataset(const open_dataset& which, const dataset_limits& within) {
-  return describer(which, within).describe();
+result<described> describe_dataset(const open_dataset& source, const dataset_limits& within) {
+  return describer(source, within).describe();
 }
 
 }  // namespace ringload::inline v0::h5

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What libhdf5 says of one dataset.
+// Describes one dataset with libhdf5.
 
 #include <hdf5.h>
 
@@ -16,21 +16,21 @@
 namespace ringload::inline v0::h5 {
 
 struct dataset_limits {
-  std::uint64_t user_block = 0;  // What chunk addresses do not count: see user_block.hpp.
+  // The part of the file that chunk addresses do not include; see user_block.hpp.
+  std::uint64_t user_block = 0;
   std::size_t chunks_left = hdf5_chunks_max;
-  int file = -1;  // Where trees of chunks may be read: see chunk_tree.hpp; or -1.
+  int file = -1;  // The file for reading chunk trees, see chunk_tree.hpp; or -1.
 };
 
-// A dataset that is open, its object header's address, where that is known, and what faults call
-// it.
+// An open dataset, the address of its object header if known, and its name in faults.
 struct open_dataset {
   hid_t id;
   std::optional<std::uint64_t> header;
   std::string place;
 };
 
-// Without its names. Of one that is left out, why.
-result<std::variant<hdf5_dataset, hdf5_left_out>> describe_dataset(const open_dataset& which,
+// Returns the description without names, or the reason why the dataset is left out.
+result<std::variant<hdf5_dataset, hdf5_left_out>> describe_dataset(const open_dataset& source,
                                                                    const dataset_limits& within);
 
 }  // namespace ringload::inline v0::h5

@@ -19,17 +19,17 @@ namespace ringload::inline v0::h5 {
 
 std::string last_reason() {
   std::string innermost;
-  const auto each = [](unsigned, const H5E_error2_t* error, void* with) -> herr_t {
+  const auto append = [](unsigned, const H5E_error2_t* error, void* user_data) -> herr_t {
     try {
-      auto& to = *static_cast<std::string*>(with);
+      auto& to = *static_cast<std::string*>(user_data);
       if (to.empty() && error->desc != nullptr) to = error->desc;
       return 0;
     } catch (...) {
       return -1;
     }
   };
-  ::H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, each, &innermost);
-  return innermost.empty() ? "it does not say why" : innermost;
+  ::H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, append, &innermost);
+  return innermost.empty() ? "no reason given" : innermost;
 }
 
 namespace {
@@ -43,20 +43,20 @@ herr_t never_follow(const char*, const char*, const char*, const char*, unsigned
   return -1;
 }
 
-// Keeps libhdf5's messages from the program's standard error.
+// Keeps libhdf5's messages off the program's standard error.
 class silence {
  public:
   silence() noexcept {
-    ::H5Eget_auto2(H5E_DEFAULT, &print_, &with_);
+    ::H5Eget_auto2(H5E_DEFAULT, &print_, &user_data_);
     ::H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   }
   silence(const silence&) = delete;
   silence& operator=(const silence&) = delete;
-  ~silence() { ::H5Eset_auto2(H5E_DEFAULT, print_, with_); }
+  ~silence() { ::H5Eset_auto2(H5E_DEFAULT, print_, user_data_); }
 
  private:
   H5E_auto2_t print_ = nullptr;
-  void* with_ = nullptr;
+  void* user_data_ = nullptr;
 };
 
 class walker {
@@ -70,10 +70,11 @@ class walker {
  private:
   result<std::vector<link>> links_of(hid_t group, const std::string& place);
   result<void> visit_group(hid_t group, const std::string& name, unsigned depth);
-  result<void> visit_link(hid_t group, const link& one, std::string name, unsigned depth);
-  result<void> visit_dataset(hid_t group, const link& one, const object_key& key, std::string name);
-  void leave_out(std::string name, std::string why) {
-    out_.left_out.push_back({std::move(name), std::move(why), false});
+  result<void> visit_link(hid_t group, const link& item, std::string name, unsigned depth);
+  result<void> visit_dataset(hid_t group, const link& item, const object_key& key,
+                             std::string name);
+  void leave_out(std::string name, std::string reason) {
+    out_.left_out.push_back({std::move(name), std::move(reason), false});
   }
 
   const hid_t file_;
@@ -83,74 +84,74 @@ class walker {
   dataset_limits limits_;
   std::size_t links_ = 0;
   std::set<object_key> groups_;
-  std::map<object_key, std::size_t> datasets_;  // Index into out_.datasets,
-  std::map<object_key, std::size_t> others_;    // or into out_.left_out.
+  std::map<object_key, std::size_t> datasets_;  // Index in out_.datasets
+  std::map<object_key, std::size_t> left_out_;  // or in out_.left_out.
 };
 
 std::string place_of(const std::string& name) {
   return name.empty() ? "the root group" : "'" + name + "'";
 }
 
-// The links first: what each of them leads to is asked for outside of libhdf5's own loop.
+// Collects the links first, because their targets are visited outside libhdf5's iteration.
 result<std::vector<link>> walker::links_of(hid_t group, const std::string& place) {
   struct state {
     std::vector<link> links;
     std::size_t most;
     std::exception_ptr thrown;
-  } all = {{}, hdf5_names_max - links_ + 1, {}};
-  const auto each = [](hid_t, const char* name, const link_info* info, void* with) -> herr_t {
-    auto& to = *static_cast<state*>(with);
+  } collected = {{}, hdf5_names_max - links_ + 1, {}};
+  const auto append = [](hid_t, const char* name, const link_info* info,
+                         void* user_data) -> herr_t {
+    auto& to = *static_cast<state*>(user_data);
     try {
       to.links.push_back({name, info->type});
       return to.links.size() < to.most ? H5_ITER_CONT : H5_ITER_STOP;
     } catch (...) {
-      to.thrown = std::current_exception();  // Not through the frames of C.
+      to.thrown = std::current_exception();  // Exceptions must not pass through C frames.
       return H5_ITER_ERROR;
     }
   };
-  const herr_t done = iterate_links(group, each, &all);
-  if (all.thrown) std::rethrow_exception(all.thrown);
+  const herr_t done = iterate_links(group, append, &collected);
+  if (collected.thrown) std::rethrow_exception(collected.thrown);
   if (done < 0) return refused(place);
-  links_ += all.links.size();
+  links_ += collected.links.size();
   if (links_ > hdf5_names_max) {
     return fault{errc::header_too_large, place,
                  "the file has more than " + grouped(hdf5_names_max) + " links"};
   }
-  return std::move(all.links);
+  return std::move(collected.links);
 }
 
 result<void> walker::visit_group(hid_t group, const std::string& name, unsigned depth) {
-  if (auto good = attributes_.read_all(group, name); !good) return good;
+  if (auto status = attributes_.read_all(group, name); !status) return status;
   auto links = links_of(group, place_of(name));
   if (!links) return links.error();
-  for (const link& one : *links) {
-    std::string inside = name.empty() ? one.name : name + '.' + one.name;
+  for (const link& item : *links) {
+    std::string inside = name.empty() ? item.name : name + '.' + item.name;
     if (inside.size() > hdf5_name_bytes_max) {
-      return fault{
-          errc::header_too_large, place_of(name),
-          "the path to what is in it has more than " + grouped(hdf5_name_bytes_max) + " bytes"};
+      return fault{errc::header_too_large, place_of(name),
+                   "a path in it has more than " + grouped(hdf5_name_bytes_max) + " bytes"};
     }
-    if (auto good = visit_link(group, one, std::move(inside), depth); !good) return good;
+    if (auto status = visit_link(group, item, std::move(inside), depth); !status) return status;
   }
   return {};
 }
 
-result<void> walker::visit_link(hid_t group, const link& one, std::string name, unsigned depth) {
-  const bool soft = one.type == H5L_TYPE_SOFT;
-  if (!soft && one.type != H5L_TYPE_HARD) {
-    const bool external = one.type == H5L_TYPE_EXTERNAL;
+result<void> walker::visit_link(hid_t group, const link& item, std::string name, unsigned depth) {
+  const bool soft = item.type == H5L_TYPE_SOFT;
+  if (!soft && item.type != H5L_TYPE_HARD) {
+    const bool external = item.type == H5L_TYPE_EXTERNAL;
     return fault{errc::unsupported_feature, place_of(name),
-                 external ? "it is a link to another file (external), of which none is opened"
-                          : "it is a link of a kind that only a program of its own can follow"};
+                 external ? "it is a link to another file (external), which is not opened"
+                          : "it is a user-defined link, which cannot be followed"};
   }
   object_info info;
-  if (!get_info(group, one.name.c_str(), access_.get(), info)) {
+  if (!get_info(group, item.name.c_str(), access_.get(), info)) {
     if (!soft) return refused(place_of(name));
-    leave_out(std::move(name), "it is a soft link that leads to nothing in the file");
+    leave_out(std::move(name), "it is a soft link without a target in the file");
     return {};
   }
   switch (info.type) {
-    case H5O_TYPE_DATASET: return visit_dataset(group, one, info.key, std::move(name));
+    case H5O_TYPE_DATASET: return visit_dataset(group, item, info.key, std::move(name));
     case H5O_TYPE_GROUP: {
       if (soft || !groups_.insert(info.key).second) {
         leave_out(std::move(name), "it is another name of a group");
@@ -160,42 +161,42 @@ result<void> walker::visit_link(hid_t group, const link& one, std::string name, 
         return fault{errc::header_too_large, place_of(name),
                      "groups are nested more than " + grouped(hdf5_depth_max) + " deep"};
       }
-      const handle inner(::H5Oopen(group, one.name.c_str(), access_.get()), &::H5Oclose);
+      const handle inner(::H5Oopen(group, item.name.c_str(), access_.get()), &::H5Oclose);
       if (!inner) return refused(place_of(name));
       return visit_group(inner.get(), name, depth + 1);
     }
-    case H5O_TYPE_NAMED_DATATYPE: leave_out(std::move(name), "it is a type"); return {};
+    case H5O_TYPE_NAMED_DATATYPE: leave_out(std::move(name), "it is a named datatype"); return {};
     default: leave_out(std::move(name), "it is neither a group nor a dataset"); return {};
   }
 }
 
-result<void> walker::visit_dataset(hid_t group, const link& one, const object_key& key,
+result<void> walker::visit_dataset(hid_t group, const link& item, const object_key& key,
                                    std::string name) {
   if (const auto known = datasets_.find(key); known != datasets_.end()) {
     out_.datasets[known->second].names.push_back(std::move(name));
     return {};
   }
-  if (const auto known = others_.find(key); known != others_.end()) {
+  if (const auto known = left_out_.find(key); known != left_out_.end()) {
     hdf5_left_out again = out_.left_out[known->second];
     again.name = std::move(name);
     out_.left_out.push_back(std::move(again));
     return {};
   }
-  const handle dataset(::H5Oopen(group, one.name.c_str(), access_.get()), &::H5Oclose);
+  const handle dataset(::H5Oopen(group, item.name.c_str(), access_.get()), &::H5Oclose);
   if (!dataset) return refused(place_of(name));
   auto found = describe_dataset({dataset.get(), address_of(key), place_of(name)}, limits_);
   if (!found) return found.error();
-  if (auto* const other = std::get_if<hdf5_left_out>(&*found)) {
-    others_.emplace(key, out_.left_out.size());
-    other->name = std::move(name);
-    out_.left_out.push_back(std::move(*other));
+  if (auto* const skipped = std::get_if<hdf5_left_out>(&*found)) {
+    left_out_.emplace(key, out_.left_out.size());
+    skipped->name = std::move(name);
+    out_.left_out.push_back(std::move(*skipped));
     return {};
   }
-  auto& made = std::get<hdf5_dataset>(*found);
-  limits_.chunks_left -= made.chunks.size();
-  made.names.push_back(std::move(name));
+  auto& description = std::get<hdf5_dataset>(*found);
+  limits_.chunks_left -= description.chunks.size();
+  description.names.push_back(std::move(name));
   datasets_.emplace(key, out_.datasets.size());
-  out_.datasets.push_back(std::move(made));
+  out_.datasets.push_back(std::move(description));
   return {};
 }
 
@@ -215,11 +216,12 @@ result<hdf5_contents> walker::walk() {
   const handle group(::H5Gopen2(file_, "/", H5P_DEFAULT), &::H5Gclose);
   if (!group || !get_info(group.get(), ".", access_.get(), root)) return refused("");
   groups_.insert(root.key);
-  if (auto good = visit_group(group.get(), "", 0); !good) return good.error();
+  if (auto status = visit_group(group.get(), "", 0); !status) return status.error();
   return std::move(out_);
 }
 
-// The reason is asked for before the property list is closed: every call forgets the last one's.
+// The reason is requested before the property list is closed, because every call clears the
+// previous error.
 result<handle> open_file(int file) {
   const handle access(::H5Pcreate(H5P_FILE_ACCESS), &::H5Pclose);
   if (!access || ::H5Pset_fapl_sec2(access.get()) < 0 ||
@@ -227,10 +229,11 @@ result<handle> open_file(int file) {
     return refused("");
   }
 #if H5_VERSION_GE(1, 14, 0) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
-  // As every other format is read: without a lock, which some file systems do not have.
+  // Files are read without a lock, as in every other format, because some file systems have no
+  // locks.
   if (::H5Pset_file_locking(access.get(), false, true) < 0) return refused("");
 #endif
-  // The file that was checked, even if another stands under its name by now.
+  // Opens the checked file, even if its path now names another file.
   const std::string path = "/proc/self/fd/" + std::to_string(file);
   handle opened(::H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), &::H5Fclose);
   if (!opened) return refused("");
@@ -242,7 +245,7 @@ result<handle> open_file(int file) {
 result<hdf5_contents> describe_file(int file) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
-  const silence now;
+  const silence quiet;
   const auto opened = open_file(file);
   if (!opened) return opened.error();
   return walker(opened->get(), file).walk();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Types of HDF5 as element types of tensors.
+// Maps HDF5 types to element types of tensors.
 
 #include <hdf5.h>
 
@@ -14,13 +14,14 @@ namespace ringload::inline v0::h5 {
 
 struct element_form {
   bool is_read = false;
-  // Where it is read.
+  // Set if `is_read`:
   ringload::dtype dtype = dtype::u8;
   bool big_endian = false;
-  std::vector<std::uint64_t> dimensions;  // Of elements that are arrays; they become the tensor's.
-  // Where it is not.
-  std::string why;
-  bool numbers = false;  // It is of numbers all the same.
+  // Dimensions of array elements, which are appended to the tensor's dimensions.
+  std::vector<std::uint64_t> dimensions;
+  // Set if not `is_read`:
+  std::string reason;
+  bool numbers = false;  // The elements are numbers nevertheless.
 };
 
 element_form element_form_of(hid_t type);

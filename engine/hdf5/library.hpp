@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// libhdf5, 1.10.5 and later: its handles as owners, and what changed its name from 1.12 on.
+// libhdf5 1.10.5 and later: RAII handles, and functions whose names changed in 1.12.
 
 #include <hdf5.h>
 
@@ -15,7 +15,7 @@
 #include "core/fault.hpp"
 
 #if !H5_VERSION_GE(1, 10, 5)
-#error "ringload_hdf5 needs libhdf5 1.10.5, the first that says where chunks lie"
+#error "ringload_hdf5 needs libhdf5 1.10.5, the first version that reports the places of chunks"
 #endif
 
 namespace ringload::inline v0::h5 {
@@ -24,11 +24,11 @@ class handle {
  public:
   handle() = default;
   handle(hid_t id, herr_t (*close)(hid_t)) noexcept : id_(id), close_(close) {}
-  handle(handle&& other) noexcept
-      : id_(std::exchange(other.id_, H5I_INVALID_HID)), close_(other.close_) {}
-  handle& operator=(handle&& other) noexcept {
-    std::swap(id_, other.id_);
-    std::swap(close_, other.close_);
+  handle(handle&& source) noexcept
+      : id_(std::exchange(source.id_, H5I_INVALID_HID)), close_(source.close_) {}
+  handle& operator=(handle&& source) noexcept {
+    std::swap(id_, source.id_);
+    std::swap(close_, source.close_);
     return *this;
   }
   ~handle() {
@@ -43,7 +43,7 @@ class handle {
   herr_t (*close_)(hid_t) = nullptr;
 };
 
-// What an object is known by within its file.
+// Identifies an object within its file.
 using object_key = std::array<std::uint8_t, 16>;
 
 struct object_info {
@@ -62,11 +62,12 @@ inline bool get_info(hid_t in, const char* name, hid_t access, object_info& out)
   out.type = found.type;
   return true;
 }
-inline herr_t iterate_links(hid_t in, herr_t (*each)(hid_t, const char*, const link_info*, void*),
-                            void* with) noexcept {
-  return ::H5Literate2(in, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, each, with);
+inline herr_t iterate_links(hid_t in,
+                            herr_t (*callback)(hid_t, const char*, const link_info*, void*),
+                            void* user_data) noexcept {
+  return ::H5Literate2(in, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, callback, user_data);
 }
-// Only its plugin knows.
+// Only the object's plugin can decode the token.
 inline std::optional<std::uint64_t> address_of(const object_key&) noexcept { return std::nullopt; }
 #else
 using link_info = H5L_info_t;
@@ -83,17 +84,17 @@ inline std::optional<std::uint64_t> address_of(const object_key& key) noexcept {
   std::memcpy(&address, key.data(), sizeof address);
   return address;
 }
-inline herr_t iterate_links(hid_t in, herr_t (*each)(hid_t, const char*, const link_info*, void*),
-                            void* with) noexcept {
-  return ::H5Literate(in, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, each, with);
+inline herr_t iterate_links(hid_t in,
+                            herr_t (*callback)(hid_t, const char*, const link_info*, void*),
+                            void* user_data) noexcept {
+  return ::H5Literate(in, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, callback, user_data);
 }
 #endif
 
-// What libhdf5 says of its last failure, its innermost reason: "bad version number for layout
-// message".
+// Returns libhdf5's innermost reason for its last failure: "bad version number for layout message".
 std::string last_reason();
 
-// For a call that failed because of what the file holds.
+// For a call that failed because of the contents of the file.
 inline fault refused(std::string where) {
   return {errc::malformed_header, std::move(where), "libhdf5: " + last_reason()};
 }

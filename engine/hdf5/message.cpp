@@ -34,7 +34,7 @@ class writer {
   std::string out_;
 };
 
-// Once something was wrong, all else that it gives is zeros and empty.
+// After the first error it returns only zeros and empty values.
 class message_reader {
  public:
   explicit message_reader(std::span<const std::byte> from) noexcept : left_(from) {}
@@ -52,7 +52,7 @@ class message_reader {
     left_ = left_.subspan(number_bytes);
     return value;
   }
-  // How many elements follow, of at least so many bytes each.
+  // Returns the number of elements that follow, of at least `bytes_each` bytes each.
   std::size_t count(std::size_t bytes_each) noexcept {
     const std::uint64_t found = number();
     if (found <= left_.size() / bytes_each) return static_cast<std::size_t>(found);
@@ -67,14 +67,14 @@ class message_reader {
     return out;
   }
   bool failed() const noexcept { return failed_; }
-  bool good() const noexcept { return !failed_ && left_.empty(); }
+  bool is_complete() const noexcept { return !failed_ && left_.empty(); }
 
  private:
   std::span<const std::byte> left_;
   bool failed_ = false;
 };
 
-// One description of the message for both ways: `pass` writes the value, or reads it.
+// One description of the message serves both directions: `pass` writes the value or reads it.
 
 template <class T>
   requires std::is_arithmetic_v<T> || std::is_enum_v<T>
@@ -85,7 +85,7 @@ void pass(writer& to, const T& value) {
     to.number(static_cast<std::uint64_t>(value));
   }
 }
-// What does not fit is another number, and checked like any.
+// A number that does not fit becomes another number, which is checked like any number.
 template <class T>
   requires std::is_arithmetic_v<T> || std::is_enum_v<T>
 void pass(message_reader& from, T& value) {
@@ -104,17 +104,17 @@ void pass(message_reader& from, std::string& text) {
   text.assign(reinterpret_cast<const char*>(found.data()), found.size());
 }
 
-void pass(writer& to, const std::vector<std::byte>& all) { to.bytes(all.data(), all.size()); }
-void pass(message_reader& from, std::vector<std::byte>& all) {
+void pass(writer& to, const std::vector<std::byte>& bytes) { to.bytes(bytes.data(), bytes.size()); }
+void pass(message_reader& from, std::vector<std::byte>& bytes) {
   const auto found = from.bytes();
-  all.assign(found.begin(), found.end());
+  bytes.assign(found.begin(), found.end());
 }
 
-// `T` is what is written, const, or what is read.
+// The parameter is const when it is written.
 void pass_fields(auto& way, auto& f)
   requires requires { f.element_bytes; }
 {
-  pass(way, f.what);
+  pass(way, f.filter);
   pass(way, f.element_bytes);
 }
 void pass_fields(auto& way, auto& c)
@@ -134,21 +134,21 @@ void pass_fields(auto& way, auto& l)
 
 template <class T>
   requires std::is_class_v<T>
-void pass(writer& to, const std::vector<T>& all);
+void pass(writer& to, const std::vector<T>& items);
 template <class T>
   requires std::is_class_v<T>
-void pass(message_reader& from, std::vector<T>& all);
+void pass(message_reader& from, std::vector<T>& items);
 template <class T>
   requires std::is_arithmetic_v<T>
-void pass(writer& to, const std::vector<T>& all) {
-  to.number(all.size());
-  for (const T& each : all) pass(to, each);
+void pass(writer& to, const std::vector<T>& items) {
+  to.number(items.size());
+  for (const T& item : items) pass(to, item);
 }
 template <class T>
   requires std::is_arithmetic_v<T>
-void pass(message_reader& from, std::vector<T>& all) {
-  all.resize(from.count(number_bytes));
-  for (T& each : all) pass(from, each);
+void pass(message_reader& from, std::vector<T>& items) {
+  items.resize(from.count(number_bytes));
+  for (T& item : items) pass(from, item);
 }
 
 void pass_fields(auto& way, auto& d)
@@ -191,39 +191,39 @@ void pass_fields(auto& way, auto& c)
 
 template <class T>
   requires std::is_class_v<T>
-void pass(writer& to, const std::vector<T>& all) {
-  to.number(all.size());
-  for (const T& each : all) {
+void pass(writer& to, const std::vector<T>& items) {
+  to.number(items.size());
+  for (const T& item : items) {
     if constexpr (std::is_same_v<T, std::string>) {
-      pass(to, each);
+      pass(to, item);
     } else {
-      pass_fields(to, each);
+      pass_fields(to, item);
     }
   }
 }
 
-// An element is a number at least. In memory none takes more than a few times what is read for it.
+// Each element has at least one number, so the memory is at most a few times the message.
 template <class T>
   requires std::is_class_v<T>
-void pass(message_reader& from, std::vector<T>& all) {
+void pass(message_reader& from, std::vector<T>& items) {
   const std::size_t count = from.count(number_bytes);
   for (std::size_t i = 0; i < count && !from.failed(); ++i) {
-    T& each = all.emplace_back();
+    T& item = items.emplace_back();
     if constexpr (std::is_same_v<T, std::string>) {
-      pass(from, each);
+      pass(from, item);
     } else {
-      pass_fields(from, each);
+      pass_fields(from, item);
     }
   }
 }
 
 fault malformed() {
   return {errc::malformed_header, "",
-          "the process that parses HDF5 files sent no message that can be read; it is to be of the "
+          "the process that parses HDF5 files sent an unreadable message, expected one of the "
           "same version"};
 }
 
-constexpr std::uint64_t own_code_kind = 0;     // A fault's code is an errc,
+constexpr std::uint64_t own_code_kind = 0;     // The code of the fault is an errc
 constexpr std::uint64_t system_code_kind = 1;  // or an errno.
 
 }  // namespace
@@ -234,11 +234,11 @@ std::string encode_message(const result<hdf5_contents>& from) {
   if (from) {
     pass_fields(body, *from);
   } else {
-    const fault& why = from.error();
-    body.number(why.code.category() == category() ? own_code_kind : system_code_kind);
-    body.number(static_cast<std::uint64_t>(why.code.value()));
-    pass(body, why.where);
-    pass(body, why.cause);
+    const fault& problem = from.error();
+    body.number(problem.code.category() == category() ? own_code_kind : system_code_kind);
+    body.number(static_cast<std::uint64_t>(problem.code.value()));
+    pass(body, problem.where);
+    pass(body, problem.cause);
   }
   const std::string rest = body.take();
   std::string out(magic);
@@ -262,21 +262,22 @@ result<hdf5_contents> decode_message(std::span<const std::byte> message) {
   if (found) {
     hdf5_contents out;
     pass_fields(from, out);
-    if (!from.good()) return malformed();
+    if (!from.is_complete()) return malformed();
     return out;
   }
   const std::uint64_t kind = from.number();
   const std::uint64_t code = from.number();
-  fault why;
-  pass(from, why.where);
-  pass(from, why.cause);
+  fault problem;
+  pass(from, problem.where);
+  pass(from, problem.cause);
   constexpr std::uint64_t code_max = 4096;
-  if (!from.good() || code == 0 || code > code_max) return malformed();
+  if (!from.is_complete() || code == 0 || code > code_max) return malformed();
   const int value = static_cast<int>(code);
-  const bool own = kind == own_code_kind && code <= static_cast<std::uint64_t>(errc::wrong_digest);
-  why.code = own ? make_error_code(static_cast<errc>(value))
-                 : boost::system::error_code(value, boost::system::system_category());
-  return why;
+  const bool is_own_code =
+      kind == own_code_kind && code <= static_cast<std::uint64_t>(errc::wrong_digest);
+  problem.code = is_own_code ? make_error_code(static_cast<errc>(value))
+                             : boost::system::error_code(value, boost::system::system_category());
+  return problem;
 }
 
 }  // namespace ringload::inline v0::h5

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the process does that process.hpp starts.
+// The work of the process that process.hpp starts.
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -27,7 +27,7 @@ namespace {
 
 using namespace h5;
 
-// The memory limit is one of addresses, which a sanitizer takes without measure.
+// The memory limit counts addresses, of which a sanitizer uses a huge range.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool may_limit_addresses = false;
 #elif defined(__has_feature)
@@ -40,12 +40,12 @@ constexpr bool may_limit_addresses = true;
 constexpr bool may_limit_addresses = true;
 #endif
 
-void limit(int what, ::rlim_t most) noexcept {
-  const ::rlimit both = {most, most};
-  ::setrlimit(static_cast<__rlimit_resource_t>(what), &both);
+void limit(int resource, ::rlim_t value) noexcept {
+  const ::rlimit limits = {value, value};
+  ::setrlimit(static_cast<__rlimit_resource_t>(resource), &limits);
 }
 
-// The file and the pipe are open: nothing else is written, and no memory is dumped.
+// The file and the pipe are open. Forbids all other writes and core dumps.
 void give_up_rights(std::uint64_t memory_bytes) noexcept {
   if (may_limit_addresses) limit(RLIMIT_AS, memory_bytes);
   limit(RLIMIT_CORE, 0);

@@ -29,17 +29,18 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-fault system_fault(int error_number, std::string what) {
-  return {{error_number, boost::system::system_category()}, std::move(what)};
+fault system_fault(int error_number, std::string action) {
+  return {{error_number, boost::system::system_category()}, std::move(action)};
 }
 
-// What the process begins with: the file, the pipe, no signal blocked or ignored.
+// The start state of the process: the file, the pipe, and no blocked or ignored signal.
 class spawn_settings {
  public:
   spawn_settings(int file, int pipe) noexcept {
     ::posix_spawn_file_actions_init(&actions_);
     ::posix_spawnattr_init(&attributes_);
-    // Onto numbers that neither of them has, so that none is closed before it is copied.
+    // Copies the descriptors to unused numbers first, so that neither is closed before it is
+    // copied.
     const int base = std::max({file, pipe, 2}) + 1;
     note(::posix_spawn_file_actions_adddup2(&actions_, file, base));
     note(::posix_spawn_file_actions_adddup2(&actions_, pipe, base + 1));
@@ -63,15 +64,15 @@ class spawn_settings {
     ::posix_spawnattr_destroy(&attributes_);
   }
 
-  // 0, or an errno.
-  int start(const hdf5_process& how, pid_t& made) {
+  // Returns 0 or an errno.
+  int start(const hdf5_process& settings, pid_t& id) {
     if (wrong_ != 0) return wrong_;
-    std::string memory = std::to_string(how.memory_bytes_max);
-    std::string name = how.program;
+    std::string memory = std::to_string(settings.memory_bytes_max);
+    std::string name = settings.program;
     std::string first = process_argument;
     std::array<char*, 4> arguments = {name.data(), first.data(), memory.data(), nullptr};
     std::array<char*, 1> environment = {nullptr};
-    return ::posix_spawn(&made, how.program.c_str(), &actions_, &attributes_, arguments.data(),
+    return ::posix_spawn(&id, settings.program.c_str(), &actions_, &attributes_, arguments.data(),
                          environment.data());
   }
 
@@ -85,8 +86,9 @@ class spawn_settings {
   int wrong_ = 0;
 };
 
-// Ends the process, if it has not ended by itself, and takes its status: 0 where another part of
-// the program has taken it. Its number may be another process's by then, so a descriptor holds it.
+// Kills the process if it is still running, and takes its exit status; 0 if another part of the
+// program has taken it. The process number may be reused by then, so a descriptor identifies the
+// process.
 class running_process {
  public:
   explicit running_process(pid_t id) noexcept
@@ -97,7 +99,7 @@ class running_process {
 
   int end() noexcept {
     if (id_ < 0) return 0;
-    // Changes nothing of what has ended.
+    // Has no effect on a process that has ended.
     if (held_) {
       ::syscall(SYS_pidfd_send_signal, held_.get(), SIGKILL, nullptr, 0);
     } else {
@@ -118,7 +120,7 @@ class running_process {
   const unique_fd held_;  // Empty on kernels before 5.3.
 };
 
-// Until the other end is closed. False at the deadline.
+// Reads until the other end is closed. Returns false at the deadline.
 result<bool> read_to_end(int pipe, clock::time_point deadline, std::vector<std::byte>& out) {
   std::size_t arrived = 0;
   for (;;) {
@@ -144,9 +146,9 @@ result<bool> read_to_end(int pipe, clock::time_point deadline, std::vector<std::
 }
 
 fault no_answer(int status, const std::string& program) {
-  std::string cause = "the process that parsed it (" + program + ") gave no answer";
+  std::string cause = "the parsing process (" + program + ") gave no answer";
   if (WIFSIGNALED(status)) {
-    cause = "libhdf5 broke down while it parsed the file: its process was ended by signal " +
+    cause = "libhdf5 crashed while it parsed the file: its process was ended by signal " +
             std::to_string(WTERMSIG(status));
   } else if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
     cause += ": it ended with status " + std::to_string(WEXITSTATUS(status));
@@ -156,30 +158,30 @@ fault no_answer(int status, const std::string& program) {
 
 }  // namespace
 
-result<hdf5_contents> describe_in_process(int file, const hdf5_process& how) {
-  std::array<int, 2> ends = {};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_fault(errno, "pipe");
-  const unique_fd reading(ends[0]);
-  unique_fd writing(ends[1]);
+result<hdf5_contents> describe_in_process(int file, const hdf5_process& settings) {
+  std::array<int, 2> pipe_ends = {};
+  if (::pipe2(pipe_ends.data(), O_CLOEXEC) != 0) return system_fault(errno, "pipe");
+  const unique_fd reading(pipe_ends[0]);
+  unique_fd writing(pipe_ends[1]);
   pid_t id = -1;
-  const int refused = spawn_settings(file, writing.get()).start(how, id);
+  const int refused = spawn_settings(file, writing.get()).start(settings, id);
   if (refused != 0) {
     return fault{{refused, boost::system::system_category()},
                  "hdf5_process::program",
-                 "'" + how.program + "' cannot be run: " + std::strerror(refused)};
+                 "'" + settings.program + "' cannot be run: " + std::strerror(refused)};
   }
   running_process process(id);
   writing = unique_fd();
   std::vector<std::byte> message;
-  auto ended = read_to_end(reading.get(), clock::now() + how.time_max, message);
+  auto ended = read_to_end(reading.get(), clock::now() + settings.time_max, message);
   const int status = process.end();
   if (!ended) return ended.error();
   if (!*ended) {
     return fault{errc::malformed_header, "",
-                 "libhdf5 was still parsing the file after " +
-                     std::to_string(how.time_max.count()) + " ms, and was ended"};
+                 "libhdf5 was still parsing after " + std::to_string(settings.time_max.count()) +
+                     " ms, so its process was ended"};
   }
-  if (!is_whole_message(message)) return no_answer(status, how.program);
+  if (!is_whole_message(message)) return no_answer(status, settings.program);
   return decode_message(message);
 }
 
@@ -191,20 +193,20 @@ namespace {
 
 class library_in_process final : public hdf5_library {
  public:
-  explicit library_in_process(hdf5_process how) : how_(std::move(how)) {}
+  explicit library_in_process(hdf5_process settings) : settings_(std::move(settings)) {}
 
   result<hdf5_contents> describe(int file) const override {
-    return h5::describe_in_process(file, how_);
+    return h5::describe_in_process(file, settings_);
   }
 
  private:
-  const hdf5_process how_;
+  const hdf5_process settings_;
 };
 
 }  // namespace
 
-extension hdf5(hdf5_process how) {
-  return extension(std::make_shared<const library_in_process>(std::move(how)));
+extension hdf5(hdf5_process settings) {
+  return extension(std::make_shared<const library_in_process>(std::move(settings)));
 }
 
 }  // namespace ringload::inline v0

@@ -12,7 +12,7 @@ namespace {
 
 using probe_bytes = std::array<unsigned char, 64>;
 
-// Of a dataset that is one chunk.
+// The dataset must have exactly one chunk.
 bool read_chunk_address(hid_t dataset, haddr_t& address) {
   const handle space(::H5Dget_space(dataset), &::H5Sclose);
   hsize_t origin = 0;
@@ -28,18 +28,18 @@ handle write_probe(hid_t file, const probe_bytes& pattern) {
   const handle creation(::H5Pcreate(H5P_DATASET_CREATE), &::H5Pclose);
   const handle space(::H5Screate_simple(1, &size, nullptr), &::H5Sclose);
   if (!creation || !space || ::H5Pset_chunk(creation.get(), 1, &size) < 0) return {};
-  handle made(::H5Dcreate2(file, "probe", H5T_NATIVE_UCHAR, space.get(), H5P_DEFAULT,
-                           creation.get(), H5P_DEFAULT),
-              &::H5Dclose);
-  if (!made ||
-      ::H5Dwrite(made.get(), H5T_NATIVE_UCHAR, H5S_ALL, H5S_ALL, H5P_DEFAULT, pattern.data()) < 0) {
+  handle dataset(::H5Dcreate2(file, "probe", H5T_NATIVE_UCHAR, space.get(), H5P_DEFAULT,
+                              creation.get(), H5P_DEFAULT),
+                 &::H5Dclose);
+  if (!dataset || ::H5Dwrite(dataset.get(), H5T_NATIVE_UCHAR, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                             pattern.data()) < 0) {
     return {};
   }
   if (::H5Fflush(file, H5F_SCOPE_LOCAL) < 0) return {};
-  return made;
+  return dataset;
 }
 
-// Negative where it could not be found out.
+// Returns 1 or 0, or a negative number if it could not be determined.
 int addresses_count_from_block_end() {
   constexpr hsize_t block_bytes = 512;
   constexpr std::size_t memory_step = std::size_t{64} << 10;
@@ -66,12 +66,12 @@ int addresses_count_from_block_end() {
     return -1;
   }
   const auto* const bytes = *static_cast<const unsigned char* const*>(memory);
-  const auto stands_at = [&](haddr_t at) {
-    return at + pattern.size() <= file_bytes &&
-           std::memcmp(bytes + at, pattern.data(), pattern.size()) == 0;
+  const auto is_at = [&](haddr_t offset) {
+    return offset + pattern.size() <= file_bytes &&
+           std::memcmp(bytes + offset, pattern.data(), pattern.size()) == 0;
   };
-  if (stands_at(address)) return 0;
-  return stands_at(address + block_bytes) ? 1 : -1;
+  if (is_at(address)) return 0;
+  return is_at(address + block_bytes) ? 1 : -1;
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ result<std::uint64_t> unseen_user_block(hid_t file) {
   const int from_end = addresses_count_from_block_end();
   if (from_end < 0) {
     return fault{errc::unsupported_feature, "",
-                 "the file has a user block, and where its chunks lie could not be found out"};
+                 "the file has a user block, and the origin of its chunk addresses is unknown"};
   }
   return from_end == 1 ? std::uint64_t{bytes} : std::uint64_t{0};
 }

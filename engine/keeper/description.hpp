@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a kept model is, as bytes that go to another process: its catalog, and where in which of its
-// memory regions each tensor lies. What comes from another process is believed in nothing.
+// A kept model as bytes for another process: its catalog, and the memory region and offset of each
+// tensor. Data from another process is never trusted.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,22 +19,21 @@ namespace ringload::inline v0::detail {
 struct kept_tensor {
   std::uint32_t region = 0;
   std::uint64_t offset = 0;
-  conversion as = {};  // From what its catalog says.
+  conversion cast = {};  // From the type in the catalog.
 };
 
 struct kept_description {
-  catalog what;
+  catalog contents;
   std::vector<kept_tensor> where;  // By tensor of the catalog.
-  // Of a model on a device: its regions. Then no other memory comes with it.
+  // The regions of a model on a device. Such a model has no other memory.
   std::vector<exported_memory> on_device;
 };
 
-std::vector<std::byte> packed(const kept_description& of);
+std::vector<std::byte> packed(const kept_description& description);
 
-// What lies behind the description, as memory does up to the end of a page, is not looked at.
-// `region_bytes` are the sizes of the memory that came with it. If it succeeds, each tensor's bytes
-// are those of its type and shape, lie in its region, and are aligned for the type. How large
-// regions of a device are is only said.
+// Bytes after the description, such as the rest of a page, are ignored. `region_bytes` are the
+// sizes of the received memory. On success, the bytes of each tensor match its type and shape, lie
+// in its region, and are aligned for the type. The sizes of regions on a device are not verified.
 result<kept_description> unpacked_description(std::span<const std::byte> from,
                                               std::span<const std::uint64_t> region_bytes);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The public keeper: from a loaded model to what the server gives away.
+// The public keeper: turns a loaded model into descriptors for the server.
 
 #include <algorithm>
 #include <cstring>
@@ -19,78 +19,79 @@
 namespace ringload::inline v0 {
 
 keeper_settings::keeper_settings() = default;
-keeper_settings::keeper_settings(const keeper_settings& other) = default;
-keeper_settings::keeper_settings(keeper_settings&& other) noexcept = default;
-keeper_settings& keeper_settings::operator=(const keeper_settings& other) = default;
-keeper_settings& keeper_settings::operator=(keeper_settings&& other) noexcept = default;
+keeper_settings::keeper_settings(const keeper_settings& source) = default;
+keeper_settings::keeper_settings(keeper_settings&& source) noexcept = default;
+keeper_settings& keeper_settings::operator=(const keeper_settings& source) = default;
+keeper_settings& keeper_settings::operator=(keeper_settings&& source) noexcept = default;
 keeper_settings::~keeper_settings() = default;
 
 namespace detail {
 
 namespace {
 
-// Of each destination of the plan the index among the regions that tensors lie in.
-std::vector<std::uint32_t> region_indices(const model_storage& all) {
+// Maps each destination of the plan to an index among the regions that contain tensors.
+std::vector<std::uint32_t> region_indices(const model_storage& storage) {
   std::vector<std::uint32_t> out;
   std::uint32_t next = 0;
-  for (const auto& each : all.arenas()) {
+  for (const auto& arena_ref : storage.arenas()) {
     out.push_back(next);
-    if (each) ++next;
+    if (arena_ref) ++next;
   }
   return out;
 }
 
-result<std::vector<shared_arena*>> shared_regions(const model_storage& all) {
+result<std::vector<shared_arena*>> shared_regions(const model_storage& storage) {
   std::vector<shared_arena*> out;
-  for (const auto& each : all.arenas()) {
-    if (!each) continue;
-    auto* const memory = dynamic_cast<shared_arena*>(&each->memory());
+  for (const auto& arena_ref : storage.arenas()) {
+    if (!arena_ref) continue;
+    auto* const memory = dynamic_cast<shared_arena*>(&arena_ref->memory());
     if (memory == nullptr) {
       return fault{errc::device_unavailable, "",
-                   "its memory is this process's alone: load it for ringload::shared_host(), not "
-                   "mapped"};
+                   "its memory is private: load it for ringload::shared_host(), not mapped"};
     }
     out.push_back(memory);
   }
   if (out.size() < descriptors_max) return out;
   return fault{errc::invalid_limits, "",
-               "it lies in " + grouped(out.size()) + " allocations, and at most " +
-                   grouped(descriptors_max - 1) + " can be given away"};
+               "it has " + grouped(out.size()) + " memory regions, the limit is " +
+                   grouped(descriptors_max - 1)};
 }
 
-// That of all regions; the host's where there is none. Empty: they lie on several.
-std::optional<device> device_of(const model_storage& all) {
+// Returns the device of all regions; the host if there are none; nothing if they are on several
+// devices.
+std::optional<device> device_of(const model_storage& storage) {
   std::optional<device> found;
-  for (const auto& each : all.arenas()) {
-    if (!each) continue;
-    if (found && !(*found == each->on())) return std::nullopt;
-    found = each->on();
+  for (const auto& arena_ref : storage.arenas()) {
+    if (!arena_ref) continue;
+    if (found && !(*found == arena_ref->on())) return std::nullopt;
+    found = arena_ref->on();
   }
   return found ? found : host();
 }
 
-result<std::vector<exported_memory>> device_regions(const model_storage& all) {
-  const device on = *device_of(all);
-  const auto made = on.maker()(on.index());
-  auto* const memory = dynamic_cast<memory_exchange*>(made.get());
-  if (memory == nullptr) return fault{errc::device_unavailable, "", "it cannot be shared"};
+result<std::vector<exported_memory>> device_regions(const model_storage& storage) {
+  const device on = *device_of(storage);
+  const auto temporary = on.maker()(on.index());
+  auto* const memory = dynamic_cast<memory_exchange*>(temporary.get());
+  if (memory == nullptr)
+    return fault{errc::device_unavailable, "", "its device cannot share memory"};
   std::vector<exported_memory> out;
-  for (const auto& each : all.arenas()) {
-    if (!each) continue;
-    auto one = memory->export_memory(each->memory());
-    if (!one) return one.error();
-    out.push_back(std::move(*one));
+  for (const auto& arena_ref : storage.arenas()) {
+    if (!arena_ref) continue;
+    auto exported = memory->export_memory(arena_ref->memory());
+    if (!exported) return exported.error();
+    out.push_back(std::move(*exported));
   }
   return out;
 }
 
-kept_description description_of(const model_storage& all) {
-  const std::vector<std::uint32_t> regions = region_indices(all);
+kept_description description_of(const model_storage& storage) {
+  const std::vector<std::uint32_t> regions = region_indices(storage);
   kept_description out;
-  out.what = all.of().named().catalog();
-  for (std::uint32_t t = 0; t < out.what.tensors.size(); ++t) {
-    const placement& at = all.of().where(t);
-    out.where.push_back({regions[at.destination], at.destination_offset, at.as});
+  out.contents = storage.of().named().catalog();
+  for (std::uint32_t t = 0; t < out.contents.tensors.size(); ++t) {
+    const placement& place = storage.of().where(t);
+    out.where.push_back({regions[place.destination], place.destination_offset, place.cast});
   }
   return out;
 }
@@ -98,48 +99,48 @@ kept_description description_of(const model_storage& all) {
 result<std::shared_ptr<shared_arena>> sealed(std::span<const std::byte> bytes) {
   auto memory = shared_memory::make(bytes.size(), page_kind::small);
   if (!memory) return memory.error();
-  // The pages behind the last byte are zeros, which no reader looks at.
+  // The pages after the last byte are zeros, which no reader uses.
   std::memcpy(memory->span().data(), bytes.data(), bytes.size());
-  auto made = std::make_shared<shared_arena>(std::move(*memory));
-  if (auto done = made->seal(); !done) return done.error();
-  return made;
+  auto shared = std::make_shared<shared_arena>(std::move(*memory));
+  if (auto done = shared->seal(); !done) return done.error();
+  return shared;
 }
 
-result<void> describe(offered_model& out, const kept_description& as) {
-  const auto description = sealed(packed(as));
+result<void> describe(offered_model& out, const kept_description& content) {
+  const auto description = sealed(packed(content));
   if (!description) return description.error();
   out.description = *description;
   out.descriptors.push_back((*description)->descriptor());
   return {};
 }
 
-result<offered_model> offer_on_device(const model& what) {
+result<offered_model> offer_on_device(const model& source) {
   offered_model out;
-  out.held = what;
+  out.held = source;
   out.owns_memory = true;
-  kept_description as = description_of(*what.storage());
-  auto regions = device_regions(*what.storage());
+  kept_description content = description_of(*source.storage());
+  auto regions = device_regions(*source.storage());
   if (!regions) return regions.error();
-  as.on_device = std::move(*regions);
-  if (auto done = describe(out, as); !done) return done.error();
-  for (const exported_memory& each : as.on_device) out.bytes += each.bytes;
+  content.on_device = std::move(*regions);
+  if (auto done = describe(out, content); !done) return done.error();
+  for (const exported_memory& region : content.on_device) out.bytes += region.bytes;
   return out;
 }
 
-result<offered_model> offer_of(const model& what) {
-  if (!what.storage()) return fault{errc::no_such_tensor, "", "it is an empty handle"};
-  const auto on = device_of(*what.storage());
-  if (!on) return fault{errc::device_unavailable, "", "it lies on several devices"};
-  if (on->kind() != device_kind::host) return offer_on_device(what);
-  const auto regions = shared_regions(*what.storage());
+result<offered_model> offer_of(const model& source) {
+  if (!source.storage()) return fault{errc::no_such_tensor, "", "the model handle is empty"};
+  const auto on = device_of(*source.storage());
+  if (!on) return fault{errc::device_unavailable, "", "it is on several devices, expected one"};
+  if (on->kind() != device_kind::host) return offer_on_device(source);
+  const auto regions = shared_regions(*source.storage());
   if (!regions) return regions.error();
   offered_model out;
-  out.held = what;
-  if (auto done = describe(out, description_of(*what.storage())); !done) return done.error();
-  for (shared_arena* const each : *regions) {
-    if (auto done = each->seal(); !done) return done.error();
-    out.descriptors.push_back(each->descriptor());
-    out.bytes += each->span().size();
+  out.held = source;
+  if (auto done = describe(out, description_of(*source.storage())); !done) return done.error();
+  for (shared_arena* const region : *regions) {
+    if (auto done = region->seal(); !done) return done.error();
+    out.descriptors.push_back(region->descriptor());
+    out.bytes += region->span().size();
   }
   return out;
 }
@@ -152,21 +153,22 @@ std::string place_of(const std::string& path, std::string_view name) {
 
 }  // namespace detail
 
-keeper::keeper(std::string_view socket, keeper_settings how) {
-  auto made = detail::keeper_server::make(std::string(socket), std::move(how));
-  if (!made) throw to_error(made.error().in(printable_path(socket)));
-  server_ = std::move(*made);
+keeper::keeper(std::string_view socket, keeper_settings settings) {
+  auto server = detail::keeper_server::make(std::string(socket), std::move(settings));
+  if (!server) throw to_error(server.error().in(printable_path(socket)));
+  server_ = std::move(*server);
 }
 
 keeper::~keeper() = default;
 
-void keeper::publish(std::string_view name, const model& what) {
+void keeper::publish(std::string_view name, const model& source) {
   const std::string place = detail::place_of(server_->path(), name);
   if (name.empty() || name.size() > detail::name_bytes_max) {
     throw error(errc::invalid_source_name, place,
-                "a name has 1 to " + grouped(detail::name_bytes_max) + " bytes");
+                "the model name has " + grouped(name.size()) + " bytes, expected 1 to " +
+                    grouped(detail::name_bytes_max));
   }
-  auto offer = detail::offer_of(what);
+  auto offer = detail::offer_of(source);
   if (!offer) throw to_error(offer.error().in(place));
   server_->offer(std::string(name), std::move(*offer));
 }

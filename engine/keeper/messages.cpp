@@ -7,7 +7,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// "rlkeep", and the version of the protocol.
+// "rlkeep" and the version of the protocol.
 constexpr std::uint64_t magic_request = 0x31'71'70'65'65'6B'6C'72;
 constexpr std::uint64_t magic_reply = 0x31'61'70'65'65'6B'6C'72;
 
@@ -28,35 +28,36 @@ void pass(auto& way, auto& magic, auto& m)
 }
 
 template <class Message>
-result<Message> unpacked(std::span<const std::byte> from, std::uint64_t magic, const char* what) {
+result<Message> unpacked(std::span<const std::byte> from, std::uint64_t magic,
+                         const char* problem) {
   unpacker in(from);
   std::uint64_t found = 0;
   Message out;
   pass(in, found, out);
-  if (!in.good() || found != magic) return fault{errc::malformed_message, "", what};
+  if (!in.is_complete() || found != magic) return fault{errc::malformed_message, "", problem};
   return out;
 }
 
 }  // namespace
 
-std::vector<std::byte> packed(const keep_request& of) {
+std::vector<std::byte> packed(const keep_request& request) {
   packer to;
-  pass(to, magic_request, of);
+  pass(to, magic_request, request);
   return to.take();
 }
 
-std::vector<std::byte> packed(const keep_reply& of) {
+std::vector<std::byte> packed(const keep_reply& reply) {
   packer to;
-  pass(to, magic_reply, of);
+  pass(to, magic_reply, reply);
   return to.take();
 }
 
 result<keep_request> unpacked_request(std::span<const std::byte> from) {
-  return unpacked<keep_request>(from, magic_request, "this is no request to a keeper");
+  return unpacked<keep_request>(from, magic_request, "malformed keeper request");
 }
 
 result<keep_reply> unpacked_reply(std::span<const std::byte> from) {
-  return unpacked<keep_reply>(from, magic_reply, "this is no keeper's reply");
+  return unpacked<keep_reply>(from, magic_reply, "malformed keeper reply");
 }
 
 }  // namespace ringload::inline v0::detail

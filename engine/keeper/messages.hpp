@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The protocol between a keeper and who attaches, over a Unix socket of packets:
+// The protocol between a keeper and its clients over a Unix SOCK_SEQPACKET socket:
 //
-//   who attaches                    keeper
+//   client                          keeper
 //     request(name)      -------->
 //                        <--------    reply(answer, version), and with `attached` the descriptors
 //                                     of the packed description and of each memory region
-//     ... holds the connection as long as it holds the model ...
-//     closes, or ends    -------->    counts one less
+//     ... keeps the connection open while it uses the model ...
+//     closes, or ends    -------->    decrements the count
 //
-// One packet each way, so neither side can keep the other waiting in the middle of one.
+// One packet in each direction, so neither side can make the other wait in the middle of a packet.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,12 +35,12 @@ enum class keep_answer : std::uint8_t { attached, no_such_model, not_admitted, m
 
 struct keep_reply {
   keep_answer answer = keep_answer::attached;
-  std::uint64_t version = 0;  // Of the model: 1 for the first of that name.
+  std::uint64_t version = 0;  // Version of the model: 1 for the first model of that name.
   std::uint64_t regions = 0;
 };
 
-std::vector<std::byte> packed(const keep_request& of);
-std::vector<std::byte> packed(const keep_reply& of);
+std::vector<std::byte> packed(const keep_request& request);
+std::vector<std::byte> packed(const keep_reply& reply);
 result<keep_request> unpacked_request(std::span<const std::byte> from);
 result<keep_reply> unpacked_reply(std::span<const std::byte> from);
 

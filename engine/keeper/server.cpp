@@ -21,20 +21,21 @@ namespace ringload::inline v0::detail {
 namespace {
 
 constexpr std::chrono::seconds request_within{10};
-// With no descriptor left, the next connection is accepted after this.
+// If no descriptor is left, the next connection is accepted after this pause.
 constexpr std::chrono::milliseconds accept_pause{100};
 
-::pollfd readable(const unique_fd& which) noexcept { return {which.get(), POLLIN, 0}; }
+::pollfd readable(const unique_fd& fd) noexcept { return {fd.get(), POLLIN, 0}; }
 
 }  // namespace
 
-result<std::unique_ptr<keeper_server>> keeper_server::make(std::string path, keeper_settings how) {
+result<std::unique_ptr<keeper_server>> keeper_server::make(std::string path,
+                                                           keeper_settings settings) {
   unique_fd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return fault{system_code(errno), "eventfd"};
-  auto listening = listen_at(path, how.mode);
+  auto listening = listen_at(path, settings.mode);
   if (!listening) return listening.error();
   try {
-    return std::make_unique<keeper_server>(path, std::move(how), std::move(*listening),
+    return std::make_unique<keeper_server>(path, std::move(settings), std::move(*listening),
                                            std::move(wake));
   } catch (const std::system_error& e) {
     ::unlink(path.c_str());
@@ -42,32 +43,33 @@ result<std::unique_ptr<keeper_server>> keeper_server::make(std::string path, kee
   }
 }
 
-keeper_server::keeper_server(std::string path, keeper_settings how, unique_fd listening,
+keeper_server::keeper_server(std::string path, keeper_settings settings, unique_fd listening,
                              unique_fd wake)
     : path_(std::move(path)),
-      how_(std::move(how)),
+      settings_(std::move(settings)),
       listening_(std::move(listening)),
       wake_(std::move(wake)) {
-  struct ::stat is = {};
-  if (::lstat(path_.c_str(), &is) == 0) made_ = {is.st_dev, is.st_ino};
+  struct ::stat status = {};
+  if (::lstat(path_.c_str(), &status) == 0) socket_id_ = {status.st_dev, status.st_ino};
   const signals_blocked in_the_thread;
   thread_ = std::thread([this] { run(); });
 }
 
 keeper_server::~keeper_server() {
   stop_ = true;
-  const std::uint64_t one = 1;
-  (void)::write(wake_.get(), &one, sizeof one);
+  const std::uint64_t increment = 1;
+  (void)::write(wake_.get(), &increment, sizeof increment);
   thread_.join();
-  // Another keeper may have taken the path over.
-  struct ::stat is = {};
-  if (::lstat(path_.c_str(), &is) == 0 && made_ == std::pair(is.st_dev, is.st_ino)) {
+  // Another keeper may have replaced the socket.
+  struct ::stat status = {};
+  if (::lstat(path_.c_str(), &status) == 0 &&
+      socket_id_ == std::pair(status.st_dev, status.st_ino)) {
     ::unlink(path_.c_str());
   }
 }
 
-void keeper_server::offer(const std::string& name, offered_model what) {
-  auto shared = std::make_shared<offered_model>(std::move(what));
+void keeper_server::offer(const std::string& name, offered_model new_model) {
+  auto shared = std::make_shared<offered_model>(std::move(new_model));
   std::shared_ptr<const offered_model> before;  // Freed after the lock is released.
   const std::lock_guard lock(mutex_);
   shared->version = ++versions_[name];
@@ -86,11 +88,11 @@ bool keeper_server::withdraw(std::string_view name) {
 
 std::vector<kept_model> keeper_server::models() const {
   const std::lock_guard lock(mutex_);
-  std::vector<kept_model> all;
-  for (const auto& [name, one] : offered_) {
-    all.push_back({name, one->version, one->bytes, *one->attached});
+  std::vector<kept_model> list;
+  for (const auto& [name, model_entry] : offered_) {
+    list.push_back({name, model_entry->version, model_entry->bytes, *model_entry->attached});
   }
-  return all;
+  return list;
 }
 
 std::shared_ptr<const offered_model> keeper_server::find(const std::string& name) const {
@@ -101,35 +103,35 @@ std::shared_ptr<const offered_model> keeper_server::find(const std::string& name
 
 void keeper_server::run() {
   while (!stop_) {
-    std::vector<::pollfd> all = {readable(wake_), readable(listening_)};
-    const bool full = connections_.size() >= how_.connections_max;
-    if (full || clock::now() < accept_from_) all[1].fd = -1;
-    for (const connection& each : connections_) all.push_back(readable(each.socket));
-    if (::poll(all.data(), all.size(), milliseconds_to_wait()) < 0) continue;
+    std::vector<::pollfd> polled = {readable(wake_), readable(listening_)};
+    const bool full = connections_.size() >= settings_.connections_max;
+    if (full || clock::now() < accept_after_) polled[1].fd = -1;
+    for (const connection& client : connections_) polled.push_back(readable(client.socket));
+    if (::poll(polled.data(), polled.size(), milliseconds_to_wait()) < 0) continue;
 
     const auto now = clock::now();
-    std::size_t at = 2;
-    std::erase_if(connections_, [&](connection& each) {
-      const bool spoke = all[at++].revents != 0;
-      const bool stays = spoke ? answer(each) : each.counted_in || now < each.answer_until;
-      if (!stays && each.counted_in) --*each.counted_in;
+    std::size_t polled_index = 2;
+    std::erase_if(connections_, [&](connection& client) {
+      const bool spoke = polled[polled_index++].revents != 0;
+      const bool stays = spoke ? answer(client) : client.counted_in || now < client.answer_until;
+      if (!stays && client.counted_in) --*client.counted_in;
       return !stays;
     });
-    if (all[1].revents != 0) accept_all();
+    if (polled[1].revents != 0) accept_all();
   }
-  for (const connection& each : connections_) {
-    if (each.counted_in) --*each.counted_in;
+  for (const connection& client : connections_) {
+    if (client.counted_in) --*client.counted_in;
   }
   connections_.clear();
 }
 
-// Until somebody has said nothing for too long, or more can be accepted. -1: for ever.
+// Milliseconds until a silent client times out or connections can be accepted again. -1: no limit.
 int keeper_server::milliseconds_to_wait() const {
   auto next = clock::time_point::max();
   const auto now = clock::now();
-  if (now < accept_from_) next = accept_from_;
-  for (const connection& each : connections_) {
-    if (!each.counted_in) next = std::min(next, each.answer_until);
+  if (now < accept_after_) next = accept_after_;
+  for (const connection& client : connections_) {
+    if (!client.counted_in) next = std::min(next, client.answer_until);
   }
   if (next == clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - now);
@@ -137,14 +139,14 @@ int keeper_server::milliseconds_to_wait() const {
 }
 
 void keeper_server::accept_all() {
-  while (connections_.size() < how_.connections_max) {
+  while (connections_.size() < settings_.connections_max) {
     unique_fd socket(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) {
       connections_.push_back({std::move(socket), clock::now() + request_within, nullptr, nullptr});
       continue;
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
-    if (errno != EAGAIN) accept_from_ = clock::now() + accept_pause;
+    if (errno != EAGAIN) accept_after_ = clock::now() + accept_pause;
     return;
   }
 }
@@ -152,19 +154,20 @@ void keeper_server::accept_all() {
 bool keeper_server::answer(connection& to) {
   std::array<std::byte, packet_bytes_max> room = {};
   const auto got = receive_packet(to.socket, room);
-  // Its end; or a second request, which the protocol does not know.
+  // The client closed, or sent a second request, which the protocol does not allow.
   if (!got || got->bytes == 0 || to.counted_in) return false;
   keep_reply refusal;
   const auto request = unpacked_request(std::span(room).first(got->bytes));
   const auto user = user_at(to.socket);
   const bool admitted =
-      user && (how_.users.empty() || std::ranges::find(how_.users, *user) != how_.users.end());
+      user && (settings_.users.empty() ||
+               std::ranges::find(settings_.users, *user) != settings_.users.end());
   if (!request) {
     refusal.answer = keep_answer::malformed;
   } else if (!admitted) {
     refusal.answer = keep_answer::not_admitted;
   } else if (const auto found = find(request->name)) {
-    return give(to, found);
+    return attach_client(to, found);
   } else {
     refusal.answer = keep_answer::no_such_model;
   }
@@ -172,13 +175,15 @@ bool keeper_server::answer(connection& to) {
   return false;
 }
 
-bool keeper_server::give(connection& to, const std::shared_ptr<const offered_model>& what) {
-  const keep_reply reply = {keep_answer::attached, what->version, what->descriptors.size() - 1};
-  // Before it is sent: who has attached is counted. If that fails, run() takes it back.
-  to.counted_in = what->attached;
-  if (what->owns_memory) to.uses = what;
+bool keeper_server::attach_client(connection& to,
+                                  const std::shared_ptr<const offered_model>& offered) {
+  const keep_reply reply = {keep_answer::attached, offered->version,
+                            offered->descriptors.size() - 1};
+  // The client is counted before the reply is sent. If sending fails, run() corrects the count.
+  to.counted_in = offered->attached;
+  if (offered->owns_memory) to.uses = offered;
   ++*to.counted_in;
-  return send_packet(to.socket, packed(reply), what->descriptors).has_value();
+  return send_packet(to.socket, packed(reply), offered->descriptors).has_value();
 }
 
 }  // namespace ringload::inline v0::detail

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The files of a safetensors checkpoint: headers, the tensors' places, shards and their index.
+// The files of a safetensors checkpoint: headers, tensor offsets, shards and their index.
 
 #include <cstdint>
 #include <ringload/save.hpp>
@@ -20,13 +20,13 @@ struct safetensors_settings {
   std::span<const std::pair<std::string, std::string>> metadata;
   tensor_order order = tensor_order::reference;
   std::uint32_t alignment = 8;  // See saving::alignment.
-  bool folder = false;          // The files have names, and there may be several.
-  shard_limits shards;          // Of a folder.
+  bool folder = false;          // Files have names, and there may be several.
+  shard_limits shards;          // Only for a folder.
 };
 
-// Faults name the tensor; the caller adds the path. Tensors of one name are errc::duplicate_tensor;
-// a name that no strict reader takes is errc::invalid_tensor.
+// Faults name the tensor; the caller adds the path. Duplicate names fail with
+// errc::duplicate_tensor. Names that strict readers refuse fail with errc::invalid_tensor.
 result<checkpoint_layout> lay_out_safetensors(std::span<const layout_tensor> tensors,
-                                              const safetensors_settings& how);
+                                              const safetensors_settings& settings);
 
 }  // namespace ringload::inline v0

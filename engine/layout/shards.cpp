@@ -11,12 +11,12 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Empty if a shard would hold more than `bytes_max` and more than one tensor.
+// Returns nothing if a shard would have more than `bytes_max` bytes and more than one tensor.
 std::vector<std::uint32_t> spread_over(std::uint32_t shards,
                                        std::span<const std::uint64_t> tensor_bytes,
                                        std::span<const std::uint32_t> largest_first,
                                        std::uint64_t bytes_max) {
-  using load = std::pair<std::uint64_t, std::uint32_t>;  // Bytes, and of which shard.
+  using load = std::pair<std::uint64_t, std::uint32_t>;  // Bytes and shard index.
   std::priority_queue<load, std::vector<load>, std::greater<>> emptiest;
   for (std::uint32_t s = 0; s < shards; ++s) emptiest.push({0, s});
   std::vector<std::uint32_t> of_tensor(tensor_bytes.size());
@@ -49,15 +49,15 @@ sharding spread(std::span<const std::uint64_t> tensor_bytes, const shard_limits&
     const std::uint64_t least =
         std::max<std::uint64_t>(1, total / within.bytes + (total % within.bytes != 0));
     out.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(least, tensors));
-    // With a shard for each tensor it always fits. Few more than the least are ever needed; steps
-    // that grow keep it short all the same.
+    // The tensors always fit with one shard for each. Only few more shards than the minimum are
+    // ever needed; growing steps keep the loop short anyway.
     for (;;) {
       out.of_tensor = spread_over(out.count, tensor_bytes, order, within.bytes);
       if (!out.of_tensor.empty()) break;
       out.count = std::min(tensors, out.count + 1 + out.count / 16);
     }
   }
-  // Tensors of no bytes may all have gone to one shard: those without a tensor are left out.
+  // Tensors without bytes may all be in one shard, so shards without a tensor are removed.
   std::vector<std::uint32_t> number(out.count, ~std::uint32_t{0});
   std::uint32_t used = 0;
   for (std::uint32_t& shard : out.of_tensor) {

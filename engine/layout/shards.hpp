@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Spreads tensors over shards of about the same size: the largest first, each to the shard that has
-// least so far.
+// Distributes tensors over shards of about equal size: the largest tensor first, each to the
+// smallest shard so far.
 
 #include <cstdint>
 #include <span>
@@ -11,12 +11,14 @@
 namespace ringload::inline v0 {
 
 struct shard_limits {
-  std::uint64_t bytes = 0;  // At most so many in each, but for one tensor that is larger; or
-  std::uint32_t count = 0;  // so many shards. Both 0: one shard.
+  // A size limit for each shard, which only a shard of a single larger tensor may exceed; or a
+  // number of shards. Both 0: one shard.
+  std::uint64_t bytes = 0;
+  std::uint32_t count = 0;
 };
 
 struct sharding {
-  std::uint32_t count = 1;  // No shard is empty, but the only one of no tensors.
+  std::uint32_t count = 1;  // No shard is empty, except the only shard of no tensors.
   std::vector<std::uint32_t> of_tensor;
 };
 

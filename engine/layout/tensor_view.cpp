@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensors to be saved, described by the caller, loaded, or by DLPack.
+// Tensors to be saved: described by the caller, loaded, or from DLPack.
 
 #include <ringload/save.hpp>
 #include <utility>
@@ -14,26 +14,26 @@ tensor_view::tensor_view() = default;
 tensor_view::tensor_view(std::string n, const void* d, ringload::dtype t,
                          std::vector<std::uint64_t> s, ringload::device o)
     : name(std::move(n)), data(d), dtype(t), shape(std::move(s)), on(o) {}
-tensor_view::tensor_view(const tensor& of) : tensor_view(std::string(of.name()), of) {}
-tensor_view::tensor_view(std::string n, const tensor& of)
+tensor_view::tensor_view(const tensor& loaded) : tensor_view(std::string(loaded.name()), loaded) {}
+tensor_view::tensor_view(std::string n, const tensor& loaded)
     : name(std::move(n)),
-      data(of.data()),
-      dtype(of.dtype()),
-      shape(of.shape().begin(), of.shape().end()),
-      bytes(of.bytes()),
-      on(of.device()),
-      owner(std::make_shared<const tensor>(of)) {}
-tensor_view::tensor_view(const tensor_view& other) = default;
-tensor_view::tensor_view(tensor_view&& other) noexcept = default;
-tensor_view& tensor_view::operator=(const tensor_view& other) = default;
-tensor_view& tensor_view::operator=(tensor_view&& other) noexcept = default;
+      data(loaded.data()),
+      dtype(loaded.dtype()),
+      shape(loaded.shape().begin(), loaded.shape().end()),
+      bytes(loaded.bytes()),
+      on(loaded.device()),
+      owner(std::make_shared<const tensor>(loaded)) {}
+tensor_view::tensor_view(const tensor_view& source) = default;
+tensor_view::tensor_view(tensor_view&& source) noexcept = default;
+tensor_view& tensor_view::operator=(const tensor_view& source) = default;
+tensor_view& tensor_view::operator=(tensor_view&& source) noexcept = default;
 tensor_view::~tensor_view() = default;
 
 saving::saving() = default;
-saving::saving(const saving& other) = default;
-saving::saving(saving&& other) noexcept = default;
-saving& saving::operator=(const saving& other) = default;
-saving& saving::operator=(saving&& other) noexcept = default;
+saving::saving(const saving& source) = default;
+saving::saving(saving&& source) noexcept = default;
+saving& saving::operator=(const saving& source) = default;
+saving& saving::operator=(saving&& source) noexcept = default;
 saving::~saving() = default;
 
 namespace {
@@ -57,10 +57,10 @@ tensor_view view_of(std::string name, dlpack::managed_tensor* from, device cuda)
   return adopted_view(std::move(name), from, cuda);
 }
 
-std::vector<tensor_view> views_of(const model& all) {
+std::vector<tensor_view> views_of(const model& loaded) {
   std::vector<tensor_view> views;
-  views.reserve(all.size());
-  for (std::size_t i = 0; i < all.size(); ++i) views.emplace_back(all[i]);
+  views.reserve(loaded.size());
+  for (std::size_t i = 0; i < loaded.size(); ++i) views.emplace_back(loaded[i]);
   return views;
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Cuts pieces of files into writes.
+// Divides pieces of files into writes.
 //
 //   pieces   |head|aaaaaaaaaaaaaaa|bb|ccccccccc|          one run: no gap between them
 //   writes   |------0------|------1------|--2--|3|        cut at multiples of a slot in the file
-//   gathers   head a        a      bb ccc c     c         what fills each of them
+//   gathers   head a        a      bb ccc c     c         the sources of each write
 //
-// A write is direct where begin and length are multiples of the unit of direct I/O. Only at the
-// ends of a run are they not: these are writes of their own, which go through the page cache. So a
-// file that is written in one run has at most one, at its end.
+// A write is direct if its offset and length are multiples of the unit of direct I/O. Only the ends
+// of a run may be unaligned; they become separate writes through the page cache. A file that is
+// written in one run therefore has at most one such write, at its end.
 
 #include <cstdint>
 #include <span>
@@ -24,7 +24,7 @@ struct write_op {
   std::uint64_t file_offset;
   std::uint32_t file;
   std::uint32_t bytes;          // At most a slot; never 0.
-  std::uint32_t gathers_begin;  // It is filled by write_plan::gathers[gathers_begin, gathers_end).
+  std::uint32_t gathers_begin;  // write_plan::gathers[gathers_begin, gathers_end) fill the write.
   std::uint32_t gathers_end;
 };
 
@@ -36,8 +36,8 @@ struct gather_op {
 };
 
 struct write_plan {
-  std::vector<write_op> writes;    // In the order of (file, offset).
-  std::vector<gather_op> gathers;  // Those of a write side by side, in the order of their offsets.
+  std::vector<write_op> writes;    // Ordered by (file, offset).
+  std::vector<gather_op> gathers;  // The gathers of a write are contiguous and ordered by offset.
 };
 
 struct write_rules {
@@ -45,7 +45,8 @@ struct write_rules {
   std::uint64_t direct_unit = 0;  // A power of two, at most slot_bytes.
 };
 
-// errc::size_overflow for more writes or gathers than 32 bits count. No two pieces may overlap.
-result<write_plan> plan_writes(std::vector<file_piece> pieces, const write_rules& by);
+// Fails with errc::size_overflow for more writes or gathers than 32 bits can count. Pieces must not
+// overlap.
+result<write_plan> plan_writes(std::vector<file_piece> pieces, const write_rules& rules);
 
 }  // namespace ringload::inline v0

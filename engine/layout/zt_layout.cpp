@@ -22,14 +22,14 @@ fault wrong_setting(std::string cause) {
   return {errc::invalid_saving, "saving", std::move(cause)};
 }
 
-// A map of CBOR, with sorted keys; empty: there are none.
-result<std::string> attributes_of(const zt_settings& how) {
+// Encodes the metadata as a CBOR map with sorted keys. Without metadata, returns an empty string.
+result<std::string> attributes_of(const zt_settings& settings) {
   using pair = std::pair<std::string, std::string>;
-  std::vector<pair> sorted(how.metadata.begin(), how.metadata.end());
+  std::vector<pair> sorted(settings.metadata.begin(), settings.metadata.end());
   std::ranges::sort(sorted, {}, &pair::first);
   const auto twice = std::ranges::adjacent_find(sorted, {}, &pair::first);
   if (twice != sorted.end()) {
-    return wrong_setting("metadata '" + printable(twice->first) + "' is given twice");
+    return wrong_setting("duplicate metadata key '" + printable(twice->first) + "'");
   }
   std::string out;
   if (sorted.empty()) return out;
@@ -45,41 +45,42 @@ result<std::string> attributes_of(const zt_settings& how) {
   return out;
 }
 
-// Its component has neither place nor length yet.
-result<zt_object> object_of(const layout_tensor& one) {
-  const auto element = zt_element_of(one.dtype);
+// The component's offset and length are not set yet.
+result<zt_object> object_of(const layout_tensor& tensor) {
+  const auto element = zt_element_of(tensor.dtype);
   if (!element) {
-    return fault{errc::unsupported_dtype, tensor_place(one.name),
-                 ".zt has no elements of less than a byte, as those of " +
-                     std::string(name(one.dtype)) + " are"};
+    return fault{errc::unsupported_dtype, tensor_place(tensor.name),
+                 ".zt cannot store " + std::string(name(tensor.dtype)) +
+                     ", expected elements of whole bytes"};
   }
-  zt_object made;
-  made.name = one.name;
-  made.format = "dense";
-  made.shape = one.shape;
-  zt_component& data = made.components.emplace().emplace_back();
+  zt_object object;
+  object.name = tensor.name;
+  object.format = "dense";
+  object.shape = tensor.shape;
+  zt_component& data = object.components.emplace().emplace_back();
   data.name = "data";
   data.dtype = element->stored;
   data.type = element->type;
-  return made;
+  return object;
 }
 
-result<std::uint64_t> raw_bytes_of(const layout_tensor& one) {
-  const auto elements = element_count(one.shape);
-  const auto bytes = elements ? checked_multiply(*elements, bits(one.dtype) / 8) : elements;
+result<std::uint64_t> raw_bytes_of(const layout_tensor& tensor) {
+  const auto elements = element_count(tensor.shape);
+  const auto bytes = elements ? checked_multiply(*elements, bits(tensor.dtype) / 8) : elements;
   if (bytes) return *bytes;
-  return fault{errc::size_overflow, tensor_place(one.name), "its shape does not fit in 64 bits"};
+  return fault{errc::size_overflow, tensor_place(tensor.name), "its shape does not fit in 64 bits"};
 }
 
 }  // namespace
 
 result<checkpoint_layout> lay_out_zt(std::span<const layout_tensor> tensors,
-                                     const zt_settings& how) {
-  const bool power = (how.alignment & (how.alignment - 1)) == 0;
-  if (!power || how.alignment < zt_alignment || how.alignment > zt_alignment_max) {
-    return wrong_setting("alignment must be a power of two, at most " + grouped(zt_alignment_max));
+                                     const zt_settings& settings) {
+  const bool power = (settings.alignment & (settings.alignment - 1)) == 0;
+  if (!power || settings.alignment < zt_alignment || settings.alignment > zt_alignment_max) {
+    return wrong_setting("alignment is " + grouped(settings.alignment) +
+                         ", expected a power of two, 64 to " + grouped(zt_alignment_max));
   }
-  auto metadata = attributes_of(how);
+  auto metadata = attributes_of(settings);
   if (!metadata) return metadata.error();
   checkpoint_layout out;
   file_layout file;
@@ -92,22 +93,22 @@ result<checkpoint_layout> lay_out_zt(std::span<const layout_tensor> tensors,
     const auto bytes = raw_bytes_of(tensors[t]);
     if (!bytes) return bytes.error();
     tensor_extent place = {0, 0, *bytes};
-    if (const std::uint32_t first = how.bytes_of[t]; first < t) {
+    if (const std::uint32_t first = settings.bytes_of[t]; first < t) {
       place.offset = out.tensors[first].offset;
     } else {
-      const auto offset = zt_blob_offset(end, how.alignment);
-      const auto behind = offset ? checked_add(*offset, *bytes) : offset;
-      if (!behind || *behind > std::uint64_t{1} << 62) {
+      const auto offset = zt_blob_offset(end, settings.alignment);
+      const auto blob_end = offset ? checked_add(*offset, *bytes) : offset;
+      if (!blob_end || *blob_end > std::uint64_t{1} << 62) {
         return fault{errc::size_overflow, tensor_place(tensors[t].name),
-                     "all together are too large"};
+                     "the tensors' bytes do not add up within 63 bits"};
       }
       place.offset = *offset;
-      end = *behind;
+      end = *blob_end;
     }
     zt_component& data = object->components->front();
     data.offset = place.offset;
     data.length = place.bytes;
-    if (auto good = check_zt_object(*object); !good) return good.error();
+    if (auto status = check_zt_object(*object); !status) return status.error();
     out.tensors.push_back(place);
     objects.push_back(std::move(*object));
   }

@@ -17,11 +17,11 @@ void destinations::add(std::byte* memory, backend* by, bool is_arena) {
 // from there; else null.
 const std::byte* destinations::brought(std::span<const share> before, const copy_op& one,
                                        std::size_t copies) const {
-  if (one.as.needed() || one.map != no_index) return nullptr;
+  if (one.cast.needed() || one.map != no_index) return nullptr;
   for (const share& other : before) {
     if (!by_[one.destination]->prefers(*other.by, one, copies)) continue;
     const auto same = std::ranges::find_if(other.copies, [&](const copy_op& c) {
-      return c.slot_offset == one.slot_offset && c.bytes == one.bytes && !c.as.needed() &&
+      return c.slot_offset == one.slot_offset && c.bytes == one.bytes && !c.cast.needed() &&
              c.map == no_index && is_arena_[c.destination];
     });
     if (same != other.copies.end()) return memory_[same->destination] + same->destination_offset;

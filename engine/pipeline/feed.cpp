@@ -121,7 +121,7 @@ result<void> place_unread(engine& e, opened_load& work) {
     one.destination_offset = each.destination_offset;
     one.bytes = static_cast<std::uint32_t>(each.bytes);
     one.map = each.map;
-    one.as = each.as;
+    one.cast = each.cast;
     auto good = place(one, bytes->data() + each.stream_offset, each.tensor);
     if (!good) return good.error();
   }

@@ -24,9 +24,9 @@ result<void> check_options(const fill_request& what, const load_options& options
                  "a fill cannot be checked against a manifest"};
   }
   for (const destination& one : what.into) {
-    if (devices.of(one.on) != nullptr) continue;
+    if (devices.find(one.on) != nullptr) continue;
     return fault{errc::device_unavailable, "destination '" + printable(one.name) + "'",
-                 "it is in the memory of " + one.on.name() + ", and " + devices.said()};
+                 "it is in the memory of " + one.on.name() + ", and " + devices.description()};
   }
   return {};
 }
@@ -107,7 +107,7 @@ result<checked_fill> check_fill(const fill_request& what, const load_options& op
     out.state.places.push_back({one.name, each.destination});
     out.targets.push_back(target_of(one, std::move(each)));
     const std::uint64_t address = out.targets.back().memory.address;
-    out.into.add_callers(reinterpret_cast<std::byte*>(address), devices.of(one.on));
+    out.into.add_callers(reinterpret_cast<std::byte*>(address), devices.find(one.on));
   }
   return out;
 }

@@ -120,7 +120,7 @@ result<view_wish> views_of(const load_request& what, const device_set& devices) 
   if (one_host) return copies ? view_wish::possible : view_wish::all;
   if (copies) return view_wish::none;
   return fault{errc::device_unavailable, place,
-               "files are mapped for a loader of the host alone, and " + devices.said()};
+               "files are mapped for a loader of the host alone, and " + devices.description()};
 }
 
 // An object of a store has no pages.
@@ -191,7 +191,7 @@ result<void> check_devices(const wanted_list& wanted, const std::vector<chosen_t
   for (const auto& backend : devices.backends()) {
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < which.size(); ++i) {
-      if (&devices.at(which[i].device) == backend.get()) sum += bytes[i];
+      if (&devices.backend_at(which[i].device) == backend.get()) sum += bytes[i];
     }
     if (sum == 0) continue;
     if (auto room = backend->check_room(sum); !room) return room.error();
@@ -205,7 +205,7 @@ result<void> take_memory(opened_load& load, const wanted_list& wanted, mapped_ac
   const std::vector<planned_arena>& planned = load.plan.arenas;
   // What is mapped is of the first device, which then is the only one.
   const auto backend_of = [&](std::size_t a) -> backend* {
-    return &devices.at(wanted.device_of(static_cast<std::uint32_t>(a)));
+    return &devices.backend_at(wanted.device_of(static_cast<std::uint32_t>(a)));
   };
   const auto is_taken = [&](std::size_t a) { return planned[a].bytes > 0 && !planned[a].mapped(); };
   load.memory.resize(planned.size());
@@ -242,10 +242,10 @@ result<void> take_memory(opened_load& load, const wanted_list& wanted, mapped_ac
 
 std::vector<layout_rules> arena_rules(const wanted_list& wanted, const plan_input& of,
                                       const device_set& devices) {
-  if (devices.size() == 1) return {devices.at(0).rules()};
+  if (devices.size() == 1) return {devices.backend_at(0).rules()};
   std::vector<layout_rules> rules;
   for (std::uint32_t a = 0; a < of.arenas; ++a) {
-    rules.push_back(devices.at(wanted.device_of(a)).rules());
+    rules.push_back(devices.backend_at(wanted.device_of(a)).rules());
   }
   return rules;
 }
@@ -264,7 +264,7 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
   }
   if (options.window_bytes > 0 && by.devices.size() > 1) {
     return fault{errc::invalid_limits, "load_options::window_bytes",
-                 "a window is of one device, and " + by.devices.said()};
+                 "a window is of one device, and " + by.devices.description()};
   }
   opened_load load;
   auto from = checkpoint_of(what, by);

@@ -22,9 +22,10 @@ bool converts(dtype from, dtype to, const device& on) {
 result<void> check(const copy_request& what, const device_set& devices) {
   const std::string place = tensor_place(what.from.name());
   for (const device& each : {what.from.device(), what.to}) {
-    if (devices.of(each) != nullptr) continue;
-    return fault{errc::device_unavailable, place,
-                 "a copy is from or to the memory of " + each.name() + ", and " + devices.said()};
+    if (devices.find(each) != nullptr) continue;
+    return fault{
+        errc::device_unavailable, place,
+        "a copy is from or to the memory of " + each.name() + ", and " + devices.description()};
   }
   const dtype from = what.from.dtype();
   const dtype as = what.as.value_or(from);
@@ -85,7 +86,7 @@ conversion conversion_of(const copy_request& what) {
 result<opened_load> open_copy(const copy_request& what, const open_services& by) {
   if (auto good = check(what, by.devices); !good) return good.error();
   opened_load load;
-  load.from = source_of(what, *by.devices.of(what.from.device()));
+  load.from = source_of(what, *by.devices.find(what.from.device()));
   load.named = load.from->named;
 
   const dtype as = what.as.value_or(what.from.dtype());
@@ -95,7 +96,7 @@ result<opened_load> open_copy(const copy_request& what, const open_services& by)
   plan_limits bounds = {by.within.slot_bytes};
   bounds.arena_bytes_max = by.within.arena_bytes_max;
   // Bytes that stay as they are land in memory of the host themselves.
-  backend& memory = *by.devices.of(what.to);
+  backend& memory = *by.devices.find(what.to);
   auto plan = make_plan(input, memory.rules(), bounds);
   if (!plan) return plan.error().in(load.from->name);
   load.plan = std::move(*plan);

@@ -89,10 +89,10 @@ result<checked_tensors> check_tensors(const save_request& what, const save_servi
   const unsigned passes = 1 + (what.how.read_back ? 1 : 0) + (what.how.digest ? 1 : 0);
   checked_tensors out;
   for (const tensor_view& one : what.tensors) {
-    backend* const from = by.devices.of(one.on);
+    backend* const from = by.devices.find(one.on);
     if (from == nullptr) {
       return fault{errc::device_unavailable, tensor_place(one.name),
-                   "it is in the memory of " + one.on.name() + ", and " + by.devices.said()};
+                   "it is in the memory of " + one.on.name() + ", and " + by.devices.description()};
     }
     const auto as = stored_type(one, what.how);
     if (!as) return as.error();

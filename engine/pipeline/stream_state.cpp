@@ -23,7 +23,7 @@ bool is_whole(std::span<const stream_output> outputs, const stored_stream& store
 std::byte* direct_target(std::span<const stream_output> outputs, std::byte* memory) {
   if (memory == nullptr || outputs.size() != 1) return nullptr;
   const stream_output& only = outputs.front();
-  const bool as_they_are = only.map == no_index && !only.as.needed();
+  const bool as_they_are = only.map == no_index && !only.cast.needed();
   return as_they_are ? memory + only.destination_offset : nullptr;
 }
 
@@ -112,7 +112,9 @@ void stream_state::flush() {
     std::uint64_t& reached = reached_[i];
     if (reached >= end) continue;
     const strided_map* const map = out.map == no_index ? nullptr : &plan_.maps[out.map];
-    const std::uint64_t unit = map ? map->element_bytes : out.as.needed() ? out.as.from_bytes() : 1;
+    const std::uint64_t unit = map                 ? map->element_bytes
+                               : out.cast.needed() ? out.cast.from_bytes()
+                                                   : 1;
     const bool whole = end == out.stream_offset + out.bytes;
     std::uint64_t to = end;
     if (map == nullptr) to -= (end - out.stream_offset) % unit;
@@ -126,9 +128,9 @@ void stream_state::flush() {
         made.map = out.map;
         made.source_offset = reached - out.stream_offset;
       } else {
-        made.as = out.as;
-        made.destination_offset += out.as.needed()
-                                       ? (reached - out.stream_offset) / unit * out.as.to_bytes()
+        made.cast = out.cast;
+        made.destination_offset += out.cast.needed()
+                                       ? (reached - out.stream_offset) / unit * out.cast.to_bytes()
                                        : reached - out.stream_offset;
       }
       copies_.push_back(made);

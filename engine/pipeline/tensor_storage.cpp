@@ -12,15 +12,15 @@
 namespace ringload::inline v0 {
 
 dtype detail::loaded_tensors::dtype(std::uint32_t t) const noexcept {
-  return where_[t].as.needed() ? dtype_of(where_[t].as.to) : info(t).dtype;
+  return where_[t].cast.needed() ? dtype_of(where_[t].cast.to) : info(t).dtype;
 }
 
 std::span<const std::uint64_t> detail::loaded_tensors::shape(std::uint32_t t) const noexcept {
-  return is_block(where_[t].as.from) ? info(t).original_shape : info(t).shape;
+  return is_block(where_[t].cast.from) ? info(t).original_shape : info(t).shape;
 }
 
 std::uint64_t detail::loaded_tensors::bytes(std::uint32_t t) const noexcept {
-  const conversion as = where_[t].as;
+  const conversion as = where_[t].cast;
   return as.needed() ? info(t).bytes / as.from_bytes() * as.to_bytes() : info(t).bytes;
 }
 

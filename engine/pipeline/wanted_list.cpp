@@ -272,8 +272,8 @@ void wanted_list::add_pieces(form_memory& to, const stored_form& stored,
       wanted_stream made = {wanted_stream::kind::raw, s.file, s.offset, s.bytes, s.decoded_bytes};
       const bool as_it_is =
           s.how == codec::raw && s.shuffle_bytes == 0 && !s.fletcher32 && !s.crc32;
-      if (!as_it_is || digest) made.how = wanted_stream::kind::decoded;
-      if (s.in_memory != nullptr) made.how = wanted_stream::kind::in_memory;
+      if (!as_it_is || digest) made.storage = wanted_stream::kind::decoded;
+      if (s.in_memory != nullptr) made.storage = wanted_stream::kind::in_memory;
       wanted_streams_.push_back(made);
       streams_.push_back({&s, std::max(element_bytes, 1U), digest});
     }
@@ -303,7 +303,7 @@ void wanted_list::add_fused(const chosen_tensor& of) {
     const auto blocks = blocks_of(t);
     const std::vector<std::uint64_t> shape = blocks ? in_blocks(of.shape, *blocks) : of.shape;
     form_memory& memory = forms_.back();
-    const std::uint64_t width = w.as.needed() ? w.as.to_bytes() : memory.form.element_bits / 8;
+    const std::uint64_t width = w.cast.needed() ? w.cast.to_bytes() : memory.form.element_bits / 8;
     memory.strides.resize(shape.size());
     std::uint64_t stride = width;
     for (std::size_t d = shape.size(); d-- > 0;) {
@@ -334,7 +334,7 @@ plan_input wanted_list::input() const noexcept {
 
 std::optional<std::uint32_t> wanted_list::first_converted() const noexcept {
   const auto at =
-      std::ranges::find_if(tensors_, [](const wanted_tensor& w) { return w.as.needed(); });
+      std::ranges::find_if(tensors_, [](const wanted_tensor& w) { return w.cast.needed(); });
   if (at == tensors_.end()) return std::nullopt;
   return tensor_of_[static_cast<std::size_t>(at - tensors_.begin())];
 }
@@ -349,7 +349,7 @@ std::vector<std::uint64_t> wanted_list::loaded_bytes_of_each() const {
       for (const range& each : w.form->box) bytes *= each.count();
       bytes /= 8;
     }
-    out[tensor_of_[i]] += w.as.needed() ? bytes / w.as.from_bytes() * w.as.to_bytes() : bytes;
+    out[tensor_of_[i]] += w.cast.needed() ? bytes / w.cast.from_bytes() * w.cast.to_bytes() : bytes;
   }
   return out;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The arenas of a plan while it is made. Each is filled from its beginning; views lie in mappings
-// of their files, one for each file and arena, which follow the arenas that were asked for.
+// Sizes and offsets of the arenas while a plan is built. Tensors are appended to each arena. Mapped
+// tensors lie in mappings of their files, one for each pair of file and arena. The mappings follow
+// the requested arenas in the list.
 
 #include <cstdint>
 #include <vector>
@@ -17,36 +18,40 @@ namespace ringload::inline v0 {
 class arena_layout {
  public:
   struct place {
-    std::uint32_t destination = 0;  // As in a plan.
+    std::uint32_t destination = 0;  // Numbered as in a plan.
     std::uint64_t offset = 0;
   };
 
-  explicit arena_layout(const plan_input& of);
+  explicit arena_layout(const plan_input& input);
 
-  // Room at the end of an arena, which `destination` names. Fails with errc::size_overflow.
+  // Reserves bytes at the end of the arena `destination`. Fails with errc::size_overflow.
   result<place> reserve(std::uint32_t destination, std::uint64_t bytes, std::uint64_t alignment);
-  // The place of a file's bytes in its mapping. Of one mapping in the order of the file; files in
-  // turn.
+  // Returns the place of a file's bytes in the file's mapping. The caller must finish one file
+  // before the next, and must call in file order.
   place view(std::uint32_t destination, std::uint32_t file, range bytes);
-  // Reads land in it.
+  // Aligns the arena to blocks because reads land in it.
   void align_to_blocks(std::uint32_t destination);
-  // An empty tensor lies there: the arena is made, though it may need no byte.
+  // Marks the arena as used because an empty tensor lies in it. The arena is then allocated even if
+  // no tensor needs a byte.
   void use(std::uint32_t destination);
 
-  // Of all that are allocated.
+  // Sum over the allocated arenas, without the mappings.
   std::uint64_t bytes() const noexcept { return bytes_; }
 
-  // Once everything has its place.
+  // Must be called once, after all tensors have their places.
   std::vector<planned_arena> finish();
 
  private:
-  planned_arena& at(std::uint32_t destination) { return all_[of_.arena_of(destination)]; }
+  planned_arena& arena_at(std::uint32_t destination) {
+    return arenas_[input_.arena_of(destination)];
+  }
 
-  const plan_input& of_;
-  const std::uint64_t granule_;  // What sizes are rounded up to.
-  std::vector<planned_arena> all_;
-  std::vector<bool> used_;              // By arena that was asked for.
-  std::vector<std::uint32_t> mapping_;  // By arena that was asked for: its last one, or no_index.
+  const plan_input& input_;
+  const std::uint64_t granule_;  // Sizes are rounded up to a multiple of it.
+  std::vector<planned_arena> arenas_;
+  std::vector<bool> used_;  // Indexed by requested arena.
+  // Indexed by requested arena: its newest mapping, or no_index.
+  std::vector<std::uint32_t> mapping_;
   std::uint64_t bytes_ = 0;
 };
 

@@ -9,22 +9,22 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Of what goes to memory that has its place already, the whole blocks are read straight into it
-// where a direct read may land there. A read never writes a byte that is not wanted: what is before
-// the first whole block and after the last is staged.
-void split_straight(std::vector<stored_item>& items, const plan_input& what,
+// Splits items whose memory is fixed already: a straight read covers the whole blocks if a direct
+// read may land there. A read must never write an unwanted byte, so the bytes before the first
+// whole block and after the last one are staged.
+void split_straight(std::vector<stored_item>& items, const plan_input& input,
                     std::span<const layout_rules> rules, const plan_limits& within) {
   const std::size_t count = items.size();
   for (std::size_t i = 0; i < count; ++i) {
     const stored_item& item = items[i];
-    if (item.own_place || item.stream != no_index || item.map != no_index || item.as.needed())
+    if (item.own_place || item.stream != no_index || item.map != no_index || item.cast.needed())
       continue;
     std::uint64_t address = item.destination_offset;
-    // Of a block that is replicated the bytes are read once, for all.
+    // The bytes of a replicated tensor are read once for all arenas, not straight.
     bool possible =
-        rules_of(item.destination, what, rules).straight && !what.tensors[item.tensor].replicated;
-    if (what.is_callers(item.destination)) {
-      const caller_memory& memory = what.destinations[item.destination - 1];
+        rules_of(item.destination, input, rules).straight && !input.tensors[item.tensor].replicated;
+    if (input.is_callers(item.destination)) {
+      const caller_memory& memory = input.destinations[item.destination - 1];
       address += memory.address;
       possible = memory.straight;
     }
@@ -59,43 +59,45 @@ void sort_by_place(std::vector<stored_item>& items) {
   }
 }
 
-// Tensors that are the same elements of the same stored bytes share their memory.
-void find_aliases(std::vector<stored_item>& items, const plan_input& what) {
-  constexpr std::uint32_t looked_at = 8;
-  const auto same = [&](const stored_item& a, const stored_item& b) {
+// Tensors with the same elements of the same stored bytes share their memory.
+void find_aliases(std::vector<stored_item>& items, const plan_input& input) {
+  constexpr std::uint32_t candidates_max = 8;
+  const auto can_share = [&](const stored_item& a, const stored_item& b) {
     return a.own_place && a.only && b.own_place && b.only && a.stream == b.stream &&
            a.stream_offset == b.stream_offset && a.stream_bytes == b.stream_bytes &&
-           a.map == b.map && a.as == b.as && a.destination == b.destination &&
-           what.tensors[a.tensor].alignment == what.tensors[b.tensor].alignment;
+           a.map == b.map && a.cast == b.cast && a.destination == b.destination &&
+           input.tensors[a.tensor].alignment == input.tensors[b.tensor].alignment;
   };
   for (std::uint32_t i = 1; i < items.size(); ++i) {
-    for (std::uint32_t k = i; k > i - std::min(i, looked_at); --k) {
-      const stored_item& one = items[k - 1];
-      if (one.file != items[i].file || one.begin != items[i].begin || one.end != items[i].end) {
+    for (std::uint32_t k = i; k > i - std::min(i, candidates_max); --k) {
+      const stored_item& earlier = items[k - 1];
+      if (earlier.file != items[i].file || earlier.begin != items[i].begin ||
+          earlier.end != items[i].end) {
         break;
       }
-      if (one.same_as != no_index || !same(one, items[i])) continue;
+      if (earlier.same_as != no_index || !can_share(earlier, items[i])) continue;
       items[i].same_as = k - 1;
       break;
     }
   }
 }
 
-// Stored bytes that land as they are in several arenas: the first of them can be straight.
-void find_replicas(std::vector<stored_item>& items, const plan_input& what) {
-  const auto can_be = [&](const stored_item& one) {
-    return what.tensors[one.tensor].replicated && one.own_place && one.only &&
-           one.stream == no_index && one.map == no_index && !one.as.needed() &&
-           one.same_as == no_index;
+// Links items that copy the same stored bytes unchanged into several arenas. Only the first of them
+// can be read straight.
+void find_replicas(std::vector<stored_item>& items, const plan_input& input) {
+  const auto may_replicate = [&](const stored_item& item) {
+    return input.tensors[item.tensor].replicated && item.own_place && item.only &&
+           item.stream == no_index && item.map == no_index && !item.cast.needed() &&
+           item.same_as == no_index;
   };
   std::uint32_t first = no_index;
   for (std::uint32_t i = 0; i < items.size(); ++i) {
-    stored_item& one = items[i];
-    if (!can_be(one)) continue;
-    const bool same = first != no_index && items[first].file == one.file &&
-                      items[first].begin == one.begin && items[first].end == one.end;
-    if (same) {
-      one.replica_of = first;
+    stored_item& item = items[i];
+    if (!may_replicate(item)) continue;
+    const bool same_bytes = first != no_index && items[first].file == item.file &&
+                            items[first].begin == item.begin && items[first].end == item.end;
+    if (same_bytes) {
+      item.replica_of = first;
     } else {
       first = i;
     }
@@ -104,12 +106,12 @@ void find_replicas(std::vector<stored_item>& items, const plan_input& what) {
 
 }  // namespace
 
-void arrange(std::vector<stored_item>& items, const plan_input& what,
+void arrange(std::vector<stored_item>& items, const plan_input& input,
              std::span<const layout_rules> rules, const plan_limits& within) {
-  split_straight(items, what, rules, within);
+  split_straight(items, input, rules, within);
   sort_by_place(items);
-  find_aliases(items, what);
-  if (what.views == view_wish::none) find_replicas(items, what);
+  find_aliases(items, input);
+  if (input.views == view_wish::none) find_replicas(items, input);
 }
 
 }  // namespace ringload::inline v0

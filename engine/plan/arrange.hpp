@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What can be said of stored items before the arena is laid out.
+// Steps that need only the stored items, before the arenas are laid out.
 
 #include <vector>
 
@@ -10,9 +10,10 @@
 
 namespace ringload::inline v0 {
 
-// Splits those whose bytes can be read straight into memory that has its place already, puts them
-// in the order of the files, and finds those that are the same. Offsets in blocks are fixed before.
-void arrange(std::vector<stored_item>& items, const plan_input& what,
+// Splits the items whose bytes can be read straight into memory with a fixed place, sorts all items
+// by file offset, and links duplicates. The caller must have added the offsets of the arena blocks
+// before.
+void arrange(std::vector<stored_item>& items, const plan_input& input,
              std::span<const layout_rules> rules, const plan_limits& within);
 
 }  // namespace ringload::inline v0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// From what is wanted to the plan that brings it: arithmetic alone.
+// Turns a `plan_input` into a `plan`. Pure functions.
 
 #include <cstdint>
 #include <span>
@@ -12,57 +12,56 @@
 
 namespace ringload::inline v0 {
 
-// How a device wants its tensors.
+// How tensors must be placed in the memory of a device.
 struct layout_rules {
   std::uint64_t tensor_alignment =
-      1;                  // A power of two, at most block_bytes; dtypes may ask for more.
+      1;                  // A power of two, at most block_bytes; dtypes may require more.
   bool straight = false;  // Reads can land in the arena.
-  // Straight reads are cut where the arena crosses a multiple of the slot size. A run of tensors at
-  // least this long begins on such a multiple, so that its reads fill whole huge pages. Shorter
-  // runs are packed: at most a sixteenth of what this costs is wasted.
+  // Straight reads are cut where the arena offset crosses a multiple of the slot size. A run of
+  // tensors at least this long begins on such a multiple, so that its reads fill whole huge pages.
+  // Shorter runs are packed: alignment then wastes at most a sixteenth of the memory.
   std::uint64_t aligned_run_bytes = std::uint64_t{64} << 20;
 };
 
-// Those of the arena that a destination is; of the caller's memory, of no matter which.
-inline const layout_rules& rules_of(std::uint32_t destination, const plan_input& what,
-                                    std::span<const layout_rules> all) noexcept {
-  const bool one = all.size() == 1 || what.is_callers(destination);
-  return one ? all.front() : all[what.arena_of(destination)];
+// Placement rules of the destination's arena. For caller memory, any rules will do.
+inline const layout_rules& rules_of(std::uint32_t destination, const plan_input& input,
+                                    std::span<const layout_rules> rules) noexcept {
+  const bool any_rules = rules.size() == 1 || input.is_callers(destination);
+  return any_rules ? rules.front() : rules[input.arena_of(destination)];
 }
 
 struct plan_limits {
   std::uint64_t slot_bytes;  // A power of two, at least two blocks.
   std::uint64_t arena_bytes_max = ~std::uint64_t{0};
-  // What an address must be a multiple of for a straight read, where that is not a block of the
-  // arena: a power of two, at most block_bytes. 1 where a worker copies what cannot land as it is.
+  // Required alignment of the address of a straight read outside an arena block: a power of two, at
+  // most block_bytes. 1 if a worker thread copies the bytes that cannot be read in place.
   std::uint64_t direct_alignment = 512;
-  // Chains that take turns, so that no stream holds all slots.
+  // Chains that are read in turns, so that no stream can occupy all slots.
   std::uint32_t streams_at_once = 4;
 };
 
-// Reads go on through bytes that nobody wants if they are fewer than this. A read less is worth
-// more than 64 KiB: 10 us of a drive that gives 6 GB/s, which is less than a read takes.
+// A read continues across a gap of unwanted bytes shorter than this. 64 KiB take 10 us on a 6 GB/s
+// drive, which is less than the cost of another read.
 inline constexpr std::uint64_t read_through_bytes = std::uint64_t{64} << 10;
 
-// A tensor of the caller's memory is read straight where at least so much of it is whole blocks;
-// the rest of it, and smaller ones, share staged reads with their neighbours.
+// A tensor in caller memory is read straight if its whole blocks have at least this many bytes. The
+// remaining bytes, and smaller tensors, share staged reads with their neighbours.
 inline constexpr std::uint64_t straight_bytes_min = read_through_bytes;
 
-// Rows of a slice that are too far apart to be read through: each is a read.
+// Limit on rows of a slice that lie too far apart for one read. Each such row is a read.
 inline constexpr std::uint64_t rows_max = std::uint64_t{1} << 22;
 
-// Fails with errc::memory_exceeded when the arena would be larger than allowed, or a slice is of
-// more rows than rows_max; errc::fractional_bytes, for a box of less than whole bytes;
-// errc::extent_outside_file, where a piece leaves its stream; errc::size_overflow;
-// errc::not_mappable, where a tensor cannot be a view and must be. Then `culprit`, where it is one
-// tensor's fault, becomes its index.
-//
-// `rules` are by arena of the input, or one for all.
-result<plan> make_plan(const plan_input& what, std::span<const layout_rules> rules,
+// Fails with errc::memory_exceeded if the arenas would be larger than allowed or a slice has more
+// than rows_max rows; errc::fractional_bytes if a box does not end on whole bytes;
+// errc::extent_outside_file if a piece leaves its stream; errc::size_overflow; errc::not_mappable
+// if a tensor that must be mapped cannot be. If one tensor caused the fault, `culprit` is set to
+// its index.
+// `rules` has one entry for each arena of the input, or a single entry for all.
+result<plan> make_plan(const plan_input& input, std::span<const layout_rules> rules,
                        const plan_limits& within, std::uint32_t* culprit = nullptr);
-inline result<plan> make_plan(const plan_input& what, const layout_rules& rules,
+inline result<plan> make_plan(const plan_input& input, const layout_rules& rules,
                               const plan_limits& within, std::uint32_t* culprit = nullptr) {
-  return make_plan(what, std::span(&rules, 1), within, culprit);
+  return make_plan(input, std::span(&rules, 1), within, culprit);
 }
 
 }  // namespace ringload::inline v0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What of a plan follows from its reads, parts and streams.
+// Derives the links and the order of a plan from its reads, parts and streams.
 
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 
 namespace ringload::inline v0 {
 
-// Joins reads to parts and outputs to streams, sums up, and finds the order of the reads.
-void complete(plan& made, std::uint32_t streams_at_once);
+// Links reads to parts and outputs to streams, sums up the bytes, and orders the reads.
+void complete(plan& new_plan, std::uint32_t streams_at_once);
 
 }  // namespace ringload::inline v0

@@ -16,13 +16,12 @@ result<std::optional<read_cursor::step>> read_cursor::completed(int res) {
   const std::uint32_t reached = arrived_ + static_cast<std::uint32_t>(res);
   if (reached >= op_.bytes_needed) return std::optional<step>{};
 
-  // Direct I/O resumes only on an aligned offset, so a block that arrived in part is read again.
-  // Without one whole unit of progress it would be read forever: the file ends here.
+  // Direct I/O can resume only at an aligned offset, so a partly read block is read again. If a
+  // read made no progress by a whole unit, it would be repeated forever: the file ends here.
   const std::uint32_t resumable = reached / alignment_ * alignment_;
   if (resumable == arrived_) {
     reached_ = reached;
-    return fault{errc::truncated_file, "",
-                 "the file ends here, but it was longer when it was opened"};
+    return fault{errc::truncated_file, "", "the file is shorter than it was when it was opened"};
   }
   arrived_ = resumable;
   reached_ = resumable;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The first half of making a plan: each wanted tensor becomes the pieces of stored bytes that it is
-// brought from, with the way that each of them goes.
+// The first half of planning: splits each wanted tensor into pieces of stored bytes and says how
+// each piece reaches its destination.
 
 #include <cstdint>
 #include <vector>
@@ -13,47 +13,51 @@
 
 namespace ringload::inline v0 {
 
-// Bytes that are stored together and go the same way.
+// Stored bytes that are contiguous and take the same route.
 struct stored_item {
-  std::uint64_t begin = 0;  // In the file: [begin, end). Of a stream that is decoded, all of it.
+  // In the file: [begin, end). For a decoded stream, all of its stored bytes.
+  std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  // Of its first element; where `own_place`, counted from the tensor's place in the arena, and
-  // where the tensor goes to a block, from the block's beginning.
+  // Target of the first element. Relative to the tensor's place if `own_place` is set, and to the
+  // start of the block if the tensor lies in a block.
   std::uint64_t destination_offset = 0;
-  std::uint64_t stream_offset = 0;  // Of a stream: where its bytes begin when decoded,
-  std::uint64_t stream_bytes = 0;   // and how many of them there are.
+  std::uint64_t stream_offset = 0;  // For a stream: offset in the decoded bytes,
+  std::uint64_t stream_bytes = 0;   // and number of decoded bytes.
   std::uint32_t tensor = 0;
-  std::uint32_t file = 0;         // Or no_index, of what is in memory.
-  std::uint32_t destination = 0;  // As in a plan; of a view that has a place, its mapping.
+  std::uint32_t file = 0;  // no_index if the bytes are in memory.
+  // Numbered as in a plan. For a mapped tensor with a place, its mapping.
+  std::uint32_t destination = 0;
   std::uint32_t block = no_index;
-  std::uint32_t map = no_index;     // Of resolved::maps.
-  std::uint32_t stream = no_index;  // Of plan_input::streams, of one that is decoded.
-  conversion as = {};               // Where there is no map.
+  std::uint32_t map = no_index;     // Index in resolved::maps.
+  std::uint32_t stream = no_index;  // Index in plan_input::streams if the stream is decoded.
+  conversion cast = {};             // Unused with a map.
   bool own_place = false;
-  bool only = false;  // The tensor has no other, and nothing to be filled in.
+  bool only = false;  // The tensor has no other item and no fill.
 
-  // How it is arranged, from here on.
-  bool straight = false;  // Its bytes land straight.
-  // How many bytes further from a block's beginning it lies in the arena than in the file, so that
-  // its elements are aligned; of what is straight and has a place of its own.
+  // The members below are set by later steps.
+  bool straight = false;  // A straight read fetches it.
+  // Added to the offset from the start of a block, so that the elements are aligned. Only for a
+  // straight item with its own place.
   std::uint32_t shift = 0;
-  std::uint64_t hole_begin = 0;  // The bytes [hole_begin, hole_end) are another item's, which is
-  std::uint64_t hole_end = 0;    // straight.
-  std::uint32_t same_as = no_index;  // The item that brings the same bytes to the same place.
-  // The item that brings the same bytes to another: where that one is straight, they are copied
-  // from what it has brought.
+  // The bytes [hole_begin, hole_end) belong to another item, which is straight.
+  std::uint64_t hole_begin = 0;
+  std::uint64_t hole_end = 0;
+  std::uint32_t same_as = no_index;  // The item that fetches the same bytes to the same place.
+  // The item that fetches the same bytes to another arena. If that item is straight, its bytes are
+  // copied from there.
   std::uint32_t replica_of = no_index;
 };
 
 struct resolved {
-  std::vector<stored_item> items;  // By tensor.
+  std::vector<stored_item> items;  // Ordered by tensor.
   std::vector<strided_map> maps;
-  std::vector<fill_op> fills;  // As items: offsets may count from a place that is not fixed.
+  // Offsets may be relative to a place that is not known yet, as in items.
+  std::vector<fill_op> fills;
   std::vector<std::byte> fill_values;
-  std::vector<placement> tensors;  // Of those in the arena, the size alone.
+  std::vector<placement> tensors;  // For a tensor in the arena, only the size is set.
   std::uint64_t bytes_wanted = 0;
 };
 
-result<resolved> resolve(const plan_input& what, std::uint32_t* culprit);
+result<resolved> resolve(const plan_input& input, std::uint32_t* culprit);
 
 }  // namespace ringload::inline v0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Covers the bytes of one file that are staged with reads, each at most a slot long.
+// Plans the staged reads of one file, each at most a slot long.
 
 #include <cstdint>
 #include <span>
@@ -12,25 +12,25 @@
 
 namespace ringload::inline v0 {
 
-// Bytes of the file that are wanted: of an item, or a stored stream that is to fit in one read.
+// A wanted range of the file: an item, or a stored stream that fits in one read.
 struct segment {
   std::uint64_t begin;
   std::uint64_t end;
-  std::uint32_t index;  // Of the item, which is also its part's; or of plan::streams.
+  std::uint32_t index;  // Index of the item, which is also its part's; or index in plan::streams.
   bool is_stream;
 };
 
-// Where the rows of a map are that lie too far apart to be read through, in its stored bytes; of a
-// map whose rows are near each other, all of it. Empty if there are more than `max`.
+// Returns the ranges of a map's stored bytes to read: its rows if they lie too far apart for one
+// read, otherwise one range. Returns nothing if there are more than `max` ranges.
 std::vector<range> rows_of(const strided_map& map, std::uint64_t max);
 
-// `segments` stand by their begin. Reads, copies and feeds are added to `made`, and its parts and
-// streams are told of their reads.
+// `segments` must be sorted by begin. Adds reads, copies and feeds to `new_plan` and sets the reads
+// of its parts and streams.
 void stage(std::uint32_t file, std::span<const segment> segments,
-           std::span<const stored_item> items, std::uint64_t slot_bytes, plan& made);
+           std::span<const stored_item> items, std::uint64_t slot_bytes, plan& new_plan);
 
-// The reads of a stream that needs more than one.
+// Adds the reads of a stream that needs more than one read.
 void stage_chain(std::uint32_t stream, const wanted_stream& stored, std::uint64_t slot_bytes,
-                 plan& made);
+                 plan& new_plan);
 
 }  // namespace ringload::inline v0

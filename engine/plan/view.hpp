@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Whether a tensor can be used where its file has it.
+// Decides whether a tensor can be used where its file stores it.
 
 #include <cstdint>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace ringload::inline v0 {
 
-// Why the tensor of that item cannot be a view, or land as a whole where its shift says, for
-// people; empty: it can. `alignment` is what its elements need.
+// Returns a message if the item's tensor cannot be mapped, or read in place at its shift; returns
+// an empty string if it can. `alignment` is what its elements need.
 std::string obstacle_to_view(const stored_item& item, std::uint64_t alignment);
 
 }  // namespace ringload::inline v0

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t shown_bytes_max = 400;
 
-// What a rank does: the length and a digest of the text, and as much of it as is shown.
-struct doing {
+// Summary of a rank's call: length and digest of its text, and the part of the text for messages.
+struct call_summary {
   std::uint64_t bytes = 0;
   std::uint32_t digest = 0;
   std::uint32_t shown_bytes = 0;
@@ -25,14 +25,14 @@ struct doing {
     const std::size_t count = std::min<std::size_t>(shown_bytes, shown.size());
     return printable({shown.data(), count}, shown_bytes_max);
   }
-  friend bool operator==(const doing&, const doing&) noexcept = default;
+  friend bool operator==(const call_summary&, const call_summary&) noexcept = default;
 };
 
-// The first rank that does something else; 0: none.
+// The first rank with a different call; 0: all calls are equal.
 struct verdict {
   std::uint32_t rank = 0;
-  doing instead;
-  doing of_first;
+  call_summary found;
+  call_summary expected;
 };
 
 template <class T>
@@ -41,8 +41,8 @@ std::span<std::byte> bytes_of(T& value) noexcept {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
-doing summary_of(const std::string& text) {
-  doing out;
+call_summary summary_of(const std::string& text) {
+  call_summary out;
   out.bytes = text.size();
   out.digest = crc32c(std::as_bytes(std::span(text)));
   out.shown_bytes = static_cast<std::uint32_t>(std::min(text.size(), shown_bytes_max));
@@ -52,25 +52,26 @@ doing summary_of(const std::string& text) {
 
 }  // namespace
 
-result<void> agree(group& all, const std::string& does) {
-  doing own = summary_of(does);
-  verdict said;
-  if (all.rank() != 0) {
-    all.send(bytes_of(own), 0);
+result<void> agree(group& ranks, const std::string& call) {
+  call_summary summary = summary_of(call);
+  verdict outcome;
+  if (ranks.rank() != 0) {
+    ranks.send(bytes_of(summary), 0);
   } else {
-    said.of_first = own;
-    for (std::uint32_t rank = 1; rank < all.size(); ++rank) {
-      doing other;
-      all.receive(bytes_of(other), rank);
-      if (other == own || said.rank != 0) continue;
-      said.rank = rank;
-      said.instead = other;
+    outcome.expected = summary;
+    for (std::uint32_t rank = 1; rank < ranks.size(); ++rank) {
+      call_summary peer;
+      ranks.receive(bytes_of(peer), rank);
+      if (peer == summary || outcome.rank != 0) continue;
+      outcome.rank = rank;
+      outcome.found = peer;
     }
   }
-  all.broadcast(bytes_of(said), 0);
-  if (said.rank == 0) return {};
-  return fault{errc::mismatched_call, "rank " + std::to_string(said.rank),
-               "it does " + said.instead.text() + ", and rank 0 does " + said.of_first.text()};
+  ranks.broadcast(bytes_of(outcome), 0);
+  if (outcome.rank == 0) return {};
+  return fault{
+      errc::mismatched_call, "rank " + std::to_string(outcome.rank),
+      "it calls " + outcome.found.text() + ", but rank 0 calls " + outcome.expected.text()};
 }
 
 }  // namespace ringload::inline v0::detail

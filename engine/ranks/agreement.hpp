@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Whether all ranks are doing the same. Rank 0 is told by all what they do, and tells all whether
-// it differs.
+// Checks that all ranks make the same call. Rank 0 receives the calls of all ranks and sends the
+// verdict to all.
 
 #include <ringload/group.hpp>
 #include <string>
@@ -11,8 +11,9 @@
 
 namespace ringload::inline v0::detail {
 
-// Texts are compared whole, and shown up to a few hundred bytes. The same result on all ranks:
-// errc::mismatched_call, with the first rank that differs. Throws what the group throws.
-result<void> agree(group& all, const std::string& does);
+// Compares whole texts; messages show up to a few hundred bytes. All ranks get the same result:
+// success, or errc::mismatched_call with the first rank that differs. Throws the exceptions of the
+// group.
+result<void> agree(group& ranks, const std::string& call);
 
 }  // namespace ringload::inline v0::detail

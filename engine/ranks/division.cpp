@@ -8,26 +8,26 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Sizes of files fit in 63 bits, and there are fewer than 2^32 ranks.
+// File sizes fit in 63 bits, and there are fewer than 2^32 ranks.
 using wide = unsigned __int128;
 
 std::uint64_t stored_bytes(const tensor_info& t) noexcept {
   return t.stored_bytes > 0 ? t.stored_bytes : t.bytes;
 }
 
-// Into how many rows it may be cut.
+// Returns the number of rows into which the tensor may be split.
 std::uint64_t rows_of(const tensor_info& t) noexcept {
   if (!t.encoding.empty() || !t.original_shape.empty() || t.shape.empty()) return 1;
   if (t.bytes == 0 || stored_bytes(t) != t.bytes) return 1;
   return t.bytes % t.shape.front() == 0 ? t.shape.front() : 1;
 }
 
-// The first byte of all that belongs to a rank.
+// Returns the first byte of a rank's share of all bytes.
 wide first_byte(wide total, std::uint32_t rank, std::uint32_t ranks) noexcept {
   return (total * rank + ranks - 1) / ranks;
 }
 
-// The first of `rows` rows, from `begin` on, that begins at `byte` or behind it.
+// Returns the first of `rows` rows, counted from `begin`, that begins at or after `byte`.
 std::uint64_t row_at(wide byte, wide begin, std::uint64_t rows, std::uint64_t row_bytes) noexcept {
   if (byte <= begin) return 0;
   if (row_bytes == 0) return rows;
@@ -37,14 +37,14 @@ std::uint64_t row_at(wide byte, wide begin, std::uint64_t rows, std::uint64_t ro
 
 }  // namespace
 
-std::vector<read_piece> divided(const catalog& all, std::uint32_t ranks, bool cut) {
+std::vector<read_piece> divided(const catalog& contents, std::uint32_t ranks, bool cut) {
   wide total = 0;
-  for (const tensor_info& t : all.tensors) total += stored_bytes(t);
+  for (const tensor_info& t : contents.tensors) total += stored_bytes(t);
   std::vector<read_piece> pieces;
   wide begin = 0;
   std::uint32_t rank = 0;
-  for (std::uint32_t t = 0; t < all.tensors.size(); ++t) {
-    const tensor_info& info = all.tensors[t];
+  for (std::uint32_t t = 0; t < contents.tensors.size(); ++t) {
+    const tensor_info& info = contents.tensors[t];
     const std::uint64_t units = cut ? rows_of(info) : 1;
     const std::uint64_t unit_bytes = stored_bytes(info) / units;
     const std::uint64_t rows = info.shape.empty() ? 1 : info.shape.front();
@@ -94,23 +94,23 @@ std::optional<dimension_bytes> around(std::span<const std::uint64_t> shape, unsi
   return out;
 }
 
-void take_block(const std::byte* from, const dimension_bytes& of, index_range what,
+void take_block(const std::byte* from, const dimension_bytes& dim, index_range indices,
                 std::byte* into) noexcept {
-  const std::size_t run = what.count * of.inner_bytes;
+  const std::size_t run = indices.count * dim.inner_bytes;
   if (run == 0) return;
-  from += what.begin * of.inner_bytes;
-  for (std::uint64_t i = 0; i < of.outer; ++i) {
-    std::memcpy(into + i * run, from + i * of.size * of.inner_bytes, run);
+  from += indices.begin * dim.inner_bytes;
+  for (std::uint64_t i = 0; i < dim.outer; ++i) {
+    std::memcpy(into + i * run, from + i * dim.size * dim.inner_bytes, run);
   }
 }
 
-void put_block(const std::byte* from, index_range what, const dimension_bytes& of,
+void put_block(const std::byte* from, index_range indices, const dimension_bytes& dim,
                std::byte* into) noexcept {
-  const std::size_t run = what.count * of.inner_bytes;
+  const std::size_t run = indices.count * dim.inner_bytes;
   if (run == 0) return;
-  into += what.begin * of.inner_bytes;
-  for (std::uint64_t i = 0; i < of.outer; ++i) {
-    std::memcpy(into + i * of.size * of.inner_bytes, from + i * run, run);
+  into += indices.begin * dim.inner_bytes;
+  for (std::uint64_t i = 0; i < dim.outer; ++i) {
+    std::memcpy(into + i * dim.size * dim.inner_bytes, from + i * run, run);
   }
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One rank's side of a load of many: what it does in its own thread, call by call. Every call
-// begins with an agreement, and what is wrong in the same way on all ranks is said before anything
-// moves.
+// One rank's side of a load by many ranks. Each call runs in the rank's own thread and begins with
+// an agreement. A fault that is the same on all ranks is reported before any data moves.
 
 #include <memory>
 #include <mutex>
@@ -23,48 +22,49 @@ namespace ringload::inline v0::detail {
 
 class group_job {
  public:
-  group_job(loader& with, std::shared_ptr<group> ranks, const group_options& how);
+  group_job(loader& host_loader, std::shared_ptr<group> ranks, const group_options& options);
 
   step_thread& thread() noexcept { return thread_; }
   const checkpoint& file() const noexcept { return file_; }
   load_stats stats() const;
 
-  // In the thread. What fails on this rank alone ends the group, and so does what is cancelled.
-  result<void> open(const std::string& source, cancel_request& by);
-  result<tensor> make(const group_call& what, cancel_request& by);
+  // Called in the thread of the job. A failure of this rank only, and a cancellation, end the
+  // group.
+  result<void> open(const std::string& source, cancel_request& cancel);
+  result<tensor> make(const group_call& call, cancel_request& cancel);
 
  private:
-  // One of a call's tensors, as it lands whole.
+  // A tensor of a call and its description after loading.
   struct named_tensor {
     std::uint32_t index = 0;
     tensor_info landed;
   };
 
   template <class T, class Work>
-  result<T> guarded(cancel_request& by, const Work& work);
+  result<T> guarded(cancel_request& cancel, const Work& work);
   void open_and_read(const std::string& source);
   void read(const std::vector<read_piece>& pieces);
-  std::vector<named_tensor> find(const group_call& what) const;
-  void check(const group_call& what, const std::vector<named_tensor>& of) const;
-  tensor carry_out(const group_call& what, const std::vector<named_tensor>& of);
-  tensor whole(const named_tensor& one);
-  tensor pushed(const named_tensor& one, std::uint32_t to);
-  tensor block(const named_tensor& one, std::uint32_t dim);
-  tensor fused(const group_call& what, const std::vector<named_tensor>& of);
+  std::vector<named_tensor> find(const group_call& call) const;
+  void check(const group_call& call, const std::vector<named_tensor>& tensors) const;
+  tensor carry_out(const group_call& call, const std::vector<named_tensor>& tensors);
+  tensor whole(const named_tensor& tensor_ref);
+  tensor pushed(const named_tensor& tensor_ref, std::uint32_t to);
+  tensor block(const named_tensor& tensor_ref, std::uint32_t dim);
+  tensor fused(const group_call& call, const std::vector<named_tensor>& tensors);
   tensor load_alone(const selection& wanted, const std::string& name);
-  tensor_info block_info(const named_tensor& one, std::uint32_t dim) const;
-  new_tensor make_new(tensor_info what);
+  tensor_info block_info(const named_tensor& tensor_ref, std::uint32_t dim) const;
+  new_tensor make_new(tensor_info info);
 
-  loader& with_;
-  const std::shared_ptr<group> all_;
-  const group_options how_;
+  loader& loader_;
+  const std::shared_ptr<group> ranks_;
+  const group_options options_;
   const std::unique_ptr<backend> memory_;
   const std::shared_ptr<interruption> stop_;
   checkpoint file_;
-  std::optional<exchange> exchange_;  // Empty: each reads its own.
+  std::optional<exchange> exchange_;  // Empty: each rank reads its own tensors.
   mutable std::mutex mutex_;
-  load_stats own_reads_;  // Guarded by the mutex: what the calls have read, without an exchange.
-  step_thread thread_;    // Last: its steps use all of the above.
+  load_stats own_reads_;  // Guarded by the mutex: the reads of the calls without an exchange.
+  step_thread thread_;    // Last member, because its steps use all members above.
 };
 
 }  // namespace ringload::inline v0::detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The public load of many ranks: each call becomes a step of the job's own thread.
+// The public group load: each call becomes a step of the job's thread.
 
 #include <ringload/group_load.hpp>
 #include <system_error>
@@ -30,41 +30,42 @@ struct opening_step final : step_thread::step {
   std::unique_ptr<operation<group_load>> waiting;
 };
 
-// The job waits for it before it goes.
+// The job waits for this step before it is destroyed.
 struct calling final : step_thread::step {
   calling(group_job& j, group_call w, std::unique_ptr<operation<tensor>> o)
-      : job(j), what(std::move(w)), waiting(std::move(o)) {}
+      : job(j), call(std::move(w)), waiting(std::move(o)) {}
 
   void run() noexcept override {
-    auto made = job.make(what, *waiting->cancel);
-    if (!made) return waiting->complete(to_exception(made.error()), tensor());
-    waiting->complete(nullptr, std::move(*made));
+    auto built = job.make(call, *waiting->cancel);
+    if (!built) return waiting->complete(to_exception(built.error()), tensor());
+    waiting->complete(nullptr, std::move(*built));
   }
 
   group_job& job;
-  group_call what;
+  group_call call;
   std::unique_ptr<operation<tensor>> waiting;
 };
 
 }  // namespace
 
-void begin_group_load(loader& with, std::shared_ptr<group> ranks, std::string source,
-                      const group_options& how, std::unique_ptr<operation<group_load>> waiting) {
+void begin_group_load(loader& host_loader, std::shared_ptr<group> ranks, std::string source,
+                      const group_options& options,
+                      std::unique_ptr<operation<group_load>> waiting) {
   std::shared_ptr<group_job> job;
   try {
-    job = std::make_shared<group_job>(with, ranks, how);
+    job = std::make_shared<group_job>(host_loader, ranks, options);
   } catch (const std::system_error& refused) {
     ranks->fail("it could not start a thread");
-    const fault why = thread_refused(refused.code().value());
-    return waiting->complete(to_exception(why), group_load());
+    const fault failure = thread_refused(refused.code().value());
+    return waiting->complete(to_exception(failure), group_load());
   }
   auto& thread = job->thread();
   thread.add(std::make_unique<opening_step>(std::move(job), std::move(source), std::move(waiting)));
 }
 
-void begin_group_call(const std::shared_ptr<group_job>& of, group_call what,
+void begin_group_call(const std::shared_ptr<group_job>& job, group_call call,
                       std::unique_ptr<operation<tensor>> waiting) {
-  of->thread().add(std::make_unique<calling>(*of, std::move(what), std::move(waiting)));
+  job->thread().add(std::make_unique<calling>(*job, std::move(call), std::move(waiting)));
 }
 
 }  // namespace detail

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Ends what a rank is doing, from any thread: the calls of its group, and what it waits for of its
-// loader. A rank does one thing at a time, so a cancellation is of that or comes too late.
+// Interrupts a rank from any thread: the calls of its group, and its wait for the loader. A rank
+// runs one step at a time, so a cancellation applies to the current step or comes too late.
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -22,41 +22,43 @@ namespace ringload::inline v0::detail {
 
 class interruption : public std::enable_shared_from_this<interruption> {
  public:
-  explicit interruption(std::shared_ptr<group> of) noexcept : group_(std::move(of)) {}
+  explicit interruption(std::shared_ptr<group> rank_group) noexcept
+      : group_(std::move(rank_group)) {}
 
-  // A step begins, which `by` cancels until finish().
-  void begin(cancel_request& by) {
+  // Begins a step. `cancel` can cancel it until finish().
+  void begin(cancel_request& cancel) {
     std::uint64_t step = 0;
     {
       const std::lock_guard lock(mutex_);
       step = ++step_;
       over_ = false;
     }
-    by.arm([self = weak_from_this(), step] {
+    cancel.arm([self = weak_from_this(), step] {
       if (const auto alive = self.lock()) alive->request(step);
     });
   }
 
-  // The step is over. Whether it was cancelled; from now on it cannot be.
+  // Ends the step. Returns true if it was cancelled. Later cancellations have no effect.
   bool finish() noexcept {
     const std::lock_guard lock(mutex_);
     over_ = true;
     return cancelled_ == step_;
   }
 
-  // In the step's thread: what an operation of type T completes with. `start` is given its handler;
-  // the operation is cancelled with the step. Throws what it fails with.
+  // Called in the thread of the step. Returns the result, of type T, of the operation that `start`
+  // starts with the given handler. The operation is cancelled with the step. Throws the operation's
+  // exception.
   template <class T, class Start>
   T wait_for(const Start& start) {
     boost::asio::io_context loop(1);
     boost::asio::cancellation_signal signal;
     std::exception_ptr failed;
-    T made;
+    T outcome;
     start(boost::asio::bind_executor(
         loop, boost::asio::bind_cancellation_slot(
-                  signal.slot(), [&failed, &made](std::exception_ptr failure, T value) {
+                  signal.slot(), [&failed, &outcome](std::exception_ptr failure, T value) {
                     failed = std::move(failure);
-                    made = std::move(value);
+                    outcome = std::move(value);
                   })));
     // The signal belongs to the thread that runs the loop.
     const auto emit = [&signal] { signal.emit(boost::asio::cancellation_type::terminal); };
@@ -64,7 +66,7 @@ class interruption : public std::enable_shared_from_this<interruption> {
     loop.run();
     set_wake({});
     if (failed) std::rethrow_exception(failed);
-    return made;
+    return outcome;
   }
 
  private:
@@ -84,11 +86,11 @@ class interruption : public std::enable_shared_from_this<interruption> {
 
   const std::shared_ptr<group> group_;
   std::mutex mutex_;
-  // The rest is guarded by the mutex.
+  // The mutex guards the members below.
   std::uint64_t step_ = 0;
-  std::uint64_t cancelled_ = 0;  // The last step that was; its group is of no use any more.
+  std::uint64_t cancelled_ = 0;  // The last cancelled step. Its group cannot be used any more.
   bool over_ = true;
-  std::function<void()> wake_;  // Of the operation that is waited for.
+  std::function<void()> wake_;  // Wakes the operation that is waited for.
 };
 
 }  // namespace ringload::inline v0::detail

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How the ranks of a machine get their sockets: threads are given them; processes come to rank 0,
-// say which rank they are, and get theirs by one packet.
+// Distributes the sockets of the ranks of a machine. Threads receive them directly. Processes
+// connect to rank 0, send their rank, and receive their sockets in one packet.
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -29,7 +29,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 using sockets_of_rank = std::vector<rank_sockets>;
 
-// "rlrank", and the version of the protocol.
+// "rlrank" and the version of the protocol.
 constexpr std::uint64_t hello_magic = 0x31'00'6B'6E'61'72'6C'72;
 constexpr std::size_t hello_bytes = 24;
 constexpr std::chrono::milliseconds between_tries{5};
@@ -38,16 +38,17 @@ constexpr std::chrono::milliseconds poll_max{1 << 30};
 result<void> check_ranks(std::uint32_t rank, std::uint32_t ranks) {
   if (ranks >= 1 && ranks <= ranks_max && rank < ranks) return {};
   return fault{errc::invalid_selection, "group",
-               "there is no rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
-                   ": a group has 1 to " + std::to_string(ranks_max)};
+               "rank is " + std::to_string(rank) + " of " + std::to_string(ranks) +
+                   ", expected a rank below the count, and 1 to " + std::to_string(ranks_max) +
+                   " ranks"};
 }
 
-// Where ranks meet, and for how long one waits there.
-struct meeting {
+// The rendezvous of the ranks, and its deadline.
+struct rendezvous {
   const std::string& path;
   const std::uint32_t ranks;
   const clock::time_point until;
-  const unique_fd& wake;  // Readable once nobody wants to join any more.
+  const unique_fd& wake;  // Becomes readable when joining is cancelled.
 };
 
 std::chrono::milliseconds left_until(clock::time_point end) {
@@ -57,15 +58,16 @@ std::chrono::milliseconds left_until(clock::time_point end) {
 
 fault joining_cancelled() { return {system_code(ECANCELED), "", "joining was cancelled"}; }
 
-// Until `of` has something to read, or its other end is closed. ETIMEDOUT, or ECANCELED.
-result<void> await_input(const meeting& at, const unique_fd& of, clock::time_point until) {
-  std::array<::pollfd, 2> all = {{{of.get(), POLLIN, 0}, {at.wake.get(), POLLIN, 0}}};
+// Waits until `socket` is readable or its other end is closed. Fails with ETIMEDOUT or ECANCELED.
+result<void> await_input(const rendezvous& place, const unique_fd& socket,
+                         clock::time_point until) {
+  std::array<::pollfd, 2> polled = {{{socket.get(), POLLIN, 0}, {place.wake.get(), POLLIN, 0}}};
   int ready = -1;
   while (ready < 0) {
-    ready = ::poll(all.data(), all.size(), static_cast<int>(left_until(until).count()));
+    ready = ::poll(polled.data(), polled.size(), static_cast<int>(left_until(until).count()));
     if (ready < 0 && errno != EINTR) return fault{system_code(errno), ""};
   }
-  if (all[1].revents != 0) return joining_cancelled();
+  if (polled[1].revents != 0) return joining_cancelled();
   if (ready == 0) return fault{system_code(ETIMEDOUT), ""};
   return {};
 }
@@ -78,10 +80,10 @@ std::vector<std::byte> hello(std::uint32_t rank, std::uint32_t ranks) {
   return to.take();
 }
 
-// The rank that somebody says it is; a fault where it is none that is awaited.
-result<std::uint32_t> rank_at(const unique_fd& other, const std::vector<unique_fd>& known) {
+// Receives the rank of a peer. Fails if the group does not expect this rank.
+result<std::uint32_t> rank_at(const unique_fd& peer, const std::vector<unique_fd>& known) {
   std::array<std::byte, hello_bytes> room = {};
-  const auto got = receive_packet(other, room);
+  const auto got = receive_packet(peer, room);
   if (!got) return got.error();
   unpacker in{std::span<const std::byte>(room).first(got->bytes)};
   std::uint64_t magic = 0;
@@ -90,116 +92,120 @@ result<std::uint32_t> rank_at(const unique_fd& other, const std::vector<unique_f
   in.number(magic);
   in.number(rank);
   in.number(ranks);
-  if (!in.good() || magic != hello_magic) {
-    return fault{errc::malformed_message, "", "somebody came who is no rank"};
+  if (!in.is_complete() || magic != hello_magic) {
+    return fault{errc::malformed_message, "", "a process that is not a rank connected"};
   }
   if (ranks != known.size() || rank == 0 || rank >= ranks || known[rank]) {
     return fault{errc::mismatched_call, "",
                  "rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
-                     " came to a group of " + std::to_string(known.size()) +
-                     ", or it was there already"};
+                     " joined a group of " + std::to_string(known.size()) +
+                     ", or it has joined already"};
   }
   return rank;
 }
 
-// Whether accept4() may succeed the next time.
+// Returns true if accept4() may succeed the next time.
 bool is_passing(int number) {
   return number == EAGAIN || number == EWOULDBLOCK || number == EINTR || number == ECONNABORTED;
 }
 
-// Of rank 0: waits until all others have come.
-result<std::vector<unique_fd>> gather(const meeting& at, const unique_fd& listening) {
-  std::vector<unique_fd> all(at.ranks);
-  std::uint32_t missing = at.ranks - 1;
+// Rank 0 waits here until all others have connected.
+result<std::vector<unique_fd>> gather(const rendezvous& place, const unique_fd& listening) {
+  std::vector<unique_fd> peers(place.ranks);
+  std::uint32_t missing = place.ranks - 1;
   while (missing > 0) {
-    if (auto came = await_input(at, listening, at.until); !came) {
-      if (came.error().code != system_code(ETIMEDOUT)) return came.error();
-      return fault{errc::rank_failed, "", std::to_string(missing) + " ranks did not come in time"};
+    if (auto arrived = await_input(place, listening, place.until); !arrived) {
+      if (arrived.error().code != system_code(ETIMEDOUT)) return arrived.error();
+      return fault{errc::rank_failed, "", std::to_string(missing) + " ranks did not join in time"};
     }
-    unique_fd other(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!other) {
+    unique_fd peer(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!peer) {
       if (!is_passing(errno)) return fault{system_code(errno), ""};
       continue;
     }
-    const auto user = user_at(other);
+    const auto user = user_at(peer);
     if (!user || *user != ::geteuid()) {
-      return fault{system_code(EACCES), "", "another user's process came"};
+      return fault{system_code(EACCES), "", "a process of another user connected"};
     }
-    if (auto said = await_input(at, other, at.until); !said) return said.error();
-    const auto rank = rank_at(other, all);
+    if (auto arrived = await_input(place, peer, place.until); !arrived) return arrived.error();
+    const auto rank = rank_at(peer, peers);
     if (!rank) return rank.error();
-    all[*rank] = std::move(other);
+    peers[*rank] = std::move(peer);
     --missing;
   }
-  return all;
+  return peers;
 }
 
-result<sockets_of_rank> lead(const meeting& at) {
-  const auto listening = listen_at(at.path, 0600);
+result<sockets_of_rank> lead(const rendezvous& place) {
+  const auto listening = listen_at(place.path, 0600);
   if (!listening) return listening.error();
-  const auto others = gather(at, *listening);
-  ::unlink(at.path.c_str());
-  if (!others) return others.error();
-  auto sockets = all_sockets(at.ranks);
+  const auto peers = gather(place, *listening);
+  ::unlink(place.path.c_str());
+  if (!peers) return peers.error();
+  auto sockets = all_sockets(place.ranks);
   if (!sockets) return sockets.error();
-  for (std::uint32_t rank = 1; rank < at.ranks; ++rank) {
-    std::vector<int> own;
-    for (std::uint32_t other = 0; other < at.ranks; ++other) {
-      if (other == rank) continue;
-      own.push_back((*sockets)[rank][other].messages.get());
-      own.push_back((*sockets)[rank][other].events.get());
+  for (std::uint32_t rank = 1; rank < place.ranks; ++rank) {
+    std::vector<int> rank_descriptors;
+    for (std::uint32_t peer = 0; peer < place.ranks; ++peer) {
+      if (peer == rank) continue;
+      rank_descriptors.push_back((*sockets)[rank][peer].messages.get());
+      rank_descriptors.push_back((*sockets)[rank][peer].events.get());
     }
-    auto sent = send_packet((*others)[rank], hello(rank, at.ranks), own);
+    auto sent = send_packet((*peers)[rank], hello(rank, place.ranks), rank_descriptors);
     if (!sent) return sent.error();
   }
   return std::move(sockets->front());
 }
 
-// Rank 0 does not listen yet, or more come at once than the kernel lets in.
-bool is_not_there_yet(const fault& what) {
-  return what.code == system_code(ENOENT) || what.code == system_code(ECONNREFUSED) ||
-         what.code == system_code(ETIMEDOUT);
+// Rank 0 does not listen yet, or its backlog is full.
+bool is_not_there_yet(const fault& problem) {
+  return problem.code == system_code(ENOENT) || problem.code == system_code(ECONNREFUSED) ||
+         problem.code == system_code(ETIMEDOUT);
 }
 
-result<unique_fd> come_to(const meeting& at) {
-  const unique_fd nothing;  // poll() ignores it.
+result<unique_fd> connect_to_rank_0(const rendezvous& place) {
+  const unique_fd no_socket;  // poll() ignores it.
   for (;;) {
-    auto to = connect_to(at.path, between_tries);
-    if (to || !is_not_there_yet(to.error()) || clock::now() >= at.until) return to;
-    const auto next_try = std::min(at.until, clock::now() + between_tries);
-    const auto waited = await_input(at, nothing, next_try);
+    auto to = connect_to(place.path, between_tries);
+    if (to || !is_not_there_yet(to.error()) || clock::now() >= place.until) return to;
+    const auto next_try = std::min(place.until, clock::now() + between_tries);
+    const auto waited = await_input(place, no_socket, next_try);
     if (waited.error().code != system_code(ETIMEDOUT)) return waited.error();
   }
 }
 
-result<sockets_of_rank> follow(const meeting& at, std::uint32_t rank) {
-  const auto to = come_to(at);
+result<sockets_of_rank> follow(const rendezvous& place, std::uint32_t rank) {
+  const auto to = connect_to_rank_0(place);
   if (!to) return to.error();
-  if (auto sent = send_packet(*to, hello(rank, at.ranks)); !sent) return sent.error();
-  if (auto said = await_input(at, *to, at.until); !said) return said.error();
+  if (auto sent = send_packet(*to, hello(rank, place.ranks)); !sent) return sent.error();
+  if (auto arrived = await_input(place, *to, place.until); !arrived) return arrived.error();
   std::array<std::byte, hello_bytes> room = {};
   auto got = receive_packet(*to, room);
   if (!got) return got.error();
-  if (got->bytes == 0) return fault{errc::rank_failed, "rank 0", "it has ended, or refused us"};
-  if (got->descriptors.size() != 2 * (at.ranks - 1)) {
-    return fault{errc::malformed_message, "rank 0", "it sent no sockets"};
+  if (got->bytes == 0)
+    return fault{errc::rank_failed, "rank 0", "it has ended or refused this rank"};
+  if (got->descriptors.size() != 2 * (place.ranks - 1)) {
+    return fault{errc::malformed_message, "rank 0",
+                 "it sent " + std::to_string(got->descriptors.size()) + " descriptors, expected " +
+                     std::to_string(2 * (place.ranks - 1))};
   }
-  sockets_of_rank own(at.ranks);
+  sockets_of_rank sockets(place.ranks);
   auto next = got->descriptors.begin();
-  for (std::uint32_t other = 0; other < at.ranks; ++other) {
-    if (other == rank) continue;
-    own[other].messages = std::move(*next++);
-    own[other].events = std::move(*next++);
+  for (std::uint32_t peer = 0; peer < place.ranks; ++peer) {
+    if (peer == rank) continue;
+    sockets[peer].messages = std::move(*next++);
+    sockets[peer].events = std::move(*next++);
   }
-  return own;
+  return sockets;
 }
 
-result<sockets_of_rank> meet(const meeting& at, std::uint32_t rank, const std::stop_token& stop) {
-  const std::stop_callback waking(stop, [&at] { wake_up(at.wake); });
-  return rank == 0 ? lead(at) : follow(at, rank);
+result<sockets_of_rank> join_at(const rendezvous& place, std::uint32_t rank,
+                                const std::stop_token& stop) {
+  const std::stop_callback waking(stop, [&place] { wake_up(place.wake); });
+  return rank == 0 ? lead(place) : follow(place, rank);
 }
 
-unique_fd made_wake() {
+unique_fd make_wake() {
   auto wake = new_wake();
   if (!wake) throw to_error(wake.error());
   return std::move(*wake);
@@ -211,27 +217,28 @@ unique_fd made_wake() {
 
 std::vector<std::unique_ptr<group>> thread_groups(std::uint32_t ranks,
                                                   std::chrono::milliseconds timeout) {
-  if (auto good = detail::check_ranks(0, ranks); !good) throw to_error(good.error());
+  if (auto status = detail::check_ranks(0, ranks); !status) throw to_error(status.error());
   auto sockets = detail::all_sockets(ranks);
   if (!sockets) throw to_error(sockets.error());
-  std::vector<std::unique_ptr<group>> all;
+  std::vector<std::unique_ptr<group>> groups;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    all.push_back(std::make_unique<detail::socket_group>(rank, std::move((*sockets)[rank]),
-                                                         detail::made_wake(), timeout));
+    groups.push_back(std::make_unique<detail::socket_group>(rank, std::move((*sockets)[rank]),
+                                                            detail::make_wake(), timeout));
   }
-  return all;
+  return groups;
 }
 
 std::unique_ptr<group> join_group(std::string_view socket, std::uint32_t rank, std::uint32_t ranks,
                                   std::chrono::milliseconds timeout, std::stop_token stop) {
   const std::string path(socket);
-  if (auto good = detail::check_ranks(rank, ranks); !good) throw to_error(good.error());
-  unique_fd wake = detail::made_wake();
-  auto own = detail::meet({path, ranks, detail::clock::now() + timeout, wake}, rank, stop);
-  if (own && stop.stop_requested()) own = detail::joining_cancelled();
-  if (!own) throw to_error(own.error().in(printable_path(path)));
-  // Nobody has woken it: the group's own calls wait with it.
-  return std::make_unique<detail::socket_group>(rank, std::move(*own), std::move(wake), timeout);
+  if (auto status = detail::check_ranks(rank, ranks); !status) throw to_error(status.error());
+  unique_fd wake = detail::make_wake();
+  auto sockets = detail::join_at({path, ranks, detail::clock::now() + timeout, wake}, rank, stop);
+  if (sockets && stop.stop_requested()) sockets = detail::joining_cancelled();
+  if (!sockets) throw to_error(sockets.error().in(printable_path(path)));
+  // The eventfd was not signalled, so the calls of the group can use it.
+  return std::make_unique<detail::socket_group>(rank, std::move(*sockets), std::move(wake),
+                                                timeout);
 }
 
 }  // namespace ringload::inline v0

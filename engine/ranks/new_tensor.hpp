@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A tensor that is put together in memory of the host, and then given away.
+// A tensor that is assembled in host memory and then handed out.
 
 #include <cstddef>
 #include <memory>
@@ -16,8 +16,8 @@ namespace ringload::inline v0::detail {
 
 class new_tensor {
  public:
-  // `what` says how it lands; its `bytes` are those of its type and shape.
-  static result<new_tensor> make(tensor_info what, backend& in);
+  // `info` describes the loaded tensor; its `bytes` must match its type and shape.
+  static result<new_tensor> make(tensor_info info, backend& memory);
 
   const tensor_info& info() const noexcept { return info_; }
   std::span<std::byte> bytes() const noexcept {
@@ -27,8 +27,8 @@ class new_tensor {
   tensor finish() &&;
 
  private:
-  new_tensor(tensor_info what, std::shared_ptr<arena> memory) noexcept
-      : info_(std::move(what)), memory_(std::move(memory)) {}
+  new_tensor(tensor_info info, std::shared_ptr<arena> memory) noexcept
+      : info_(std::move(info)), memory_(std::move(memory)) {}
 
   tensor_info info_;
   std::shared_ptr<arena> memory_;

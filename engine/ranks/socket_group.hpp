@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A group whose ranks have two sockets to each other rank: a stream of the messages, and packets
-// that say that the rank has failed, or has left. What ends a process closes its sockets, so that
-// the others know at once.
+// A group whose ranks are connected by two sockets per pair: a stream for messages, and packets
+// that report that a rank has failed or left. The sockets of a process close when it ends, so the
+// other ranks learn that at once.
 //
-// A rank whose time limit is over asks the rank that it waits for which rank that one waits for,
-// and so on. The last of them is the one that did not come.
+// A rank whose deadline has passed asks the rank that it waits for which rank that rank waits for,
+// and so on. The last rank of this chain is the one that did not come.
 
 #include <atomic>
 #include <chrono>
@@ -34,15 +34,13 @@ class socket_group final : public group {
  public:
   enum class event_kind : std::uint32_t { failed, left, asks, waits };
 
-  // By rank; empty for this one. `wake` is an eventfd.
-  socket_group(std::uint32_t rank, std::vector<rank_sockets> others, unique_fd wake,
+  // `peers` is indexed by rank, with an empty entry for this rank. `wake` must be an eventfd.
+  socket_group(std::uint32_t rank, std::vector<rank_sockets> peers, unique_fd wake,
                std::chrono::milliseconds timeout);
   ~socket_group() override;
 
   std::uint32_t rank() const noexcept override { return rank_; }
-  std::uint32_t size() const noexcept override {
-    return static_cast<std::uint32_t>(others_.size());
-  }
+  std::uint32_t size() const noexcept override { return static_cast<std::uint32_t>(peers_.size()); }
 
   void send(std::span<const std::byte> bytes, std::uint32_t to) override;
   void receive(std::span<std::byte> bytes, std::uint32_t from) override;
@@ -50,36 +48,37 @@ class socket_group final : public group {
   void interrupt() noexcept override;
 
  private:
-  // Throws what has ended the group, or this rank's part in it.
+  // Throws the error that has ended the group or interrupted this rank.
   void check() const;
-  // Returns when the rank's messages can go on; throws what has ended the group.
-  void wait_for(std::uint32_t other, short direction);
-  void take_event(std::uint32_t of);
-  // False when `until` has come, before the socket `messages` is ready or an answer is there.
+  // Returns when the rank's message socket is ready; throws the error that has ended the group.
+  void wait_for(std::uint32_t peer, short direction);
+  void take_event(std::uint32_t sender);
+  // Returns false at the deadline `until` if neither the socket `messages` is ready nor an answer
+  // has arrived.
   bool poll_until(std::chrono::steady_clock::time_point until, int messages, short direction);
-  // The rank that `other` waits for in the end, or itself.
-  std::uint32_t last_awaited(std::uint32_t other);
+  // Returns the last rank of the chain of waiting ranks that begins with `peer`.
+  std::uint32_t last_awaited(std::uint32_t peer);
   [[noreturn]] void give_up(std::uint32_t because_of, const std::string& reason);
-  void tell_all(event_kind kind, std::uint32_t about, std::string_view text) noexcept;
+  void notify_all(event_kind kind, std::uint32_t about, std::string_view text) noexcept;
 
   const std::uint32_t rank_;
   const std::chrono::milliseconds timeout_;
-  std::vector<rank_sockets> others_;
+  std::vector<rank_sockets> peers_;
   std::vector<bool> left_;
-  std::optional<error> ended_;           // What every call fails with.
-  std::uint32_t waits_for_;              // This rank itself: for none.
-  std::optional<std::uint32_t> answer_;  // Whom the rank that was asked waits for.
+  std::optional<error> ended_;           // The error of every further call.
+  std::uint32_t waits_for_;              // This rank itself: it waits for no rank.
+  std::optional<std::uint32_t> answer_;  // The rank that the asked rank waits for.
 
-  // Of any thread.
-  const unique_fd wake_;  // Readable once this rank was interrupted.
+  // Used by any thread.
+  const unique_fd wake_;  // Readable after this rank was interrupted.
   std::atomic<bool> interrupted_ = false;
 };
 
-// An eventfd, and what makes it readable: from any thread.
+// An eventfd, and a thread-safe function that makes it readable.
 result<unique_fd> new_wake();
 void wake_up(const unique_fd& wake) noexcept;
 
-// The sockets between `ranks` ranks, by rank and other rank.
+// Creates the sockets between `ranks` ranks, indexed by rank and peer.
 result<std::vector<std::vector<rank_sockets>>> all_sockets(std::uint32_t ranks);
 
 }  // namespace ringload::inline v0::detail

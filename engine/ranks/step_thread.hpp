@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One thread that runs steps in the order in which they come, for what waits for other ranks.
+// A thread that runs steps in order. It is used for work that waits for other ranks.
 
 #include <condition_variable>
 #include <deque>
@@ -29,7 +29,7 @@ class step_thread {
   }
   step_thread(const step_thread&) = delete;
   step_thread& operator=(const step_thread&) = delete;
-  // Waits for all steps; but not in one of them, which is then the last.
+  // Waits for all steps. If called from a step, that step is the last one and is not waited for.
   ~step_thread() {
     {
       const std::lock_guard lock(queue_->mutex);
@@ -43,11 +43,11 @@ class step_thread {
     }
   }
 
-  // From any thread.
-  void add(std::unique_ptr<step> one) {
-    const auto queue = queue_;  // The step may end this.
+  // Thread-safe.
+  void add(std::unique_ptr<step> new_step) {
+    const auto queue = queue_;  // The step may destroy this object.
     const std::lock_guard lock(queue->mutex);
-    queue->steps.push_back(std::move(one));
+    queue->steps.push_back(std::move(new_step));
     queue->changed.notify_one();
   }
 
@@ -74,7 +74,7 @@ class step_thread {
     }
   }
 
-  // Shared with the thread, which outlives this when it ends it.
+  // Shared with the thread, which outlives this object if a step destroys it.
   const std::shared_ptr<steps_to_run> queue_ = std::make_shared<steps_to_run>();
   std::thread thread_;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Opens a file a second time with O_DIRECT. Whether direct reads work is decided by that open, by
-// statx's alignment, and by one trial read for each file system.
+// Opens a file a second time with O_DIRECT. Direct reads are used if that open succeeds, the
+// alignment of statx is suitable, and one trial read for each file system works.
 
 #include <sys/types.h>
 
@@ -20,17 +20,18 @@ namespace ringload::inline v0 {
 class direct_files {
  public:
   struct opened {
-    unique_fd fd;         // Empty: no direct reads.
-    std::string refusal;  // "the file system refuses O_DIRECT", if so.
-    std::uint32_t address_alignment = direct_address_alignment;  // Of what is read into.
+    unique_fd fd;         // Empty: direct reads are not possible.
+    std::string refusal;  // "the file system refuses O_DIRECT", or empty.
+    // Required alignment of the target address.
+    std::uint32_t address_alignment = direct_address_alignment;
   };
 
-  enum class access : std::uint8_t { read, write };  // What is written is read too.
+  enum class access : std::uint8_t { read, write };  // Written files are read too.
 
-  // Reopens the file that `buffered` has open. Without /proc, `path` must still name it, or
-  // errc::changed_file. Any thread.
+  // Reopens the file behind `buffered`. Without /proc, `path` must still name that file; otherwise
+  // fails with errc::changed_file. Thread-safe.
   result<opened> open(int buffered, const std::string& path, std::uint64_t file_bytes,
-                      access how = access::read);
+                      access mode = access::read);
 
  private:
   std::mutex mutex_;

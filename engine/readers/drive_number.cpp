@@ -14,7 +14,7 @@ std::uint64_t drive_number(::dev_t device, const std::filesystem::path& root) {
   const std::filesystem::path partition = root / "sys/dev/block" / name;
   std::error_code ignored;
   if (!std::filesystem::exists(partition / "partition", ignored)) return device;
-  // The name is a link into the disk's folder.
+  // The name is a link into the folder of the disk.
   std::ifstream disk(partition / ".." / "dev");
   unsigned disk_major = 0;
   unsigned disk_minor = 0;

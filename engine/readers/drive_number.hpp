@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Tells drives apart.
-
 #include <sys/types.h>
 
 #include <cstdint>
@@ -10,8 +8,8 @@
 
 namespace ringload::inline v0 {
 
-// The same number for all files on one drive: that of the device which has their file system, or,
-// where that is a partition, of the whole disk. `root` is the folder of /sys.
+// Returns the same number for all files on one drive: the device number of the file system or, if
+// that is a partition, of the whole disk. `root` is the parent folder of /sys, for tests.
 std::uint64_t drive_number(::dev_t device, const std::filesystem::path& root = "/");
 
 }  // namespace ringload::inline v0

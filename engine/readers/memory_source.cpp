@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A file in memory as an object of a store: a folder that has only this one.
+// Presents a file in memory as an object in a folder that contains only this object.
 
 #include <boost/asio/post.hpp>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Copying is bound by memory: two threads reach what there is, or nearly.
+// Copying is limited by memory bandwidth, which two threads nearly reach.
 constexpr std::uint32_t copying_threads = 2;
 
 class memory_source final : public byte_source {
@@ -26,10 +26,10 @@ class memory_source final : public byte_source {
   std::uint64_t bytes() const noexcept override { return memory_.size(); }
   std::string identity() const override { return {}; }
 
-  void read_async(const source_read& what, read_handler done) override {
-    boost::asio::post(executor(), [this, what, done = std::move(done)]() mutable {
-      if (!what.into.empty()) {
-        std::memcpy(what.into.data(), memory_.data() + what.offset, what.into.size());
+  void read_async(const source_read& request, read_handler done) override {
+    boost::asio::post(executor(), [this, request, done = std::move(done)]() mutable {
+      if (!request.into.empty()) {
+        std::memcpy(request.into.data(), memory_.data() + request.offset, request.into.size());
       }
       std::move(done)(nullptr);
     });
@@ -45,24 +45,24 @@ class memory_source final : public byte_source {
   const std::span<const std::byte> memory_;
   const std::shared_ptr<const void> owner_;
   std::mutex mutex_;
-  std::optional<threads> threads_;  // From the first read on. Guarded by the mutex.
+  std::optional<threads> threads_;  // Created by the first read. Guarded by the mutex.
 };
 
 class folder_of_one final : public byte_folder {
  public:
-  folder_of_one(std::string name, std::shared_ptr<byte_source> of)
-      : name_(std::move(name)), of_(std::move(of)) {}
+  folder_of_one(std::string name, std::shared_ptr<byte_source> source)
+      : name_(std::move(name)), source_(std::move(source)) {}
 
   std::vector<std::string> names(const std::stop_token&) override { return {name_}; }
   std::shared_ptr<byte_source> open(const std::string& name, const std::stop_token&) override {
-    if (name == name_) return of_;
+    if (name == name_) return source_;
     throw error(errc::source_not_found, "", "only '" + name_ + "' is in memory");
   }
   std::string path_of(const std::string& name) const override { return name; }
 
  private:
   const std::string name_;
-  const std::shared_ptr<byte_source> of_;
+  const std::shared_ptr<byte_source> source_;
 };
 
 }  // namespace

@@ -19,26 +19,26 @@ fault fault_of(const std::exception_ptr& failed) noexcept {
 }
 
 void end(boost::asio::io_context& loop, reader::operation& op, const std::exception_ptr& failed) {
-  if (failed) *op.what.object_failed = fault_of(failed);
-  const int told = failed ? -EIO : static_cast<int>(op.what.bytes);
-  retry_allocation([&] { boost::asio::post(loop, [&op, told] { op.done(op, told); }); });
+  if (failed) *op.request.object_failed = fault_of(failed);
+  const int res = failed ? -EIO : static_cast<int>(op.request.bytes);
+  retry_allocation([&] { boost::asio::post(loop, [&op, res] { op.done(op, res); }); });
 }
 
 }  // namespace
 
 void object_reader::start(operation& op) {
-  source_read what(op.what.file_offset, {op.what.into, op.what.bytes});
-  what.awaited = op.what.awaited;
-  what.stop = *op.what.stop;
-  what.counts = op.what.counts;
-  // A source that throws here has not begun.
+  source_read read(op.request.file_offset, {op.request.into, op.request.bytes});
+  read.awaited = op.request.awaited;
+  read.stop = *op.request.stop;
+  read.counts = op.request.counts;
+  // A source that throws here has not started the read.
   const auto begun = attempt([&]() -> result<void> {
-    op.what.object->read_async(
-        what, [this, &op](const std::exception_ptr& failed) { end(loop_, op, failed); });
+    op.request.object->read_async(
+        read, [this, &op](const std::exception_ptr& failed) { end(loop_, op, failed); });
     return {};
   });
   if (begun) return;
-  *op.what.object_failed = begun.error();
+  *op.request.object_failed = begun.error();
   retry_allocation([&] { boost::asio::post(loop_, [&op] { op.done(op, -EIO); }); });
 }
 

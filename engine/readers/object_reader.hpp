@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads objects of a store, in whatever threads they have, and tells in the engine thread.
+// Reads objects of a store. The store uses its own threads; completions run in the engine thread.
 
 #include <boost/asio/io_context.hpp>
 
@@ -11,7 +11,7 @@ namespace ringload::inline v0 {
 
 class object_reader final : public reader {
  public:
-  // Outlives the reader and its reads.
+  // `loop` must outlive the reader and its reads.
   explicit object_reader(boost::asio::io_context& loop) noexcept : loop_(loop) {}
 
   void start(operation& op) override;

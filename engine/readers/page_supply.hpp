@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The pages of a mapped file, as something that is brought.
-
 #include <boost/system/error_code.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -10,9 +8,9 @@
 
 namespace ringload::inline v0 {
 
-// Makes the pages of `into` present, which is mapped from the file's `file_offset` on: a
-// byte_supply. Where the file has become shorter, there are fewer.
+// A byte_supply that makes the pages of `into` present, which must be mapped from `file_offset` of
+// the file on. Returns fewer bytes if the file has become shorter.
 std::int64_t supply_pages(int fd, std::uint64_t file_offset, std::span<std::byte> into,
-                          boost::system::error_code& why) noexcept;
+                          boost::system::error_code& problem) noexcept;
 
 }  // namespace ringload::inline v0

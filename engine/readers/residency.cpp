@@ -8,7 +8,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// As in <linux/mman.h> since 6.5, which Debian 12's headers are older than.
+// Declared by <linux/mman.h> since 6.5; Debian 12's headers are older.
 constexpr long cachestat_call = 451;
 
 struct cachestat_range {

@@ -8,22 +8,23 @@ namespace ringload::inline v0 {
 namespace {
 
 struct pending_read final : ring::completion {
-  explicit pending_read(reader::operation& o) : of(&o) {}
-  reader::operation* of;
+  explicit pending_read(reader::operation& o) : op(&o) {}
+  reader::operation* op;
 };
 
 }  // namespace
 
 void ring_reader::start(operation& op) {
-  auto mine = retry_allocation([&op] { return std::make_unique<pending_read>(op); });
-  mine->done = [](ring::completion& self, int res) {
+  auto pending = retry_allocation([&op] { return std::make_unique<pending_read>(op); });
+  pending->done = [](ring::completion& self, int res) {
     const std::unique_ptr<pending_read> done(static_cast<pending_read*>(&self));
-    done->of->done(*done->of, res);
+    done->op->done(*done->op, res);
   };
-  const read_request& what = op.what;
+  const read_request& request = op.request;
   const ring::read read = {
-      what.fd, what.into, what.bytes, what.file_offset, what.registered_buffer, !what.direct};
-  ring_.start(read, *mine.release());
+      request.fd,     request.into, request.bytes, request.file_offset, request.registered_buffer,
+      !request.direct};
+  ring_.start(read, *pending.release());
 }
 
 }  // namespace ringload::inline v0

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads by io_uring.
-
 #include "readers/reader.hpp"
 #include "ring/ring.hpp"
 
@@ -10,7 +8,7 @@ namespace ringload::inline v0 {
 
 class ring_reader final : public reader {
  public:
-  explicit ring_reader(ring& with) noexcept : ring_(with) {}
+  explicit ring_reader(ring& io_ring) noexcept : ring_(io_ring) {}
 
   void start(operation& op) override;
   bool populates() const noexcept override { return false; }

@@ -19,19 +19,19 @@ ring::ring(boost::asio::io_context& loop, unsigned depth)
 
 ring::~ring() {
   assert(in_kernel_ == 0 && prepared_ == 0);
-  if (made_) ::io_uring_queue_exit(&ring_);
+  if (is_open_) ::io_uring_queue_exit(&ring_);
 }
 
 result<std::unique_ptr<ring>> ring::make(boost::asio::io_context& loop, unsigned depth) {
-  std::unique_ptr<ring> made(new ring(loop, depth));
-  if (auto opened = made->open(); !opened) return opened.error();
-  return made;
+  std::unique_ptr<ring> new_ring(new ring(loop, depth));
+  if (auto opened = new_ring->open(); !opened) return opened.error();
+  return new_ring;
 }
 
 result<void> ring::open() {
   auto setup = set_up(ring_, depth_);
   if (!setup) return setup.error();
-  made_ = true;
+  is_open_ = true;
   setup_ = *setup;
 
   const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -57,7 +57,7 @@ void ring::wait() {
   const auto on_event = [this](boost::system::error_code failed) {
     if (failed) return;
     if (::read(event_fd_.native_handle(), &event_count_, sizeof event_count_) < 0) {
-      // EAGAIN: the counter was read already; the completions are reaped all the same.
+      // EAGAIN: the counter was read already. The completions are reaped anyway.
     }
     reap();
     if (event_fd_.is_open()) wait();
@@ -68,7 +68,7 @@ void ring::wait() {
 }
 
 void ring::reap() {
-  // With DEFER_TASKRUN completions are posted to the CQ only when asked for.
+  // With DEFER_TASKRUN the kernel posts completions to the CQ only on request.
   if (setup_.deferred) ::io_uring_get_events(&ring_);
   ::io_uring_cqe* cqe = nullptr;
   while (::io_uring_peek_cqe(&ring_, &cqe) == 0) {
@@ -81,34 +81,34 @@ void ring::reap() {
   submit();
 }
 
-void ring::prepare(::io_uring_sqe& sqe, const read& what) noexcept {
-  if (what.registered_buffer >= 0) {
-    ::io_uring_prep_read_fixed(&sqe, what.fd, what.into, what.bytes, what.file_offset,
-                               what.registered_buffer);
+void ring::prepare(::io_uring_sqe& sqe, const read& request) noexcept {
+  if (request.registered_buffer >= 0) {
+    ::io_uring_prep_read_fixed(&sqe, request.fd, request.into, request.bytes, request.file_offset,
+                               request.registered_buffer);
   } else {
-    ::io_uring_prep_read(&sqe, what.fd, what.into, what.bytes, what.file_offset);
+    ::io_uring_prep_read(&sqe, request.fd, request.into, request.bytes, request.file_offset);
   }
-  if (what.by_kernel_worker) ::io_uring_sqe_set_flags(&sqe, IOSQE_ASYNC);
+  if (request.by_kernel_worker) ::io_uring_sqe_set_flags(&sqe, IOSQE_ASYNC);
 }
 
-void ring::prepare(::io_uring_sqe& sqe, const write& what) noexcept {
-  if (what.registered_buffer >= 0) {
-    ::io_uring_prep_write_fixed(&sqe, what.fd, what.from, what.bytes, what.file_offset,
-                                what.registered_buffer);
+void ring::prepare(::io_uring_sqe& sqe, const write& request) noexcept {
+  if (request.registered_buffer >= 0) {
+    ::io_uring_prep_write_fixed(&sqe, request.fd, request.from, request.bytes, request.file_offset,
+                                request.registered_buffer);
   } else {
-    ::io_uring_prep_write(&sqe, what.fd, what.from, what.bytes, what.file_offset);
+    ::io_uring_prep_write(&sqe, request.fd, request.from, request.bytes, request.file_offset);
   }
 }
 
 template <class Transfer>
-void ring::enqueue(const Transfer& what, completion& op) {
+void ring::enqueue(const Transfer& request, completion& op) {
   ::io_uring_sqe* sqe = fatal_error_ == 0 ? ::io_uring_get_sqe(&ring_) : nullptr;
   while (!sqe && fatal_error_ == 0) {
     submit();
     sqe = ::io_uring_get_sqe(&ring_);
   }
   if (sqe) {
-    prepare(*sqe, what);
+    prepare(*sqe, request);
     ::io_uring_sqe_set_data(sqe, &op);
   }
   op.next = nullptr;
@@ -118,8 +118,8 @@ void ring::enqueue(const Transfer& what, completion& op) {
   submit_soon();
 }
 
-template void ring::enqueue(const read& what, completion& op);
-template void ring::enqueue(const write& what, completion& op);
+template void ring::enqueue(const read& request, completion& op);
+template void ring::enqueue(const write& request, completion& op);
 
 void ring::submit_soon() {
   if (submit_posted_) return;
@@ -130,7 +130,7 @@ void ring::submit_soon() {
     });
     submit_posted_ = true;
   } catch (const std::bad_alloc&) {
-    // Submitted at once instead: a prepared one must not be left in the SQ.
+    // Without memory for the post, submits now: a prepared entry must not stay in the SQ.
     if (fatal_error_ == 0) submit();
   }
 }
@@ -154,21 +154,22 @@ void ring::submit() {
       continue;
     }
     if (taken == -EINTR) continue;
-    // EAGAIN, EBUSY: the kernel takes no more until completions are reaped. The next completion
-    // submits what is prepared. With nothing in flight there is none, so it is retried.
+    // EAGAIN, EBUSY: the kernel accepts no more until completions are reaped. The next completion
+    // submits the prepared entries. With nothing in flight there is no next completion, so the
+    // submission is retried.
     if (in_kernel_ > 0) return;
     if (refused_since_ == clock::time_point()) refused_since_ = begin;
     if (begin - refused_since_ < refused_max) {
       submit_soon();
     } else {
       fatal_error_ = taken == 0 ? EAGAIN : -taken;
-      submit_soon();  // Fails them later: this may be inside start().
+      submit_soon();  // Fails the entries later, because this may run inside start().
     }
     return;
   }
 }
 
-// The SQ keeps the prepared entries, but is never submitted again.
+// The prepared entries stay in the SQ, which is never submitted again.
 void ring::fail_prepared() {
   while (first_prepared_) {
     completion* op = first_prepared_;
@@ -192,7 +193,7 @@ boost::system::error_code ring::register_buffer(unsigned index, const ::iovec& m
 
 void ring::limit_workers(unsigned threads) {
   unsigned bounded_and_unbounded[2] = {threads, threads};
-  // Fails before Linux 5.15: the kernel's default bound holds.
+  // Fails before Linux 5.15; then the kernel's default limit applies.
   ::io_uring_register_iowq_max_workers(&ring_, bounded_and_unbounded);
 }
 

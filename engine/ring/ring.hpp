@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One io_uring joined to one io_context by an eventfd.
+// One io_uring connected to one io_context by an eventfd.
 //
-// Used only by the thread that makes it, which runs the io_context. Reads and writes started in one
-// iteration of the loop are submitted together at its end.
+// Only the thread that creates the ring may use it, and that thread must run the io_context. Reads
+// and writes that are started in one iteration of the loop are submitted together at its end.
 
 #include <liburing.h>
 
@@ -23,10 +23,10 @@ namespace ringload::inline v0 {
 
 class ring {
  public:
-  // Must stay at its address until `done` is called: it is the user data of the kernel's entry.
+  // Must stay at its address until `done` is called, because the kernel's entry points to it.
   struct completion {
     void (*done)(completion& self, int res) = nullptr;
-    completion* next = nullptr;  // In the list of prepared ones.
+    completion* next = nullptr;  // Next prepared entry.
   };
 
   struct read {
@@ -34,9 +34,10 @@ class ring {
     void* into;
     std::uint32_t bytes;
     std::uint64_t file_offset;
-    int registered_buffer;  // The index of the registered buffer that `into` lies in, or -1.
-    bool by_kernel_worker;  // Runs in a kernel worker (IOSQE_ASYNC): a page cache hit would
-                            // otherwise be copied inside io_uring_submit, one after the other.
+    int registered_buffer;  // Index of the registered buffer that contains `into`, or -1.
+    // Runs in a kernel worker (IOSQE_ASYNC). Otherwise io_uring_submit itself would copy page cache
+    // hits one after another.
+    bool by_kernel_worker;
   };
 
   struct write {
@@ -44,31 +45,31 @@ class ring {
     const void* from;
     std::uint32_t bytes;
     std::uint64_t file_offset;
-    int registered_buffer;  // As in a read.
+    int registered_buffer;  // As in `read`.
   };
 
-  // At most `depth` reads and writes at once, which the caller must observe.
+  // The caller must not start more than `depth` reads and writes at once.
   static result<std::unique_ptr<ring>> make(boost::asio::io_context& loop, unsigned depth);
 
   ring(const ring&) = delete;
   ring& operator=(const ring&) = delete;
 
-  // Nothing may be in flight: closing a ring does not wait for the drive, which would use freed
-  // memory.
+  // Must not run while an operation is in flight: closing a ring does not wait for the drive, which
+  // would then use freed memory.
   ~ring();
 
-  // `done` is called from the loop, never from here. If the kernel refuses every submission while
-  // nothing is in flight, `done` gets its error after refused_max.
-  void start(const read& what, completion& op) { enqueue(what, op); }
-  void start(const write& what, completion& op) { enqueue(what, op); }
+  // Calls `done` from the loop, never from start(). If the kernel refuses every submission while
+  // nothing is in flight, `done` receives its error after refused_max.
+  void start(const read& request, completion& op) { enqueue(request, op); }
+  void start(const write& request, completion& op) { enqueue(request, op); }
 
-  // Makes a table of so many registered buffers, none of which has memory yet. From Linux 5.19 on.
-  // On failure, here and below, reads simply use no registered buffer.
+  // Creates a table of `count` registered buffers without memory. Needs Linux 5.19. If this or
+  // register_buffer() fails, reads use no registered buffer.
   boost::system::error_code open_buffers(unsigned count);
-  // Gives one of them its memory, at most 1 GiB. Other reads may be in flight.
+  // Sets the memory of one buffer, at most 1 GiB. Other reads may be in flight.
   boost::system::error_code register_buffer(unsigned index, const ::iovec& memory);
 
-  // Bounds the kernel threads that carry out reads `by_kernel_worker`.
+  // Limits the kernel threads for reads with `by_kernel_worker`.
   void limit_workers(unsigned threads);
 
   // Ends the wait on the eventfd, so that the loop can run out of work.
@@ -77,7 +78,7 @@ class ring {
   unsigned in_kernel() const noexcept { return in_kernel_; }
   const std::string& flags() const noexcept { return setup_.flags; }
 
-  // May be read by any thread.
+  // Thread-safe.
   std::uint64_t longest_submit_nanoseconds() const noexcept { return longest_submit_.load(); }
 
  private:
@@ -87,9 +88,9 @@ class ring {
   void wait();
   void reap();
   template <class Transfer>
-  void enqueue(const Transfer& what, completion& op);
-  static void prepare(::io_uring_sqe& sqe, const read& what) noexcept;
-  static void prepare(::io_uring_sqe& sqe, const write& what) noexcept;
+  void enqueue(const Transfer& request, completion& op);
+  static void prepare(::io_uring_sqe& sqe, const read& request) noexcept;
+  static void prepare(::io_uring_sqe& sqe, const write& request) noexcept;
   void submit_soon();
   void submit();
   void fail_prepared();
@@ -99,24 +100,24 @@ class ring {
   boost::asio::io_context& loop_;
   const unsigned depth_;
 
-  // The rest is touched only by the thread that made it.
+  // Only the creating thread uses the members below.
   ::io_uring ring_ = {};
-  bool made_ = false;
+  bool is_open_ = false;
   ring_setup setup_;
   boost::asio::posix::stream_descriptor event_fd_;
   std::uint64_t event_count_ = 0;         // Read from the eventfd, not used.
-  unsigned prepared_ = 0;                 // Not yet submitted; never above the ring's size.
-  completion* first_prepared_ = nullptr;  // A list, in the order of starting.
+  unsigned prepared_ = 0;                 // Not submitted yet; at most the ring's size.
+  completion* first_prepared_ = nullptr;  // Prepared entries, in the order of start().
   completion* last_prepared_ = nullptr;
-  int fatal_error_ = 0;  // The error after which nothing is submitted any more; 0: none.
+  int fatal_error_ = 0;  // The error that ended all submissions, or 0.
   std::chrono::steady_clock::time_point refused_since_ =
       {};                   // Zero: the last submission succeeded.
-  unsigned in_kernel_ = 0;  // Submitted and not completed; never above depth_.
+  unsigned in_kernel_ = 0;  // Submitted but not completed; at most depth_.
   bool submit_posted_ = false;
   std::atomic<std::uint64_t> longest_submit_ = 0;
 };
 
-extern template void ring::enqueue(const read& what, completion& op);
-extern template void ring::enqueue(const write& what, completion& op);
+extern template void ring::enqueue(const read& request, completion& op);
+extern template void ring::enqueue(const write& request, completion& op);
 
 }  // namespace ringload::inline v0

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <fstream>
 
-// Debian 12's headers may be older than the kernel that we run on.
+// Debian 12's headers may be older than the running kernel.
 #ifndef IORING_SETUP_COOP_TASKRUN
 #define IORING_SETUP_COOP_TASKRUN (1U << 8)
 #endif
@@ -25,7 +25,7 @@ struct flag_set {
   const char* text;
 };
 
-// From the best flags of a new kernel to those of the first.
+// From the best flags of a new kernel to no flags for the first kernels.
 constexpr std::array<flag_set, 4> flag_sets = {{
     {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL,
      "SINGLE_ISSUER, DEFER_TASKRUN, SUBMIT_ALL"},
@@ -34,7 +34,7 @@ constexpr std::array<flag_set, 4> flag_sets = {{
     {0, "no flags"},
 }};
 
-std::string why_refused(int error_number) {
+std::string refusal_message(int error_number) {
   switch (error_number) {
     case EPERM: {
       std::ifstream setting("/proc/sys/kernel/io_uring_disabled");
@@ -43,8 +43,8 @@ std::string why_refused(int error_number) {
         return "io_uring_setup: not permitted: kernel.io_uring_disabled is " +
                std::to_string(disabled);
       }
-      return "io_uring_setup: not permitted: a seccomp filter refuses it, as the default one of "
-             "containers does";
+      return "io_uring_setup: not permitted: a seccomp filter refuses it, as the default filter "
+             "of containers does";
     }
     case ENOSYS: return "io_uring_setup: this kernel has no io_uring";
     case ENOMEM:
@@ -55,7 +55,7 @@ std::string why_refused(int error_number) {
   }
 }
 
-// IORING_OP_READ came with Linux 5.6.
+// IORING_OP_READ exists since Linux 5.6.
 result<void> check_reads(::io_uring& ring) {
   ::io_uring_probe* probe = ::io_uring_get_probe_ring(&ring);
   if (!probe) {
@@ -66,11 +66,12 @@ result<void> check_reads(::io_uring& ring) {
   const bool reads = ::io_uring_opcode_supported(probe, IORING_OP_READ) != 0 &&
                      ::io_uring_opcode_supported(probe, IORING_OP_READ_FIXED) != 0;
   ::io_uring_free_probe(probe);
-  if (!reads) return fault{errc::engine_unavailable, "", "io_uring: this kernel's has no READ"};
+  if (!reads)
+    return fault{errc::engine_unavailable, "", "io_uring: this kernel has no IORING_OP_READ"};
   return {};
 }
 
-// A seccomp filter may allow io_uring_setup and refuse io_uring_enter: no read would complete.
+// A seccomp filter may allow io_uring_setup and refuse io_uring_enter. Then no read would complete.
 result<void> check_use(::io_uring& ring) {
   ::io_uring_prep_nop(::io_uring_get_sqe(&ring));
   int answer = 0;
@@ -89,7 +90,7 @@ result<void> check_use(::io_uring& ring) {
   return {};
 }
 
-// RAII guard: closes the ring, unless keep() is called.
+// Closes the ring unless keep() is called.
 class ring_guard {
  public:
   explicit ring_guard(::io_uring& ring) noexcept : ring_(&ring) {}
@@ -115,15 +116,15 @@ result<ring_setup> set_up(::io_uring& ring, unsigned entries) {
     refused = -::io_uring_queue_init_params(entries, &ring, &params);
     if (refused == EINVAL) continue;
     if (refused != 0) break;
-    ring_guard made(ring);
-    auto able = check_reads(ring);
-    if (able) able = check_use(ring);
-    if (!able) return able.error();
-    result<ring_setup> how = ring_setup{(r.flags & IORING_SETUP_DEFER_TASKRUN) != 0, r.text};
-    made.keep();
-    return how;
+    ring_guard guard(ring);
+    auto usable = check_reads(ring);
+    if (usable) usable = check_use(ring);
+    if (!usable) return usable.error();
+    result<ring_setup> setup = ring_setup{(r.flags & IORING_SETUP_DEFER_TASKRUN) != 0, r.text};
+    guard.keep();
+    return setup;
   }
-  return fault{errc::engine_unavailable, "", why_refused(refused)};
+  return fault{errc::engine_unavailable, "", refusal_message(refused)};
 }
 
 }  // namespace ringload::inline v0

@@ -60,8 +60,8 @@ void append_word(std::string& to, std::string_view word) {
 void append_filters(std::string& to, const filter_chain& filters) {
   using kind = chain_filter::kind;
   for (std::size_t i = filters.size(); i-- > 0;) {
-    if (filters[i].what == kind::zlib) append_word(to, name(codec::zlib));
-    if (filters[i].what == kind::shuffle) append_word(to, "shuffle");
+    if (filters[i].filter == kind::zlib) append_word(to, name(codec::zlib));
+    if (filters[i].filter == kind::shuffle) append_word(to, "shuffle");
   }
 }
 

@@ -25,7 +25,8 @@ result<slots> slots::make(std::uint32_t count, std::uint64_t slot_bytes, huge_pa
   std::string not_reserved;
   if (pages == huge_pages::reserved) {
     if (slot_bytes % huge_page_bytes != 0) {
-      not_reserved = "a slot of " + grouped(slot_bytes) + " bytes is no whole number of huge pages";
+      not_reserved = "slot_bytes is " + grouped(slot_bytes) + ", expected a multiple of " +
+                     grouped(huge_page_bytes) + " for reserved huge pages";
     } else {
       auto region = mapping::make(bytes, page_kind::hugetlb);
       if (region) return slots(std::move(*region), slot_bytes, true, {});
@@ -40,17 +41,18 @@ result<slots> slots::make(std::uint32_t count, std::uint64_t slot_bytes, huge_pa
 result<std::string> slots::populate(std::uint32_t slot) const {
   const std::span<std::byte> memory = at(slot);
   auto failed = ringload::populate(memory);
-  // Before Linux 5.14 populate() does nothing and cannot fail; the first access would SIGBUS.
+  // Before Linux 5.14 populate() does nothing and cannot fail, and the first access would raise
+  // SIGBUS.
   const bool refused = reserved_ && (failed || absent_bytes(memory) > 0);
-  std::string why;
+  std::string refusal;
   if (refused) {
-    why = "the kernel does not populate reserved pages";
-    if (failed) why += ": " + failed.message() + "; a control group may forbid them";
+    refusal = "the kernel does not populate reserved pages";
+    if (failed) refusal += ": " + failed.message() + "; a control group may forbid them";
     failed = map_again(memory, page_kind::transparent);
     if (!failed) failed = ringload::populate(memory);
   }
   if (failed) return not_populated(memory.size(), failed);
-  return why;
+  return refusal;
 }
 
 }  // namespace ringload::inline v0

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One address range cut into equal slots, each without memory until it is populated. A worker owns
-// one slot as long as it runs, so there is no pool to wait for and no reference count.
+// One address range divided into equal slots, whose memory is populated slot by slot. A worker owns
+// one slot while it runs, so there is no pool to wait for and no reference count.
 
 #include <cstdint>
 #include <ringload/limits.hpp>
@@ -17,9 +17,9 @@ class slots {
  public:
   slots() = default;
 
-  // Maps exactly `count * slot_bytes`, without populating any page. With huge_pages::reserved it
-  // uses hugetlb pages, if enough are free and a slot is a whole number of them; else transparent
-  // ones.
+  // Maps exactly `count * slot_bytes` without populating a page. huge_pages::reserved uses hugetlb
+  // pages if enough are free and the slot size is a multiple of them; otherwise transparent huge
+  // pages.
   static result<slots> make(std::uint32_t count, std::uint64_t slot_bytes, huge_pages pages);
 
   std::span<std::byte> at(std::uint32_t slot) const noexcept {
@@ -28,12 +28,13 @@ class slots {
   std::span<std::byte> whole() const noexcept { return region_.span(); }
   std::uint64_t slot_bytes() const noexcept { return slot_bytes_; }
 
-  // Populates one slot. Where hugetlb pages are refused, as by a control group, the slot is put on
-  // transparent pages, and the result says why. It is empty if the slot has the pages that were
-  // asked for, or not_reserved() says why not. Any thread, but one at a time for each slot.
+  // Populates one slot. If hugetlb pages are refused, for example by a control group, the slot is
+  // moved to transparent huge pages and the result says why. The result is empty if the slot has
+  // the requested pages or not_reserved() explains the difference. Different slots may be populated
+  // in parallel.
   result<std::string> populate(std::uint32_t slot) const;
 
-  // Why the slots are not on reserved pages though that was asked for; else empty.
+  // Why the slots are not on reserved pages although these were requested; otherwise empty.
   const std::string& not_reserved() const noexcept { return not_reserved_; }
 
  private:

@@ -18,38 +18,41 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Allocated at once. Direct writes to what is allocated, and within the file's size, do not wait
+// Bytes allocated in one step. Direct writes to allocated blocks within the file's size do not wait
 // for each other.
 constexpr std::uint64_t allocated_at_once = std::uint64_t{256} << 20;
 
-// What direct writes are multiples of, in memory and in the file.
+// Direct writes need multiples of it, in memory and in the file.
 constexpr std::uint64_t direct_unit = ringload::block_bytes;
 
 }  // namespace
 
-// One write. Its end is counted however its coroutine ends, also if that is never begun.
+// One write. Its end is counted even if its coroutine fails or never starts.
 class block_file::flight {
  public:
-  flight(block_file& of, std::optional<std::size_t> block) noexcept : of_(&of), block_(block) {
-    ++of.in_flight_;
-    if (block) of.in_use_[*block] = true;
+  flight(block_file& owner, std::optional<std::size_t> block) noexcept
+      : owner_(&owner), block_(block) {
+    ++owner.in_flight_;
+    if (block) owner.in_use_[*block] = true;
   }
-  flight(flight&& other) noexcept
-      : end(std::move(other.end)), of_(std::exchange(other.of_, nullptr)), block_(other.block_) {}
-  flight& operator=(flight&& other) = delete;
+  flight(flight&& source) noexcept
+      : end(std::move(source.end)),
+        owner_(std::exchange(source.owner_, nullptr)),
+        block_(source.block_) {}
+  flight& operator=(flight&& source) = delete;
   ~flight() {
-    if (of_ == nullptr) return;
-    --of_->in_flight_;
-    if (block_) of_->in_use_[*block_] = false;
-    if (of_->failure_ && !end.outcome) of_->failure_ = std::move(end.outcome);
+    if (owner_ == nullptr) return;
+    --owner_->in_flight_;
+    if (block_) owner_->in_use_[*block_] = false;
+    if (owner_->failure_ && !end.outcome) owner_->failure_ = std::move(end.outcome);
   }
 
-  block_file& of() const noexcept { return *of_; }
+  block_file& owner() const noexcept { return *owner_; }
 
   write_end end = {fault(errc::memory_exceeded, {})};
 
  private:
-  block_file* of_;
+  block_file* owner_;
   std::optional<std::size_t> block_;
 };
 
@@ -58,19 +61,19 @@ block_file::block_file(written_file& file, const std::atomic<bool>& stop)
 
 result<std::unique_ptr<block_file>> block_file::make(written_file& file, std::uint64_t begin,
                                                      const std::atomic<bool>& stop) {
-  std::unique_ptr<block_file> made(new block_file(file, stop));
+  std::unique_ptr<block_file> new_file(new block_file(file, stop));
   auto memory = mapping::make(block_bytes * blocks, page_kind::transparent);
   if (!memory) return memory.error();
-  made->memory_ = std::move(*memory);
-  made->open();
-  if (auto good = made->take_up(begin); !good) return good.error();
-  return made;
+  new_file->memory_ = std::move(*memory);
+  new_file->open();
+  if (auto status = new_file->load_partial_unit(begin); !status) return status.error();
+  return new_file;
 }
 
 void block_file::open() {
-  // Of what is not written directly the ring would have nothing to do.
+  // Buffered writes use the thread pool, so a ring is only created for direct writes.
   if (file_.direct) {
-    if (auto made = ring::make(loop_, blocks + 2)) ring_ = std::move(*made);
+    if (auto new_ring = ring::make(loop_, blocks + 2)) ring_ = std::move(*new_ring);
   }
   writers_ = make_block_writers(loop_, ring_.get(), pool_);
 }
@@ -82,7 +85,7 @@ block_file::~block_file() {
   wait_until([this] { return loop_.stopped(); });
 }
 
-// Also without memory: what is lost then is said by its flight.
+// Must also work without memory; an operation that is lost then reports it by its flight.
 template <class Condition>
 void block_file::wait_until(const Condition& met) noexcept {
   while (!met()) {
@@ -93,8 +96,9 @@ void block_file::wait_until(const Condition& met) noexcept {
   }
 }
 
-// The first block begins where direct writes may, so it holds what the file has before `begin`.
-result<void> block_file::take_up(std::uint64_t begin) {
+// The first block must begin at a multiple of direct_unit, so it is filled with the bytes of the
+// file before `begin`.
+result<void> block_file::load_partial_unit(std::uint64_t begin) {
   block_offset_ = round_down(begin, direct_unit);
   const auto before = static_cast<std::size_t>(begin - block_offset_);
   while (filled_ < before) {
@@ -107,34 +111,34 @@ result<void> block_file::take_up(std::uint64_t begin) {
   return {};
 }
 
-boost::asio::awaitable<void> block_file::write_out(flight one, block_of_file what) {
-  block_file& of = one.of();
-  const bool direct = can_be_direct(of.file_, what.file_offset, what.bytes) &&
-                      reinterpret_cast<std::uintptr_t>(what.from) % direct_unit == 0;
-  co_await write_whole(of.writers_, of.file_, what, direct, of.stop_, one.end);
-  if (one.end.direct && one.end.whole) of.bytes_direct_ += what.bytes;
+boost::asio::awaitable<void> block_file::write_out(flight write, block_of_file extent) {
+  block_file& owner = write.owner();
+  const bool direct = can_be_direct(owner.file_, extent.file_offset, extent.bytes) &&
+                      reinterpret_cast<std::uintptr_t>(extent.from) % direct_unit == 0;
+  co_await write_whole(owner.writers_, owner.file_, extent, direct, owner.stop_, write.end);
+  if (write.end.direct && write.end.whole) owner.bytes_direct_ += extent.bytes;
 }
 
-// Begins a write, of a block or of other memory.
-void block_file::start(const block_of_file& what, std::optional<std::size_t> block) {
-  flight one(*this, block);
+// Starts a write of a block or of other memory.
+void block_file::start(const block_of_file& extent, std::optional<std::size_t> block) {
+  flight write(*this, block);
   ++writes_;
   try {
-    boost::asio::co_spawn(loop_, write_out(std::move(one), what), boost::asio::detached);
+    boost::asio::co_spawn(loop_, write_out(std::move(write), extent), boost::asio::detached);
     loop_.poll();
   } catch (const std::exception&) {
-    // Without memory: the flight has said so.
+    // Without memory: the flight has reported it.
   }
 }
 
 result<void> block_file::answer() const {
   if (failure_) return {};
-  const fault& why = failure_.error();
-  return why.where.empty() ? why.in(file_.place) : why;
+  const fault& failure = failure_.error();
+  return failure.where.empty() ? failure.in(file_.place) : failure;
 }
 
 result<void> block_file::next_block() {
-  // Where it cannot be done, the write that finds no room says so.
+  // If the allocation fails, the write that finds no room reports it.
   if (end() > file_.bytes) (void)allocate_up_to(file_, end() + allocated_at_once);
   start({block_offset_, static_cast<std::uint32_t>(filled_), begin_of(block_)}, block_);
   block_offset_ += filled_;
@@ -151,7 +155,7 @@ result<void> block_file::append(std::span<const std::byte> bytes) {
     filled_ += step;
     bytes = bytes.subspan(step);
     if (filled_ < block_bytes) continue;
-    if (auto good = next_block(); !good) return good.error();
+    if (auto status = next_block(); !status) return status.error();
   }
   return {};
 }
@@ -163,18 +167,18 @@ result<void> block_file::pad_to(std::uint64_t offset) {
     std::memset(begin_of(block_) + filled_, 0, step);
     filled_ += step;
     if (filled_ < block_bytes) continue;
-    if (auto good = next_block(); !good) return good.error();
+    if (auto status = next_block(); !status) return status.error();
   }
   return {};
 }
 
 result<void> block_file::finish() {
-  // Whole units go directly; what is left beyond them may not.
+  // Whole units are written directly; the bytes after them may not be.
   const auto whole = static_cast<std::uint32_t>(round_down<std::uint64_t>(filled_, direct_unit));
   const auto rest = static_cast<std::uint32_t>(filled_ - whole);
   if (whole > 0) start({block_offset_, whole, begin_of(block_)}, block_);
   if (rest > 0) start({block_offset_ + whole, rest, begin_of(block_) + whole}, block_);
-  if (auto good = wait_for_all(); !good) return good.error();
+  if (auto status = wait_for_all(); !status) return status.error();
   if (file_.bytes > end()) {
     if (::ftruncate(file_.buffered.get(), static_cast<::off_t>(end())) != 0) {
       return fault{system_code(errno), file_.place};
@@ -190,17 +194,17 @@ result<void> block_file::wait_for_all() {
 }
 
 result<void> block_file::overwrite(std::uint64_t offset, std::span<const std::byte> bytes) {
-  if (auto good = wait_for_all(); !good) return good.error();
-  // What lies in the current block is written with it.
-  const std::uint64_t here = std::min(offset + bytes.size(), std::max(offset, block_offset_));
-  const auto before = static_cast<std::size_t>(here - offset);
+  if (auto status = wait_for_all(); !status) return status.error();
+  // Bytes in the current block are only changed in memory, and written with that block.
+  const std::uint64_t in_block = std::min(offset + bytes.size(), std::max(offset, block_offset_));
+  const auto before = static_cast<std::size_t>(in_block - offset);
   if (before > 0) {
     start({offset, static_cast<std::uint32_t>(before), bytes.data()}, std::nullopt);
-    if (auto good = wait_for_all(); !good) return good.error();
+    if (auto status = wait_for_all(); !status) return status.error();
   }
   const std::span<const std::byte> rest = bytes.subspan(before);
   if (rest.empty()) return {};
-  std::memcpy(begin_of(block_) + (here - block_offset_), rest.data(), rest.size());
+  std::memcpy(begin_of(block_) + (in_block - block_offset_), rest.data(), rest.size());
   return {};
 }
 

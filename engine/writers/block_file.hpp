@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Writes a file from front to back, in blocks: what is appended is copied into the current block,
-// and full blocks are on their way to the drive meanwhile.
+// Writes a file sequentially in blocks. Appended bytes are copied into the current block while full
+// blocks are being written to the drive.
 
 #include <array>
 #include <atomic>
@@ -24,33 +24,33 @@
 
 namespace ringload::inline v0 {
 
-// Made, used and destroyed by one thread, in which its loop runs while it waits.
+// Must be created, used and destroyed by one thread, which runs the loop while it waits.
 class block_file {
  public:
   static constexpr std::size_t block_bytes = std::size_t{4} << 20;
-  static constexpr std::uint32_t blocks = 6;  // One is filled, the others are in flight.
+  static constexpr std::uint32_t blocks = 6;  // One is filled while the others are in flight.
 
-  // Goes on at `begin` of the file, which has nothing behind it. Once `stop` is set, nothing more
-  // is written. Both outlive this.
+  // Continues at `begin`, which must be the end of the file's contents. Writes nothing more once
+  // `stop` is set. `file` and `stop` must outlive this object.
   static result<std::unique_ptr<block_file>> make(written_file& file, std::uint64_t begin,
                                                   const std::atomic<bool>& stop);
 
   block_file(const block_file&) = delete;
   block_file& operator=(const block_file&) = delete;
-  // Waits until nothing is in flight.
+  // Waits until no write is in flight.
   ~block_file();
 
-  // Blocks while all blocks are in flight. Fails with what a write before failed with.
+  // Blocks while all blocks are in flight. Returns the fault of any earlier write.
   result<void> append(std::span<const std::byte> bytes);
-  // Zeros, up to there.
+  // Appends zeros up to `offset`.
   result<void> pad_to(std::uint64_t offset);
-  // Writes over bytes that are before end() already.
+  // Replaces bytes before end().
   result<void> overwrite(std::uint64_t offset, std::span<const std::byte> bytes);
-  // Writes what is left, and waits until all is written. The file then ends at end().
+  // Writes the remaining bytes and waits for all writes. The file then ends at end().
   result<void> finish();
 
   std::uint64_t end() const noexcept { return block_offset_ + filled_; }
-  // That were written past the page cache. Once it is finished.
+  // Bytes written with O_DIRECT. Complete after finish().
   std::uint64_t bytes_direct() const noexcept { return bytes_direct_; }
   std::uint64_t writes() const noexcept { return writes_; }
 
@@ -60,10 +60,10 @@ class block_file {
   block_file(written_file& file, const std::atomic<bool>& stop);
 
   void open();
-  result<void> take_up(std::uint64_t begin);
+  result<void> load_partial_unit(std::uint64_t begin);
   result<void> next_block();
-  void start(const block_of_file& what, std::optional<std::size_t> block);
-  static boost::asio::awaitable<void> write_out(flight one, block_of_file what);
+  void start(const block_of_file& extent, std::optional<std::size_t> block);
+  static boost::asio::awaitable<void> write_out(flight write, block_of_file extent);
   template <class Condition>
   void wait_until(const Condition& met) noexcept;
   result<void> wait_for_all();
@@ -74,13 +74,13 @@ class block_file {
 
   written_file& file_;
   const std::atomic<bool>& stop_;
-  mapping memory_;                  // Of all blocks.
-  std::size_t block_ = 0;           // That is being filled.
-  std::uint64_t block_offset_ = 0;  // In the file; a multiple of what direct writes are.
+  mapping memory_;                  // Memory of all blocks.
+  std::size_t block_ = 0;           // The block that is being filled.
+  std::uint64_t block_offset_ = 0;  // In the file; a multiple of the unit of direct writes.
   std::size_t filled_ = 0;
-  std::array<bool, blocks> in_use_ = {};  // By a write.
+  std::array<bool, blocks> in_use_ = {};  // Blocks that are being written.
   std::uint32_t in_flight_ = 0;
-  result<void> failure_;  // The first.
+  result<void> failure_;  // The first failure.
   std::uint64_t bytes_direct_ = 0;
   std::uint64_t writes_ = 0;
 
@@ -88,7 +88,7 @@ class block_file {
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> stay_{
       loop_.get_executor()};
   threads pool_{2};
-  std::unique_ptr<ring> ring_;  // Null: it is refused, and the pool writes everything.
+  std::unique_ptr<ring> ring_;  // Null: io_uring is refused, and the pool writes everything.
   block_writers writers_;
 };
 

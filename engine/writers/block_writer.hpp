@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The interface to what writes files: io_uring, or threads that call pwrite.
+// The interface of everything that writes files: io_uring, or threads that call pwrite.
 
 #include <boost/asio/awaitable.hpp>
 #include <cstddef>
@@ -13,30 +13,30 @@ namespace ringload::inline v0 {
 
 struct write_request {
   int fd = -1;
-  bool direct = false;  // `fd` was opened with O_DIRECT, and all below is aligned for it.
+  bool direct = false;  // `fd` was opened with O_DIRECT, and all members below are aligned for it.
   std::uint32_t bytes = 0;
   std::uint64_t file_offset = 0;
   const std::byte* from = nullptr;
-  int registered_buffer = -1;  // The index of the registered buffer that `from` lies in, or -1.
+  int registered_buffer = -1;  // Index of the registered buffer that contains `from`, or -1.
 };
 
 class block_writer {
  public:
-  // It and the memory it points to must stay valid until `done` is called.
+  // The operation and its memory must stay valid until `done` is called.
   struct operation {
-    write_request what;
-    // In the engine thread, once, never from inside start(): a number of bytes, or -errno.
+    write_request request;
+    // Called once in the engine thread, never from inside start(), with a byte count or -errno.
     void (*done)(operation& self, int res) = nullptr;
   };
 
   virtual ~block_writer() = default;
-  virtual void start(operation& op) = 0;  // Does not throw.
+  virtual void start(operation& op) = 0;  // Must not throw.
 };
 
-// Completes with a number of bytes, or -errno, once the kernel no longer reads the memory. Not
-// cancellable: a write that the drive has begun cannot be.
-inline boost::asio::awaitable<int> write(block_writer& with, const write_request& what) {
-  return detail::transfer(with, what);
+// Returns a byte count or -errno once the kernel no longer reads the memory. Cannot be cancelled,
+// because the drive cannot cancel a write.
+inline boost::asio::awaitable<int> write(block_writer& file_writer, const write_request& request) {
+  return detail::transfer(file_writer, request);
 }
 
 }  // namespace ringload::inline v0

@@ -12,9 +12,9 @@ namespace ringload::inline v0 {
 
 void pool_writer::start(operation& op) {
   const auto work = [this, &op] {
-    const write_request& what = op.what;
-    const ::ssize_t put =
-        ::pwrite(what.fd, what.from, what.bytes, static_cast<::off_t>(what.file_offset));
+    const write_request& request = op.request;
+    const ::ssize_t put = ::pwrite(request.fd, request.from, request.bytes,
+                                   static_cast<::off_t>(request.file_offset));
     const int res = put < 0 ? -errno : static_cast<int>(put);
     retry_allocation([&] { boost::asio::post(loop_, [&op, res] { op.done(op, res); }); });
   };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Writes with a pool of threads that call pwrite: everything where io_uring is refused, else what
-// goes through the page cache, whose copying would block the engine thread.
+// Writes with a pool of threads that call pwrite. It writes everything if io_uring is refused;
+// otherwise only buffered writes, because copying into the page cache would block the engine
+// thread.
 
 #include <boost/asio/io_context.hpp>
 
@@ -13,8 +14,9 @@ namespace ringload::inline v0 {
 
 class pool_writer final : public block_writer {
  public:
-  // Both outlive the writer and its writes.
-  pool_writer(boost::asio::io_context& loop, threads& by) noexcept : loop_(loop), threads_(by) {}
+  // `loop` and `pool` must outlive the writer and its writes.
+  pool_writer(boost::asio::io_context& loop, threads& pool) noexcept
+      : loop_(loop), threads_(pool) {}
 
   void start(operation& op) override;
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Writes by io_uring.
-
 #include "ring/ring.hpp"
 #include "writers/block_writer.hpp"
 
@@ -10,7 +8,7 @@ namespace ringload::inline v0 {
 
 class ring_writer final : public block_writer {
  public:
-  explicit ring_writer(ring& with) noexcept : ring_(with) {}
+  explicit ring_writer(ring& io_ring) noexcept : ring_(io_ring) {}
 
   void start(operation& op) override;
 

@@ -21,9 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr ::mode_t file_mode = 0666;  // Less what the process masks.
+constexpr ::mode_t file_mode = 0666;  // Reduced by the umask of the process.
 
-// Other threads may have a few, and a process's number may come again.
+// Other threads may hold a few names, and process numbers are reused.
 constexpr int names_to_try = 1000;
 
 fs::path folder_of(const fs::path& target) {
@@ -38,8 +38,8 @@ bool is_checkpoint_file(const fs::directory_entry& entry) {
          (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"));
 }
 
-// The name of something else in the folder; empty if there is nothing.
-std::string stranger_in(const fs::path& folder, std::error_code& problem) {
+// Returns the name of an entry that is not part of a checkpoint, or an empty string.
+std::string foreign_name_in(const fs::path& folder, std::error_code& problem) {
   fs::directory_iterator entries(folder, problem);
   while (!problem && entries != fs::directory_iterator()) {
     if (!is_checkpoint_file(*entries)) return entries->path().filename().native();
@@ -48,7 +48,7 @@ std::string stranger_in(const fs::path& folder, std::error_code& problem) {
   return {};
 }
 
-// 0, or errno.
+// Returns 0 or errno.
 int sync_file(int fd) noexcept {
   int problem = 0;
   do {
@@ -57,7 +57,7 @@ int sync_file(int fd) noexcept {
   return problem;
 }
 
-// Some file systems cannot, and say so: then there is nothing that could be done.
+// Some file systems cannot flush a folder and say so. That is not an error.
 int sync_folder(const fs::path& folder) noexcept {
   const unique_fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return errno;
@@ -81,28 +81,28 @@ fault unpublished_entry::refused(int error_number, std::string cause) const {
   return {system_code(error_number), printable_path(target_.native()), std::move(cause)};
 }
 
-unpublished_entry::unpublished_entry(unpublished_entry&& other) noexcept
-    : target_(std::move(other.target_)),
-      path_(std::move(other.path_)),
-      fd_(std::move(other.fd_)),
-      lock_(std::move(other.lock_)),
-      kind_(other.kind_),
-      may_replace_(other.may_replace_),
-      has_name_(std::exchange(other.has_name_, false)) {
-  other.path_.clear();
+unpublished_entry::unpublished_entry(unpublished_entry&& source) noexcept
+    : target_(std::move(source.target_)),
+      path_(std::move(source.path_)),
+      fd_(std::move(source.fd_)),
+      lock_(std::move(source.lock_)),
+      kind_(source.kind_),
+      may_replace_(source.may_replace_),
+      has_name_(std::exchange(source.has_name_, false)) {
+  source.path_.clear();
 }
 
-unpublished_entry& unpublished_entry::operator=(unpublished_entry&& other) noexcept {
-  if (this == &other) return *this;
+unpublished_entry& unpublished_entry::operator=(unpublished_entry&& source) noexcept {
+  if (this == &source) return *this;
   remove();
-  target_ = std::move(other.target_);
-  path_ = std::move(other.path_);
-  other.path_.clear();
-  fd_ = std::move(other.fd_);
-  lock_ = std::move(other.lock_);
-  kind_ = other.kind_;
-  may_replace_ = other.may_replace_;
-  has_name_ = std::exchange(other.has_name_, false);
+  target_ = std::move(source.target_);
+  path_ = std::move(source.path_);
+  source.path_.clear();
+  fd_ = std::move(source.fd_);
+  lock_ = std::move(source.lock_);
+  kind_ = source.kind_;
+  may_replace_ = source.may_replace_;
+  has_name_ = std::exchange(source.has_name_, false);
   return *this;
 }
 
@@ -122,38 +122,38 @@ void unpublished_entry::remove() noexcept {
 
 result<unpublished_entry> unpublished_entry::make(fs::path target, entry_kind kind,
                                                   bool may_replace) {
-  unpublished_entry made(std::move(target), kind, may_replace);
-  // "models/x/" is the folder "models/x".
-  if (kind == entry_kind::folder && !made.target_.has_filename()) {
-    made.target_ = made.target_.parent_path();
+  unpublished_entry entry(std::move(target), kind, may_replace);
+  // "models/x/" names the folder "models/x".
+  if (kind == entry_kind::folder && !entry.target_.has_filename()) {
+    entry.target_ = entry.target_.parent_path();
   }
-  const fs::path name = made.target_.filename();
+  const fs::path name = entry.target_.filename();
   if (name.empty() || name == "." || name == "..") {
-    return made.refused(EINVAL, "the path names nothing new");
+    return entry.refused(EINVAL, "the path has no new file name");
   }
-  if (auto good = made.check_target(); !good) return good.error();
-  remove_leftovers(folder_of(made.target_));
-  if (kind == entry_kind::file && made.make_unnamed()) return made;
-  if (auto named = made.take_temporary_name(); !named) return named.error();
-  return made;
+  if (auto status = entry.check_target(); !status) return status.error();
+  remove_leftovers(folder_of(entry.target_));
+  if (kind == entry_kind::file && entry.make_unnamed()) return entry;
+  if (auto named = entry.take_temporary_name(); !named) return named.error();
+  return entry;
 }
 
-// False where the file system cannot, or where /proc, which gives it its name, is missing.
+// Returns false if the file system cannot do this, or if /proc is missing, which names the file.
 bool unpublished_entry::make_unnamed() {
   const int flags = O_TMPFILE | O_RDWR | O_CLOEXEC;
-  unique_fd made(::open(folder_of(target_).c_str(), flags, file_mode));
-  if (!made) return false;
-  fs::path path = path_of(made.get());
+  unique_fd fd(::open(folder_of(target_).c_str(), flags, file_mode));
+  if (!fd) return false;
+  fs::path path = path_of(fd.get());
   if (::access(path.c_str(), F_OK) != 0) return false;
-  fd_ = std::move(made);
-  // It has a lock before it has a name.
+  fd_ = std::move(fd);
+  // The file has a lock before it has a name.
   lock_temporary(fd_.get());
   path_ = std::move(path);
   return true;
 }
 
-// Makes it under a free name; or gives a file that has none such a name, for only a name can take
-// the place of another.
+// Creates the entry under a free temporary name. A file that exists without a name receives such a
+// name, because only a named file can replace another one.
 result<void> unpublished_entry::take_temporary_name() {
   for (int i = 0; i < names_to_try; ++i) {
     fs::path name = folder_of(target_) / temporary_name(i);
@@ -183,35 +183,35 @@ result<void> unpublished_entry::take_temporary_name() {
 }
 
 result<void> unpublished_entry::check_target() const {
-  struct ::stat there = {};
-  if (::lstat(target_.c_str(), &there) != 0) {
+  struct ::stat status = {};
+  if (::lstat(target_.c_str(), &status) != 0) {
     return errno == ENOENT ? result<void>() : refused(errno);
   }
   if (!may_replace_) return refused(EEXIST, "it exists already");
   if (kind_ == entry_kind::file) {
-    if (S_ISDIR(there.st_mode)) return refused(EISDIR);
-    // Also by way of a link: /dev/stdout must stay what it is.
-    if (::stat(target_.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
-      return refused(EEXIST, "not replaced, because it is no regular file");
+    if (S_ISDIR(status.st_mode)) return refused(EISDIR);
+    // Also checks the target of a link: /dev/stdout must not be replaced.
+    if (::stat(target_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+      return refused(EEXIST, "not replaced, because it is not a regular file");
     }
     return {};
   }
-  if (!S_ISDIR(there.st_mode)) return refused(ENOTDIR);
+  if (!S_ISDIR(status.st_mode)) return refused(ENOTDIR);
   std::error_code problem;
-  const std::string stranger = stranger_in(target_, problem);
+  const std::string foreign_name = foreign_name_in(target_, problem);
   if (problem) return refused(problem.value());
-  if (stranger.empty()) return {};
-  return refused(EEXIST, "not replaced, because it holds '" + printable(stranger) +
-                             "', which is no part of a checkpoint");
+  if (foreign_name.empty()) return {};
+  return refused(EEXIST, "not replaced, because it contains '" + printable(foreign_name) +
+                             "', which is not part of a checkpoint");
 }
 
-// A file without a name gets its own: a link replaces nothing.
+// Gives a file without a name its final name. A link never replaces a file.
 result<void> unpublished_entry::link_to_target() {
   const int failed =
       ::linkat(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0
                                                                                            : errno;
   if (failed == 0) return {};
-  return refused(failed, failed == EEXIST ? "it appeared meanwhile" : "");
+  return refused(failed, failed == EEXIST ? "another process created it meanwhile" : "");
 }
 
 result<void> unpublished_entry::rename_to_target() {
@@ -220,28 +220,28 @@ result<void> unpublished_entry::rename_to_target() {
   if (kind_ == entry_kind::file && may_replace_) {
     return ::rename(from, to) == 0 ? result<void>() : refused(errno);
   }
-  // Somebody else may have made the target meanwhile.
+  // Another process may have created the target meanwhile.
   if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return {};
   const int problem = errno;
   if (problem == EINVAL || (problem == EEXIST && may_replace_)) {
-    if (auto good = check_target(); !good) return good;
+    if (auto status = check_target(); !status) return status;
   }
   if (problem == EEXIST && may_replace_) {
-    // The old folder takes the temporary name, and is removed under it.
+    // The old folder takes the temporary name and is removed under it.
     if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) {
       remove();
       return {};
     }
     if (errno == EINVAL) {
       return refused(EEXIST,
-                     "the file system cannot exchange two folders, so the old one would be "
-                     "gone before the new one is there");
+                     "the file system cannot exchange two folders, so the old folder would be "
+                     "missing until the new folder is in place");
     }
     return refused(errno);
   }
-  // A file system that cannot refuse to replace. An existing folder that is not empty it refuses.
+  // This file system cannot refuse to replace. It refuses to replace a folder that is not empty.
   if (problem == EINVAL) return ::rename(from, to) == 0 ? result<void>() : refused(errno);
-  return refused(problem, problem == EEXIST ? "it appeared meanwhile" : "");
+  return refused(problem, problem == EEXIST ? "another process created it meanwhile" : "");
 }
 
 result<void> unpublished_entry::publish(bool sync) {
@@ -253,12 +253,12 @@ result<void> unpublished_entry::publish(bool sync) {
     }
   }
   if (!has_name_ && !may_replace_) {
-    if (auto good = link_to_target(); !good) return good;
+    if (auto status = link_to_target(); !status) return status;
   } else {
     if (!has_name_) {
       if (auto named = take_temporary_name(); !named) return named;
     }
-    if (auto good = rename_to_target(); !good) return good;
+    if (auto status = rename_to_target(); !status) return status;
   }
   has_name_ = false;
   path_.clear();
@@ -272,17 +272,17 @@ result<void> unpublished_entry::publish(bool sync) {
   return refused(problem, "its folder cannot be flushed: " + system_code(problem).message());
 }
 
-// ---- The public face ----
+// ---- Public class ----
 
 unpublished::unpublished(fs::path target, entry_kind kind, bool may_replace) {
-  auto made =
+  auto entry =
       attempt([&] { return unpublished_entry::make(std::move(target), kind, may_replace); });
-  if (!made) throw to_error(made.error());
-  entry_ = std::make_unique<unpublished_entry>(std::move(*made));
+  if (!entry) throw to_error(entry.error());
+  entry_ = std::make_unique<unpublished_entry>(std::move(*entry));
 }
 
-unpublished::unpublished(unpublished&& other) noexcept = default;
-unpublished& unpublished::operator=(unpublished&& other) noexcept = default;
+unpublished::unpublished(unpublished&& source) noexcept = default;
+unpublished& unpublished::operator=(unpublished&& source) noexcept = default;
 unpublished::~unpublished() = default;
 
 const fs::path& unpublished::path() const noexcept { return entry_->path(); }

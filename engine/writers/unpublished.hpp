@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file or a folder that appears under its name only when it is whole.
+// A file or a folder that appears under its name only when it is complete.
 //
-// Until then a file has no name at all (O_TMPFILE), so that a process that is killed leaves
-// nothing. A folder, and a file where the file system cannot do that, has the name
-// ".ringload-<process>-<n>" in the folder of its target. Whoever writes to that folder next removes
-// what a killed process has left there.
+// Before that, a file has no name at all (O_TMPFILE), so that a killed process leaves nothing
+// behind. A folder, or a file on a file system without O_TMPFILE, has the name
+// ".ringload-<process>-<n>" in the folder of its target. The next process that
+// writes to that folder removes what a killed process has left there.
 
 #include <cstdint>
 #include <filesystem>
@@ -18,29 +18,31 @@
 
 namespace ringload::inline v0 {
 
-// Its functions block on the file system. Faults name the target.
+// All functions block on the file system. Faults name the target.
 class unpublished_entry {
  public:
   unpublished_entry() = default;
-  // Makes the empty file or folder. An existing `target` is EEXIST, unless it may be replaced: a
-  // regular file by a file; by a folder, one that holds nothing but files of a checkpoint.
+  // Creates the empty file or folder. Fails with EEXIST if `target` exists, unless `may_replace` is
+  // set: then a file replaces a regular file, and a folder replaces a folder that contains only
+  // files of a checkpoint.
   static result<unpublished_entry> make(std::filesystem::path target, entry_kind kind,
                                         bool may_replace);
 
-  unpublished_entry(unpublished_entry&& other) noexcept;
-  unpublished_entry& operator=(unpublished_entry&& other) noexcept;
-  // Removes it, if it was not published.
+  unpublished_entry(unpublished_entry&& source) noexcept;
+  unpublished_entry& operator=(unpublished_entry&& source) noexcept;
+  // Removes the entry if it was not published.
   ~unpublished_entry();
 
   const std::filesystem::path& target() const noexcept { return target_; }
-  // By which it can be opened until it is published: of a file without a name, that of its
-  // descriptor.
+  // The path for opening the entry until it is published. For a file without a name, the path of
+  // its descriptor.
   const std::filesystem::path& path() const noexcept { return path_; }
-  // Of a file: open for reading and writing. -1 for a folder.
+  // A file is open for reading and writing. -1 for a folder.
   int fd() const noexcept { return fd_.get(); }
 
-  // Gives it its name. With `sync` the file, or the folder's entries but not what is in them, are
-  // on the drive before, and the name is when it returns.
+  // Gives the entry its name. With `sync`, the file, or the list of a folder's entries but not
+  // their contents, is on the drive before the entry is named, and the name is on the drive on
+  // return.
   result<void> publish(bool sync);
 
  private:
@@ -56,12 +58,12 @@ class unpublished_entry {
   fault refused(int error_number, std::string cause = {}) const;
 
   std::filesystem::path target_;
-  std::filesystem::path path_;  // Empty: there is none, or it is published.
+  std::filesystem::path path_;  // Empty: not created, or published.
   unique_fd fd_;
   unique_fd lock_;  // Of a folder: see leftovers.hpp.
   entry_kind kind_ = entry_kind::file;
   bool may_replace_ = false;
-  bool has_name_ = false;  // The path is a temporary one.
+  bool has_name_ = false;  // `path_` is a temporary name.
 };
 
 }  // namespace ringload::inline v0

@@ -16,13 +16,14 @@ result<bool> write_cursor::completed(int res) {
     written_ = bytes_;
     return true;
   }
-  // Direct I/O resumes only at a whole unit, so one that was written in part is written again.
-  // Without one whole unit of progress that would go on forever. A full disk shows like this first.
+  // Direct I/O can resume only at a whole unit, so a partly written unit is written again. If a
+  // write made no progress by a whole unit, it would be repeated forever. A full disk first appears
+  // like this.
   const std::uint32_t resumable = reached / unit_ * unit_;
   if (resumable == written_) {
     if (++retries_in_a_row_ > 1) {
       return fault{system_code(EIO), "",
-                   "the file system takes no more bytes, and does not say why"};
+                   "the file system accepts no more bytes and gives no reason"};
     }
     return false;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How far one write has come, when the kernel takes it in pieces.
+// Tracks the progress of one write when the kernel accepts it in pieces.
 
 #include <cstdint>
 #include <optional>
@@ -12,18 +12,18 @@ namespace ringload::inline v0 {
 
 class write_cursor {
  public:
-  // EINTR and EAGAIN say "again"; a write that hears it this often in a row without a byte of
-  // progress has failed.
+  // EINTR and EAGAIN repeat the write. After this many in a row without a byte of progress the
+  // write fails.
   static constexpr unsigned retries_max = 1000;
 
-  // `unit` is what a write can be resumed at: that of direct I/O, or 1.
+  // `unit` is the granularity at which a write can resume: that of direct I/O, or 1.
   write_cursor(std::uint32_t bytes, std::uint32_t unit) noexcept : bytes_(bytes), unit_(unit) {}
 
-  // So many bytes are written; the next write begins behind them.
+  // Bytes written so far.
   std::uint32_t written() const noexcept { return written_; }
 
-  // Takes what the kernel said of the last write, a number of bytes or a negative errno. True when
-  // all is written.
+  // Takes the kernel's result for the last write: a byte count or a negative errno. Returns true
+  // when all bytes are written.
   result<bool> completed(int res);
 
  private:

@@ -11,15 +11,15 @@
 
 namespace ringload::inline v0 {
 
-block_writers make_block_writers(boost::asio::io_context& loop, ring* by, threads& pool) {
-  block_writers made;
-  if (by != nullptr) {
-    made.direct = std::make_unique<ring_writer>(*by);
+block_writers make_block_writers(boost::asio::io_context& loop, ring* io_ring, threads& pool) {
+  block_writers writers;
+  if (io_ring != nullptr) {
+    writers.direct = std::make_unique<ring_writer>(*io_ring);
   } else {
-    made.direct = std::make_unique<pool_writer>(loop, pool);
+    writers.direct = std::make_unique<pool_writer>(loop, pool);
   }
-  made.buffered = std::make_unique<pool_writer>(loop, pool);
-  return made;
+  writers.buffered = std::make_unique<pool_writer>(loop, pool);
+  return writers;
 }
 
 bool can_be_direct(const written_file& file, std::uint64_t file_offset,
@@ -28,10 +28,10 @@ bool can_be_direct(const written_file& file, std::uint64_t file_offset,
          bytes % block_bytes == 0;
 }
 
-boost::asio::awaitable<void> write_whole(block_writers& with, written_file& to,
-                                         const block_of_file& what, bool direct,
+boost::asio::awaitable<void> write_whole(block_writers& writers, written_file& to,
+                                         const block_of_file& extent, bool direct,
                                          const std::atomic<bool>& stop, write_end& end) {
-  write_cursor cursor(what.bytes, direct ? block_bytes : 1);
+  write_cursor cursor(extent.bytes, direct ? block_bytes : 1);
   end = {};
   end.direct = direct;
   while (!end.whole && !stop) {
@@ -39,20 +39,20 @@ boost::asio::awaitable<void> write_whole(block_writers& with, written_file& to,
     write_request next;
     next.fd = end.direct ? to.direct.get() : to.buffered.get();
     next.direct = end.direct;
-    next.bytes = what.bytes - written;
-    next.file_offset = what.file_offset + written;
-    next.from = what.from + written;
-    next.registered_buffer = what.registered_buffer;
-    const int res = co_await write(end.direct ? *with.direct : *with.buffered, next);
-    auto all = cursor.completed(res);
-    if (all) {
-      end.whole = *all;
+    next.bytes = extent.bytes - written;
+    next.file_offset = extent.file_offset + written;
+    next.from = extent.from + written;
+    next.registered_buffer = extent.registered_buffer;
+    const int res = co_await write(end.direct ? *writers.direct : *writers.buffered, next);
+    auto complete = cursor.completed(res);
+    if (complete) {
+      end.whole = *complete;
     } else if (end.direct && written == 0 && res == -EINVAL) {
-      to.direct_refusal = message_of(all.error()) + ", for a direct write";
+      to.direct_refusal = message_of(complete.error()) + ", for a direct write";
       end.direct = false;
-      cursor = write_cursor(what.bytes, 1);
+      cursor = write_cursor(extent.bytes, 1);
     } else {
-      end.outcome = all.error().in(to.place + ": byte " + grouped(next.file_offset));
+      end.outcome = complete.error().in(to.place + ": byte " + grouped(next.file_offset));
       break;
     }
   }

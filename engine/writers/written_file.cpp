@@ -15,7 +15,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// 0, or errno. A file system that cannot allocate ahead gets the size alone.
+// Returns 0 or errno. If the file system cannot allocate ahead, only the size is set.
 int allocate(int fd, std::uint64_t begin, std::uint64_t end) noexcept {
   if (begin >= end) return 0;
   const auto from = static_cast<::off_t>(begin);
@@ -30,13 +30,13 @@ int allocate(int fd, std::uint64_t begin, std::uint64_t end) noexcept {
 }  // namespace
 
 result<void> check_disk_room(const std::filesystem::path& folder, std::uint64_t bytes) {
-  struct ::statvfs there = {};
-  if (::statvfs(folder.c_str(), &there) != 0 || there.f_blocks == 0) return {};  // Not told.
-  const auto free = checked_multiply(there.f_bavail, there.f_frsize);
+  struct ::statvfs status = {};
+  if (::statvfs(folder.c_str(), &status) != 0 || status.f_blocks == 0) return {};  // Unknown.
+  const auto free = checked_multiply(status.f_bavail, status.f_frsize);
   if (!free || bytes <= *free) return {};
   return fault{system_code(ENOSPC), "",
-               grouped(bytes) + " bytes are to be written, and the file system has " +
-                   grouped(*free) + " free"};
+               grouped(bytes) + " bytes are needed, but the file system has only " +
+                   grouped(*free) + " free bytes"};
 }
 
 result<unique_fd> open_for_writing(const std::filesystem::path& path, const std::string& place) {
@@ -53,17 +53,18 @@ result<unique_fd> open_again(int fd, const std::string& place) {
 
 result<written_file> begin_file(unique_fd file, const std::filesystem::path& path,
                                 std::string place, std::uint64_t bytes, direct_files& direct) {
-  written_file made;
-  made.place = std::move(place);
-  made.buffered = std::move(file);
-  if (auto good = allocate_up_to(made, bytes); !good) return good.error();
-  // What is empty now will not be.
-  const std::uint64_t some = std::max<std::uint64_t>(bytes, 1);
-  auto opened = direct.open(made.buffered.get(), path.native(), some, direct_files::access::write);
-  if (!opened) return opened.error().in(made.place);
-  made.direct = std::move(opened->fd);
-  made.direct_refusal = std::move(opened->refusal);
-  return made;
+  written_file file_state;
+  file_state.place = std::move(place);
+  file_state.buffered = std::move(file);
+  if (auto status = allocate_up_to(file_state, bytes); !status) return status.error();
+  // The file is empty now but will be written: pass 1 byte so that O_DIRECT is tried.
+  const std::uint64_t expected_bytes = std::max<std::uint64_t>(bytes, 1);
+  auto opened = direct.open(file_state.buffered.get(), path.native(), expected_bytes,
+                            direct_files::access::write);
+  if (!opened) return opened.error().in(file_state.place);
+  file_state.direct = std::move(opened->fd);
+  file_state.direct_refusal = std::move(opened->refusal);
+  return file_state;
 }
 
 result<void> allocate_up_to(written_file& file, std::uint64_t end) {

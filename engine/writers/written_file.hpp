@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file that is being written: open, with room for its bytes as far as they are known.
+// A file that is being written: open, with space allocated for the bytes that are known so far.
 
 #include <cstdint>
 #include <filesystem>
@@ -14,30 +14,31 @@
 namespace ringload::inline v0 {
 
 struct written_file {
-  std::string place;           // For errors: the name that it is to have.
-  std::uint64_t bytes = 0;     // Allocated: the file's size.
+  std::string place;           // The final name, for errors.
+  std::uint64_t bytes = 0;     // The allocated size of the file.
   unique_fd buffered;          // For reading and writing.
-  unique_fd direct;            // The same with O_DIRECT; empty: no direct writes.
-  std::string direct_refusal;  // Why nothing more is written directly; else empty.
+  unique_fd direct;            // The same file with O_DIRECT; empty: no direct writes.
+  std::string direct_refusal;  // Why direct writes have stopped; otherwise empty.
 };
 
-// Opens or makes the file at `path`.
+// Opens or creates the file at `path`.
 result<unique_fd> open_for_writing(const std::filesystem::path& path, const std::string& place);
-// The same file once more.
+// Duplicates the descriptor.
 result<unique_fd> open_again(int fd, const std::string& place);
 
-// Allocates `bytes` of the empty file, so that writes find their blocks and the file's size never
-// changes. ENOSPC, with how much is missing, where there is no room. `path` is one that it has now.
+// Allocates `bytes` of the empty file, so that writes find their blocks allocated and the file size
+// never changes. Fails with ENOSPC if there is not enough space. `path` must be a current path of
+// the file.
 result<written_file> begin_file(unique_fd file, const std::filesystem::path& path,
                                 std::string place, std::uint64_t bytes, direct_files& direct);
 
-// Makes room up to `end`, which is then the file's size.
+// Allocates up to `end`, which becomes the file size.
 result<void> allocate_up_to(written_file& file, std::uint64_t end);
 
-// Whether the file system that `folder` is on has that much room for this user.
+// Fails if the file system of `folder` has less free space for this user.
 result<void> check_disk_room(const std::filesystem::path& folder, std::uint64_t bytes);
 
-// The bytes, and the size, to the drive.
+// Flushes the bytes and the size to the drive.
 result<void> sync_file(const written_file& file);
 
 }  // namespace ringload::inline v0

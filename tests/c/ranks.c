@@ -137,7 +137,7 @@ static void wrong_groups(ringload_loader* loader, const char* folder, const char
   snprintf(socket, sizeof socket, "%s/ranks", folder);
   CHECK(ringload_join_group(socket, 2, 2, 0, &none) == RINGLOAD_INVALID_ARGUMENT);
   CHECK(ringload_join_group(socket, 0, 2, 1, &none) == RINGLOAD_SYSTEM_ERROR && none == NULL);
-  SAYS("did not come in time");
+  SAYS("did not join in time");
   CHECK(ringload_join_group(socket, 0, 1, 0, &none) == RINGLOAD_OK);
   ringload_group_loading* load = NULL;
   CHECK(ringload_group_load(loader, none, path, (ringload_group_reading)7, NULL, &load) ==

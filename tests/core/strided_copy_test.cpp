@@ -48,7 +48,9 @@ struct trial {
   std::int64_t highest = 0;  // Past the last byte.
 };
 
-std::uint32_t landed(const element_form& e) { return e.as.needed() ? e.as.to_bytes() : e.bytes; }
+std::uint32_t landed(const element_form& e) {
+  return e.cast.needed() ? e.cast.to_bytes() : e.bytes;
+}
 
 element_form random_element(chance& by) {
   constexpr std::uint32_t widths[] = {1, 2, 4, 8, 16, 3, 6, 12, 40};
@@ -61,12 +63,12 @@ element_form random_element(chance& by) {
   element_form e;
   e.bytes = widths[by.number(0, 8)];
   if (by.one_in(3)) {
-    e.as = kinds[by.number(0, 8)];
-    e.bytes = e.as.from_bytes();
+    e.cast = kinds[by.number(0, 8)];
+    e.bytes = e.cast.from_bytes();
   }
   if (by.one_in(3)) {
     for (const std::uint8_t unit : {std::uint8_t{8}, std::uint8_t{4}, std::uint8_t{2}}) {
-      const bool divides = e.as.needed() ? e.bytes == unit : e.bytes % unit == 0;
+      const bool divides = e.cast.needed() ? e.bytes == unit : e.bytes % unit == 0;
       if (divides && (e.swap_bytes == 0 || by.one_in(2))) e.swap_bytes = unit;
     }
   }
@@ -128,8 +130,8 @@ void reference_element(const trial& t, const std::byte* from, std::byte* to) {
                    one.begin() + static_cast<std::ptrdiff_t>(at + t.element.swap_bytes));
     }
   }
-  if (t.element.as.needed()) {
-    convert(one.data(), to, 1, t.element.as);
+  if (t.element.cast.needed()) {
+    convert(one.data(), to, 1, t.element.cast);
   } else {
     std::memcpy(to, one.data(), one.size());
   }

@@ -118,7 +118,7 @@ class scene {
     const std::uint32_t bytes = blocks * as.from_bytes();
     dequantize(block_of(as.from), source_.data() + from, wanted_.data() + to, blocks, as.to);
     copy_op one = {};
-    one.as = as;
+    one.cast = as;
     box(one, from, bytes, to, {});
   }
 
@@ -223,16 +223,17 @@ struct random_box {
     constexpr std::uint32_t widths[] = {1, 2, 4, 8, 16, 3, 12};
     element.bytes = widths[in.pick(7)];
     if (in.pick(3) == 0) {
-      element.as = {from_types[in.pick(5)], to_types[in.pick(3)]};
-      if (element.as.needed()) element.bytes = element.as.from_bytes();
+      element.cast = {from_types[in.pick(5)], to_types[in.pick(3)]};
+      if (element.cast.needed()) element.bytes = element.cast.from_bytes();
     } else if (in.pick(4) == 0) {
-      element.as = {kind_of(static_cast<block_type>(in.pick(block_type_count))),
-                    to_types[in.pick(3)]};
-      element.bytes = element.as.from_bytes();
+      element.cast = {kind_of(static_cast<block_type>(in.pick(block_type_count))),
+                      to_types[in.pick(3)]};
+      element.bytes = element.cast.from_bytes();
     }
-    const bool swaps = !is_block(element.as.from) && element.bytes % 2 == 0 && in.pick(3) == 0;
-    if (swaps && element.as.needed()) element.swap_bytes = static_cast<std::uint8_t>(element.bytes);
-    if (swaps && !element.as.needed()) {
+    const bool swaps = !is_block(element.cast.from) && element.bytes % 2 == 0 && in.pick(3) == 0;
+    if (swaps && element.cast.needed())
+      element.swap_bytes = static_cast<std::uint8_t>(element.bytes);
+    if (swaps && !element.cast.needed()) {
       element.swap_bytes = element.bytes % 8 == 0 ? 8 : element.bytes % 4 == 0 ? 4 : 2;
     }
     const unsigned rank = in.pick(6);
@@ -245,7 +246,7 @@ struct random_box {
       for (std::size_t i = rank; i > 1; --i) std::swap(order[i - 1], order[in.pick(unsigned(i))]);
     };
     if (in.pick(3) > 0) shuffle();
-    std::uint64_t stride = element.as.needed() ? element.as.to_bytes() : element.bytes;
+    std::uint64_t stride = element.cast.needed() ? element.cast.to_bytes() : element.bytes;
     for (const std::size_t d : order) {
       if (in.pick(6) == 0) stride += 1 + in.pick(9);
       dimensions[d].destination_stride = static_cast<std::int64_t>(stride);

@@ -173,5 +173,5 @@ TEST_CASE("nccl_group: a load of ranks is of memory of the host") {
     loader with(host(), small_limits(2, read_engine::threads));
     get(load_async(with, borrowed_group(*ranks), file.name(), {}, boost::asio::use_future));
   });
-  CHECK(said[0] == "group_load: the group is not of memory of the host");
+  CHECK(said[0] == "group_load: the group is for device memory, expected a group for host memory");
 }

@@ -18,7 +18,7 @@ copy_op copy(std::uint32_t slot_offset, std::uint32_t bytes, conversion as = {})
   copy_op one = {};
   one.slot_offset = slot_offset;
   one.bytes = bytes;
-  one.as = as;
+  one.cast = as;
   return one;
 }
 

@@ -352,14 +352,16 @@ TEST_CASE("stream_decoder: Fletcher's checksum stands behind the stored bytes") 
 TEST_CASE("stream_decoder: filters of HDF5 are undone in any order, and damage is seen") {
   using kind = chain_filter::kind;
   filter_chain filters = {{kind::shuffle, 4}, {kind::zlib, 0}, {kind::fletcher32, 0}};
-  const auto by_kind = [](const chain_filter& a, const chain_filter& b) { return a.what < b.what; };
+  const auto by_kind = [](const chain_filter& a, const chain_filter& b) {
+    return a.filter < b.filter;
+  };
   do {
     const bytes original = compressible(1003, 8);
     bytes in = original;
     for (const chain_filter& each : filters) {
-      if (each.what == kind::shuffle) in = shuffled(in, each.element_bytes);
-      if (each.what == kind::zlib) in = deflated(in, true);
-      if (each.what == kind::fletcher32) in = with_sum(in, fletcher_by_definition(in));
+      if (each.filter == kind::shuffle) in = shuffled(in, each.element_bytes);
+      if (each.filter == kind::zlib) in = deflated(in, true);
+      if (each.filter == kind::fletcher32) in = with_sum(in, fletcher_by_definition(in));
     }
     stored_stream what = stored(codec::zlib, in, original.size());
     what.chain = std::make_shared<const filter_chain>(filters);

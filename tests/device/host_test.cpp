@@ -121,7 +121,7 @@ TEST_CASE("host: memory that a load has yet to populate is not counted as availa
   const std::string said = message_of(second.error());
   CAPTURE(said);
   CHECK(number_before(said, " bytes") == most_of_it);
-  CHECK(said.find(" available, of which other loads are to fill ") != std::string::npos);
+  CHECK(said.find(" available, of which other loads will fill ") != std::string::npos);
 
   *first = nullptr;
   CHECK(target->check_room(most_of_it).has_value());

@@ -13,18 +13,18 @@ namespace {
 
 void check(const ringload::detail::kept_description& all, std::uint64_t region_bytes) {
   using ringload::testing::hold;
-  hold(all.where.size() == all.what.tensors.size(), "each tensor has a place");
+  hold(all.where.size() == all.contents.tensors.size(), "each tensor has a place");
   for (std::size_t t = 0; t < all.where.size(); ++t) {
-    const ringload::tensor_info& info = all.what.tensors[t];
+    const ringload::tensor_info& info = all.contents.tensors[t];
     const ringload::detail::kept_tensor& at = all.where[t];
     const std::uint64_t bytes =
-        at.as.needed() ? info.bytes / at.as.from_bytes() * at.as.to_bytes() : info.bytes;
-    hold(info.file < all.what.files.size(), "its file is listed");
+        at.cast.needed() ? info.bytes / at.cast.from_bytes() * at.cast.to_bytes() : info.bytes;
+    hold(info.file < all.contents.files.size(), "its file is listed");
     hold(at.region == 0, "it lies in memory that came");
     hold(at.offset <= region_bytes && bytes <= region_bytes - at.offset, "and ends there");
-    const auto type = at.as.needed() ? ringload::dtype_of(at.as.to) : info.dtype;
+    const auto type = at.cast.needed() ? ringload::dtype_of(at.cast.to) : info.dtype;
     hold(at.offset % ringload::alignment(type) == 0, "and is aligned");
-    hold(std::ranges::count(all.what.tensors, info.name, &ringload::tensor_info::name) == 1,
+    hold(std::ranges::count(all.contents.tensors, info.name, &ringload::tensor_info::name) == 1,
          "and is alone of its name");
   }
   const auto again = ringload::detail::unpacked_description(packed(all), {{region_bytes}});

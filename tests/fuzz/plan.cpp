@@ -58,9 +58,9 @@ setting read_setting(ringload::testing::number_source from) {
     s.wanted.push_back({file, alignment, at, bytes});
     if (kind / 64 == 3) {
       wanted_tensor& e = s.wanted.back();
-      e.as = conversion_of(from.take(1));
-      if (e.as.needed()) {
-        e.bytes -= e.bytes % e.as.from_bytes();
+      e.cast = conversion_of(from.take(1));
+      if (e.cast.needed()) {
+        e.bytes -= e.bytes % e.cast.from_bytes();
         s.slot_bytes = std::max(s.slot_bytes, 2 * std::uint64_t{block_bytes});
       }
     }
@@ -84,8 +84,8 @@ void check_reads(const plan& made, const setting& s) {
     for (std::uint32_t c = r.copies_begin; c < r.copies_end; ++c) {
       const copy_op& copy = made.copies[c];
       hold(std::uint64_t{copy.slot_offset} + copy.bytes <= r.bytes_needed, "copies use what came");
-      hold(!copy.as.needed() || copy.bytes % copy.as.from_bytes() == 0, "elements stay whole");
-      hold(copy.destination_offset + landed_bytes(copy.bytes, copy.as) <= made.arena_bytes,
+      hold(!copy.cast.needed() || copy.bytes % copy.cast.from_bytes() == 0, "elements stay whole");
+      hold(copy.destination_offset + landed_bytes(copy.bytes, copy.cast) <= made.arena_bytes,
            "copies stay inside the arena");
     }
   }
@@ -97,7 +97,7 @@ struct landing {
   std::uint64_t bytes;  // In the arena.
   std::uint64_t file_offset;
   std::uint32_t file;
-  conversion as = {};
+  conversion cast = {};
 };
 
 std::vector<landing> writes_of(const plan& made) {
@@ -106,8 +106,8 @@ std::vector<landing> writes_of(const plan& made) {
     if (r.straight()) all.push_back({r.destination_offset, r.bytes, r.file_offset, r.file});
     for (std::uint32_t c = r.copies_begin; c < r.copies_end; ++c) {
       const copy_op& copy = made.copies[c];
-      all.push_back({copy.destination_offset, landed_bytes(copy.bytes, copy.as),
-                     r.file_offset + copy.slot_offset, r.file, copy.as});
+      all.push_back({copy.destination_offset, landed_bytes(copy.bytes, copy.cast),
+                     r.file_offset + copy.slot_offset, r.file, copy.cast});
     }
   }
   return all;
@@ -115,21 +115,21 @@ std::vector<landing> writes_of(const plan& made) {
 
 void check_tensor(const wanted_tensor& wanted, const placement& at,
                   const std::vector<landing>& writes) {
-  const std::uint64_t bytes = landed_bytes(wanted.bytes, wanted.as);
+  const std::uint64_t bytes = landed_bytes(wanted.bytes, wanted.cast);
   std::uint64_t arrived = 0;
   for (const landing& w : writes) {
     const std::uint64_t begin = std::max(w.destination_offset, at.destination_offset);
     const std::uint64_t end =
         std::min(w.destination_offset + w.bytes, at.destination_offset + bytes);
     if (begin >= end) continue;
-    hold(w.as.needed() == wanted.as.needed(), "what lands is converted if it is to be");
+    hold(w.cast.needed() == wanted.cast.needed(), "what lands is converted if it is to be");
     // How far into the landing, and into the tensor, counted in bytes of the file.
     std::uint64_t skipped = begin - w.destination_offset;
     std::uint64_t before = begin - at.destination_offset;
-    if (wanted.as.needed()) {
-      hold(w.as == wanted.as, "and in the way it is to be");
-      hold(skipped == 0 && before % wanted.as.to_bytes() == 0, "element by element");
-      before = before / wanted.as.to_bytes() * wanted.as.from_bytes();
+    if (wanted.cast.needed()) {
+      hold(w.cast == wanted.cast, "and in the way it is to be");
+      hold(skipped == 0 && before % wanted.cast.to_bytes() == 0, "element by element");
+      before = before / wanted.cast.to_bytes() * wanted.cast.from_bytes();
     }
     hold(w.file == wanted.file && w.file_offset + skipped == wanted.offset + before,
          "what lands in a tensor's place is the tensor's");

@@ -21,7 +21,7 @@ namespace {
 
 kept_description sample_description() {
   kept_description all;
-  all.what.files = {{"a.safetensors", 5000, "safetensors"}};
+  all.contents.files = {{"a.safetensors", 5000, "safetensors"}};
   tensor_info weight;
   weight.name = "weight";
   weight.dtype = dtype::bf16;
@@ -35,10 +35,10 @@ kept_description sample_description() {
   blocks.bytes = blocks.stored_bytes = 36;
   blocks.type = "q4_0";
   blocks.original_shape = {2, 32};
-  all.what.tensors = {weight, blocks};
-  all.what.composites = {{"group", "group", "", {2}, {"values"}, 0, {}}};
-  all.what.metadata = {{"format", "pt"}};
-  all.what.notes = {"a note"};
+  all.contents.tensors = {weight, blocks};
+  all.contents.composites = {{"group", "group", "", {2}, {"values"}, 0, {}}};
+  all.contents.metadata = {{"format", "pt"}};
+  all.contents.notes = {"a note"};
   const auto q4_0 = element_kind::blocks;
   all.where = {{0, 64, {element_kind::bf16, element_kind::f32}}, {1, 0, {q4_0, element_kind::f16}}};
   return all;
@@ -65,7 +65,7 @@ std::string refusal_after(const std::function<void(kept_description&)>& change) 
 TEST_CASE("keeper: a description arrives as it was sent") {
   const auto found = unpacked_description(packed(sample_description()), sample_regions);
   REQUIRE(found.has_value());
-  const catalog& what = found->what;
+  const catalog& what = found->contents;
   REQUIRE(what.tensors.size() == 2);
   CHECK(what.files[0].path == "a.safetensors");
   CHECK(what.files[0].bytes == 5000);
@@ -79,7 +79,7 @@ TEST_CASE("keeper: a description arrives as it was sent") {
   CHECK(what.metadata[0].second == "pt");
   CHECK(what.notes[0] == "a note");
   CHECK(found->where[0].offset == 64);
-  CHECK(found->where[0].as == conversion{element_kind::bf16, element_kind::f32});
+  CHECK(found->where[0].cast == conversion{element_kind::bf16, element_kind::f32});
 }
 
 TEST_CASE("keeper: a description that is cut off anywhere is refused, and may lie in a page") {
@@ -113,13 +113,13 @@ TEST_CASE("keeper: with any one byte changed, tensors still lie in their memory 
 TEST_CASE("keeper: memory that ends with the last tensor is enough, and a byte less is not") {
   CHECK(refusal_of(sample_description(), {160, 128}) == "accepted");
   CHECK(holds(refusal_of(sample_description(), {159, 128}), "ends past the 159 bytes"));
-  CHECK(holds(refusal_of(sample_description(), {160}), "its memory did not come"));
+  CHECK(holds(refusal_of(sample_description(), {160}), "its memory region was not received"));
 }
 
 TEST_CASE("keeper: a description that contradicts itself says which tensor does") {
-  const auto sizes = "its type, its shape and its size contradict each other";
+  const auto sizes = "its type, shape and size are inconsistent";
   const auto of_weight = [&](const auto& change) {
-    return refusal_after([&](kept_description& all) { change(all.what.tensors[0]); });
+    return refusal_after([&](kept_description& all) { change(all.contents.tensors[0]); });
   };
   CHECK(refusal_after([](kept_description&) {}) == "accepted");
   CHECK(holds(of_weight([](tensor_info& t) { t.bytes = 50; }), sizes));
@@ -128,20 +128,20 @@ TEST_CASE("keeper: a description that contradicts itself says which tensor does"
   CHECK(holds(of_weight([](tensor_info& t) { t.dtype = dtype::f16; }), sizes));
   CHECK(holds(of_weight([](tensor_info& t) { t.name = "\xFF"; }), "its name is not UTF-8"));
   CHECK(holds(of_weight([](tensor_info& t) { t.file = 1; }), "its file is not listed"));
-  CHECK(holds(of_weight([](tensor_info& t) { t.name = "blocks"; }), "there are two of it"));
+  CHECK(holds(of_weight([](tensor_info& t) { t.name = "blocks"; }), "duplicate tensor name"));
   CHECK(holds(refusal_after([](kept_description& all) { all.where[0].offset = 62; }),
               "tensor 'weight'"));
   CHECK(holds(refusal_after([](kept_description& all) { all.where[0].offset = ~0ULL; }),
               "ends past the 160 bytes"));
-  CHECK(
-      holds(refusal_after([](kept_description& all) { all.where[1].as.to = all.where[1].as.from; }),
-            "accepted"));
   CHECK(holds(
-      refusal_after([](kept_description& all) { all.what.tensors[1].original_shape = {2, 64}; }),
-      sizes));
-  CHECK(
-      holds(refusal_after([](kept_description& all) { all.where.pop_back(); }), "1 tensors of 2"));
-  CHECK(holds(refusal_after([](kept_description& all) { all.what.composites[0].file = 7; }),
+      refusal_after([](kept_description& all) { all.where[1].cast.to = all.where[1].cast.from; }),
+      "accepted"));
+  CHECK(holds(refusal_after(
+                  [](kept_description& all) { all.contents.tensors[1].original_shape = {2, 64}; }),
+              sizes));
+  CHECK(holds(refusal_after([](kept_description& all) { all.where.pop_back(); }),
+              "there are 1 places, expected 2"));
+  CHECK(holds(refusal_after([](kept_description& all) { all.contents.composites[0].file = 7; }),
               "its file is not listed"));
 }
 

@@ -30,12 +30,12 @@ namespace {
 
 std::vector<std::byte> one_tensor() {
   kept_description all;
-  all.what.files = {{"f", 8192, "safetensors"}};
+  all.contents.files = {{"f", 8192, "safetensors"}};
   tensor_info t;
   t.name = "t";
   t.shape = {4096};
   t.bytes = 4096;
-  all.what.tensors = {t};
+  all.contents.tensors = {t};
   all.where = {{0, 0, {}}};
   return packed(all);
 }
@@ -78,13 +78,13 @@ TEST_CASE("attach: a reply that is none is refused") {
   const std::string text(200, 'x');
   CHECK(said_to([&](const unique_fd& to) {
           (void)send_packet(to, std::as_bytes(std::span(text)));
-        }) == "this is no keeper's reply");
+        }) == "malformed keeper reply");
   const std::string long_text(2 * packet_bytes_max, 'x');
   CHECK(holds(said_to([&](const unique_fd& to) {
                 (void)send_packet(to, std::as_bytes(std::span(long_text)));
               }),
               "a packet is larger than any of the protocol"));
-  CHECK(said_to([](const unique_fd&) {}) == "the keeper hung up");
+  CHECK(said_to([](const unique_fd&) {}) == "the keeper closed the connection");
   CHECK(said_to(keep_reply{keep_answer::malformed, 0, 0}, {}) ==
         "the keeper did not understand the request");
 }
@@ -113,18 +113,19 @@ TEST_CASE("attach: what came must be as many descriptors as it says, of sealed m
   const keep_reply one = {keep_answer::attached, 1, 1};
 
   CHECK(said_to(one, {d, r}) == "attached");
-  CHECK(said_to(one, {}) == "0 descriptors came for 1 regions");
-  CHECK(said_to(one, {d}) == "1 descriptors came for 1 regions");
-  CHECK(said_to(one, {d, r, r}) == "3 descriptors came for 1 regions");
-  CHECK(said_to(one, {d, open_region.descriptor()}) == "the memory that came is not sealed");
-  CHECK(said_to(one, {open_region.descriptor(), r}) == "the memory that came is not sealed");
-  CHECK(said_to(one, {d, files[0].get()}) == "the memory that came is not sealed");
-  CHECK(said_to(one, {d, files[1].get()}) == "the memory that came has 0 bytes");
-  CHECK(said_to(one, {r, d}) == "the model's description has version 0, not 2");
+  CHECK(said_to(one, {}) == "received 0 descriptors, expected 2");
+  CHECK(said_to(one, {d}) == "received 1 descriptors, expected 2");
+  CHECK(said_to(one, {d, r, r}) == "received 3 descriptors, expected 2");
+  CHECK(said_to(one, {d, open_region.descriptor()}) == "the received memory is not sealed");
+  CHECK(said_to(one, {open_region.descriptor(), r}) == "the received memory is not sealed");
+  CHECK(said_to(one, {d, files[0].get()}) == "the received memory is not sealed");
+  CHECK(said_to(one, {d, files[1].get()}) == "the received memory is empty");
+  CHECK(said_to(one, {r, d}) == "the model description has version 0, expected 2");
 }
 
 TEST_CASE("attach: a tensor that is not in the memory that came is refused") {
   const shared_memory description = memory_of(one_tensor());
   const keep_reply none = {keep_answer::attached, 1, 0};
-  CHECK(said_to(none, {description.descriptor()}) == "tensor 't': its memory did not come");
+  CHECK(said_to(none, {description.descriptor()}) ==
+        "tensor 't': its memory region was not received");
 }

@@ -183,8 +183,8 @@ TEST_CASE("save: what was written wrong is found by reading it back") {
       void start(operation& op) override {
         if (++count_ == 3) {
           const auto address = reinterpret_cast<std::uintptr_t>(bytes_.data());
-          op.what.from = reinterpret_cast<const std::byte*>((address + 4095) / 4096 * 4096);
-          op.what.registered_buffer = -1;
+          op.request.from = reinterpret_cast<const std::byte*>((address + 4095) / 4096 * 4096);
+          op.request.registered_buffer = -1;
         }
         real_->start(op);
       }

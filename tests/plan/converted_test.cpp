@@ -30,13 +30,13 @@ TEST_CASE("plan: what is converted is staged, and takes the room of what it beco
       host_rules());
   CHECK(part_of(p, 0).straight);
   CHECK_FALSE(part_of(p, 1).straight);
-  CHECK(p.tensors[1].as == f32_to_bf16);
+  CHECK(p.tensors[1].cast == f32_to_bf16);
   // After the straight block 200 bytes, then 40.
   CHECK(p.tensors[1].destination_offset == 4096);
   CHECK(p.tensors[2].destination_offset == 4296);
   CHECK(p.reads.size() == 2);
   CHECK(copies_of(p, 1) == std::vector<copied>{{0, 4096, 400}, {400, 4296, 10}});
-  CHECK(p.copies[1].as == fp8_to_f32);
+  CHECK(p.copies[1].cast == fp8_to_f32);
 }
 
 TEST_CASE("plan: copies that are converted are joined with no other") {
@@ -91,7 +91,7 @@ TEST_CASE("plan: each element is converted once, and comes from its place to its
     }
     const plan p = planned(all, round % 2 == 0 ? host_rules() : cuda_like_rules(), small_slot);
     for (std::size_t t = 0; t < all.size(); ++t) {
-      const conversion as = all[t].as;
+      const conversion as = all[t].cast;
       if (!as.needed()) continue;
       const placement& lies = p.tensors[t];
       std::uint64_t reached = 0;  // In bytes of the file.
@@ -101,7 +101,7 @@ TEST_CASE("plan: each element is converted once, and comes from its place to its
           const copy_op& copy = p.copies[c];
           const std::uint64_t from = read.file_offset + copy.slot_offset;
           if (from < all[t].offset || from >= all[t].offset + all[t].bytes) continue;
-          REQUIRE(copy.as == as);
+          REQUIRE(copy.cast == as);
           REQUIRE(from == all[t].offset + reached);
           REQUIRE(copy.bytes % as.from_bytes() == 0);
           REQUIRE(copy.slot_offset + copy.bytes <= read.bytes_needed);

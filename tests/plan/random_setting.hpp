@@ -132,11 +132,11 @@ inline void add_grid(setting& s, chance& by, tensor_form& form, std::uint32_t el
       }
       wanted_stream stream = {wanted_stream::kind::decoded, file, 0, stride, stride};
       if (by.one_in(10)) {
-        stream.how = wanted_stream::kind::in_memory;
+        stream.storage = wanted_stream::kind::in_memory;
         stream.offset = by.number(0, 1000);
       } else {
         stream.offset = taken(s, by, file, stride, 1);
-        if (by.one_in(5)) stream.how = wanted_stream::kind::raw;
+        if (by.one_in(5)) stream.storage = wanted_stream::kind::raw;
       }
       s.streams.push_back(stream);
       all.push_back({static_cast<std::uint32_t>(s.streams.size() - 1), 0, own.origin, own.extent,
@@ -231,12 +231,12 @@ inline void add_tensor(setting& s, chance& by) {
   wanted_tensor tensor = {static_cast<std::uint32_t>(by.number(0, 2)), 1, 0, 0};
   std::uint32_t element = by.one_of<std::uint32_t>({1, 2, 4, 8, 16});
   if (by.one_in(4)) {
-    tensor.as = by.one_of(kinds);
-    element = tensor.as.from_bytes();
+    tensor.cast = by.one_of(kinds);
+    element = tensor.cast.from_bytes();
   }
   form.element_bits = element * 8;
   tensor.alignment =
-      std::min<std::uint32_t>(8, tensor.as.needed() ? tensor.as.to_bytes() : element);
+      std::min<std::uint32_t>(8, tensor.cast.needed() ? tensor.cast.to_bytes() : element);
 
   numbers& shape = s.shapes.emplace_back();
   for (std::uint64_t rank = by.number(0, 4); rank > 0; --rank) {
@@ -246,7 +246,7 @@ inline void add_tensor(setting& s, chance& by) {
   form.shape = shape;
   if (element > 1 && by.one_in(5))
     form.swap_bytes = static_cast<std::uint8_t>(std::min(8U, element));
-  if (tensor.as.needed() && form.swap_bytes > element) form.swap_bytes = 0;
+  if (tensor.cast.needed() && form.swap_bytes > element) form.swap_bytes = 0;
 
   tensor.bytes = product(shape) * element;
   const std::uint64_t kind = by.number(0, 5);
@@ -254,7 +254,7 @@ inline void add_tensor(setting& s, chance& by) {
     add_strided_piece(s, by, form, element);
   } else if (kind == 1) {
     add_grid(s, by, form, element);
-  } else if (kind == 2 && !shape.empty() && !tensor.as.needed()) {
+  } else if (kind == 2 && !shape.empty() && !tensor.cast.needed()) {
     // Two to a byte.
     form.element_bits = 4;
     form.swap_bytes = 0;
@@ -276,7 +276,7 @@ inline void add_tensor(setting& s, chance& by) {
   } else {
     choose_box(s, by, form);
   }
-  choose_destination(s, by, form, tensor.as.needed() ? tensor.as.to_bytes() : element);
+  choose_destination(s, by, form, tensor.cast.needed() ? tensor.cast.to_bytes() : element);
   tensor.form = &form;
   tensor.arena = static_cast<std::uint32_t>(by.number(0, s.arenas - 1));
   s.tensors.push_back(tensor);

@@ -41,7 +41,7 @@ const std::byte* stored_element(const setting& s, const wanted_tensor& t, const 
     }
     if (!inside) continue;
     const wanted_stream& stream = s.streams[piece.stream];
-    const bool in_memory = stream.how == wanted_stream::kind::in_memory;
+    const bool in_memory = stream.storage == wanted_stream::kind::in_memory;
     return files.at(in_memory ? memory_file : stream.file, stream.offset + at);
   }
   return form.fill.empty() ? nullptr : form.fill.data();
@@ -56,7 +56,7 @@ void land(const std::byte* stored, std::byte* to, const wanted_tensor& t) {
     std::reverse(one.begin() + static_cast<std::ptrdiff_t>(at),
                  one.begin() + static_cast<std::ptrdiff_t>(at + unit));
   }
-  if (t.as.needed()) return convert(one.data(), to, 1, t.as);
+  if (t.cast.needed()) return convert(one.data(), to, 1, t.cast);
   std::memcpy(to, one.data(), one.size());
 }
 
@@ -69,7 +69,7 @@ void land_all(const setting& s, const wanted_tensor& t, std::byte* to, const noi
   const tensor_form& form = *t.form;
   const numbers counts = box_counts(form);
   if (product(counts) == 0) return;
-  const std::uint64_t landed = t.as.needed() ? t.as.to_bytes() : form.element_bits / 8;
+  const std::uint64_t landed = t.cast.needed() ? t.cast.to_bytes() : form.element_bits / 8;
   numbers index(counts.size(), 0);
   for (std::uint64_t n = 0; n < product(counts); ++n) {
     std::uint64_t rest = n;
@@ -180,8 +180,8 @@ void execution::put(const std::byte* from, const stream_output& out) {
   std::byte* const to = memory_[out.destination].data() + out.destination_offset;
   if (out.map != no_index) {
     copy_strided(p_.maps[out.map], {from, out.bytes}, 0, to);
-  } else if (out.as.needed()) {
-    convert(from, to, out.bytes / out.as.from_bytes(), out.as);
+  } else if (out.cast.needed()) {
+    convert(from, to, out.bytes / out.cast.from_bytes(), out.cast);
   } else {
     std::memcpy(to, from, out.bytes);
   }
@@ -190,7 +190,7 @@ void execution::put(const std::byte* from, const stream_output& out) {
 void execution::decode(std::uint32_t index) {
   const stream_op& op = p_.streams[index];
   const wanted_stream& of = s_.streams[op.stream];
-  const bool in_memory = of.how == wanted_stream::kind::in_memory;
+  const bool in_memory = of.storage == wanted_stream::kind::in_memory;
   REQUIRE(op.bytes_needed <= of.decoded_bytes);
   for (std::uint32_t o = op.outputs_begin; o < op.outputs_end; ++o) {
     const stream_output& out = p_.outputs[o];
@@ -219,8 +219,8 @@ void execution::carry_out(std::uint32_t index) {
     const bytes from(into + copy.slot_offset, into + copy.slot_offset + copy.bytes);
     if (copy.map != no_index) {
       copy_strided(p_.maps[copy.map], from, copy.source_offset, to);
-    } else if (copy.as.needed()) {
-      convert(from.data(), to, copy.bytes / copy.as.from_bytes(), copy.as);
+    } else if (copy.cast.needed()) {
+      convert(from.data(), to, copy.bytes / copy.cast.from_bytes(), copy.cast);
     } else {
       std::memcpy(to, from.data(), from.size());
     }

@@ -352,7 +352,7 @@ def test_options_that_make_no_sense_are_refused(checkpoint):
 def test_ranks_that_do_not_come_are_an_error(tmp_path):
     socket = tmp_path / "socket"
     failed = raised(lambda: ringload.join_group(socket, 0, 3, timeout=0.01))
-    assert isinstance(failed, ringload.RankFailedError) and "2 ranks did not come" in str(failed)
+    assert isinstance(failed, ringload.RankFailedError) and "2 ranks did not join" in str(failed)
     assert not socket.exists()
     with pytest.raises(OSError):
         ringload.join_group(socket, 1, 2, timeout=0.01)

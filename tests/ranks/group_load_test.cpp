@@ -352,7 +352,7 @@ TEST_CASE("group_load: calls that differ are the same error on every rank, and t
     throw *failed;
   });
   for (const std::string& each : said) {
-    CHECK(each == "rank 2: it does tensor('b'), and rank 0 does tensor('a')");
+    CHECK(each == "rank 2: it calls tensor('b'), but rank 0 calls tensor('a')");
   }
 }
 
@@ -364,8 +364,8 @@ TEST_CASE("group_load: files that hold other tensors are an error on every rank"
     begin(with, all, all.rank() == 1 ? second.name() : first.name());
   });
   for (const std::string& each : said) {
-    CHECK(holds(each, "rank 1: it does load 1 tensors of 44 bytes"));
-    CHECK(holds(each, "and rank 0 does load 1 tensors of 40 bytes"));
+    CHECK(holds(each, "rank 1: it calls load 1 tensors of 44 bytes"));
+    CHECK(holds(each, "but rank 0 calls load 1 tensors of 40 bytes"));
   }
 }
 

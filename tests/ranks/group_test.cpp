@@ -141,7 +141,7 @@ TEST_CASE("group: a rank that does not come ends the group when the time is over
         all.receive(never, 2);
       },
       std::chrono::milliseconds(50));
-  CHECK(holds(said[1], "did not come within 50 ms"));
+  CHECK(holds(said[1], "no message arrived within 50 ms"));
 }
 
 TEST_CASE("group: the rank that did not come is named, also by a rank that waits for another") {
@@ -165,7 +165,7 @@ TEST_CASE("group: the rank that did not come is named, also by a rank that waits
     std::vector<std::byte> token(1);
     last_said = what_of([&] { last.receive(token, 0); });
   }
-  CHECK(last_said == "rank 1: it did not come within 50 ms");
+  CHECK(last_said == "rank 1: no message arrived within 50 ms");
   CHECK(first_said == last_said);
 }
 
@@ -226,15 +226,15 @@ TEST_CASE("group: who is no rank of it, or comes twice, ends the meeting for all
       // Who comes to rank 0 when that has given up waits for another, until this stops it.
       threads.front().join();
     }
-    CHECK(holds(said[0], stranger == 3 ? "rank 3 of 4 came to a group of 3" : "there already"));
+    CHECK(holds(said[0], stranger == 3 ? "rank 3 of 4 joined a group of 3" : "joined already"));
     CHECK(said[2] != "");
   }
   CHECK(holds(what_of([&] { thread_groups(0); }), "1 to 127"));
-  CHECK(holds(what_of([&] { join_group("x", 5, 5); }), "there is no rank 5 of 5"));
+  CHECK(holds(what_of([&] { join_group("x", 5, 5); }), "rank is 5 of 5"));
   CHECK(holds(what_of([&] {
                 join_group((folder.path() / "r").string(), 0, 2, std::chrono::milliseconds(20));
               }),
-              "1 ranks did not come in time"));
+              "1 ranks did not join in time"));
   CHECK_FALSE(std::filesystem::exists(folder.path() / "r"));
 }
 

@@ -220,10 +220,10 @@ void try_many_at_once(engine_kind kind) {
   REQUIRE(memory.has_value());
   std::array<remembered, 8> ops;
   for (std::uint32_t i = 0; i < 8; ++i) {
-    ops[i].what.fd = i == 5 ? -1 : file.buffered.get();
-    ops[i].what.bytes = 32'768;
-    ops[i].what.file_offset = i * 32'768;
-    ops[i].what.into = memory->data() + i * 32'768;
+    ops[i].request.fd = i == 5 ? -1 : file.buffered.get();
+    ops[i].request.bytes = 32'768;
+    ops[i].request.file_offset = i * 32'768;
+    ops[i].request.into = memory->data() + i * 32'768;
     on.by().start(ops[i]);
     CHECK(ops[i].times == 0);
   }

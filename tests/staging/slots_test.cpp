@@ -220,7 +220,8 @@ TEST_CASE("slots: smaller ones than a reserved page lie elsewhere, and say so") 
   const slots made = populated(16, slot_bytes, huge_pages::reserved);
   CHECK(pool.asked_bytes == 0);
   CHECK(made.whole().size() == 16 * slot_bytes);
-  CHECK(made.not_reserved() == "a slot of 262,144 bytes is no whole number of huge pages");
+  CHECK(made.not_reserved() ==
+        "slot_bytes is 262,144, expected a multiple of 2,097,152 for reserved huge pages");
 }
 
 TEST_CASE("slots: where too few reserved pages are free they lie elsewhere, and say so") {

@@ -139,7 +139,7 @@ class scripted_reader final : public reader {
   bool populates() const noexcept override { return real_->populates(); }
 
   void start(operation& op) override {
-    const read_fate fate = script_.decide(op.what);
+    const read_fate fate = script_.decide(op.request);
     auto* mine = new scripted(script_, op, fate);
     if (fate.until_released == read_fate::hold::start) {
       // Let go of at once, it must still not complete in here; the real reader sees to that.
@@ -152,18 +152,18 @@ class scripted_reader final : public reader {
  private:
   struct scripted final : operation {
     scripted(read_script& s, operation& o, const read_fate& f) : script(s), outer(o), fate(f) {
-      what = o.what;
+      request = o.request;
       done = [](operation& self, int res) { static_cast<scripted&>(self).completed(res); };
     }
 
     void completed(int res) {
-      // Also a failed read has been made: its bytes must not be what makes a test pass.
+      // Also a failed read has been made: its bytes must not be request makes a test pass.
       const int told = fate.result == read_fate::as_read || (res < 0 && fate.result >= 0)
                            ? res
                            : std::min(res, fate.result);
       const auto kept = static_cast<std::size_t>(std::max(told, 0));
-      const bool pages = what.supply != nullptr;  // Mapped: they may not be written to.
-      if (told != res && !pages) std::memset(what.into + kept, 0xEE, what.bytes - kept);
+      const bool pages = request.supply != nullptr;  // Mapped: they may not be written to.
+      if (told != res && !pages) std::memset(request.into + kept, 0xEE, request.bytes - kept);
       auto tell = [this, told] {
         const std::unique_ptr<scripted> mine(this);
         outer.done(outer, told);

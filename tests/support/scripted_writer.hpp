@@ -62,18 +62,18 @@ class scripted_writer final : public block_writer {
       : script_(script), real_(std::move(real)) {}
 
   void start(operation& op) override {
-    const int fate = script_.decide(op.what);
+    const int fate = script_.decide(op.request);
     if (fate <= 0) {
       boost::asio::post(*script_.loop, [&op, fate] { op.done(op, fate); });
       return;
     }
     // A direct write of a part of a block would be refused: then none of that block is written.
     const auto most = static_cast<std::uint32_t>(fate);
-    if (op.what.direct && most < op.what.bytes && most % 4096 != 0 && most < 4096) {
+    if (op.request.direct && most < op.request.bytes && most % 4096 != 0 && most < 4096) {
       boost::asio::post(*script_.loop, [&op, fate] { op.done(op, fate); });
       return;
     }
-    if (most < op.what.bytes) op.what.bytes = op.what.direct ? most / 4096 * 4096 : most;
+    if (most < op.request.bytes) op.request.bytes = op.request.direct ? most / 4096 * 4096 : most;
     real_->start(op);
   }
 

@@ -18,7 +18,7 @@ void add_dimension(box_piece& to, std::uint64_t count, std::uint64_t from, std::
                               stride};
 }
 
-// Bytes that lie side by side at both ends are copied as the widest words that they are made of.
+// Copies bytes that are contiguous on both sides as the widest words that divide them.
 void widen(box_piece& piece) {
   const auto run = std::find_if(piece.dimensions, piece.dimensions + piece.rank,
                                 [&](const box_piece::dimension& d) {
@@ -38,10 +38,10 @@ void widen(box_piece& piece) {
   piece.element_bytes = static_cast<std::uint8_t>(word);
 }
 
-// Threads beside each other write elements beside each other: the last dimension is the one with
-// the shortest stride of the destination.
+// Sorts the dimensions so that the last one has the shortest destination stride. Neighbouring
+// threads then write neighbouring elements.
 void finish(box_piece& piece, std::vector<box_piece>& pieces) {
-  if (!piece.as.needed() && piece.swap == 0) widen(piece);
+  if (!piece.cast.needed() && piece.swap == 0) widen(piece);
   std::sort(piece.dimensions, piece.dimensions + piece.rank,
             [](const box_piece::dimension& a, const box_piece::dimension& b) {
               return magnitude(a.to) > magnitude(b.to);
@@ -51,7 +51,7 @@ void finish(box_piece& piece, std::vector<box_piece>& pieces) {
   pieces.push_back(piece);
 }
 
-// A box of more elements than a piece may have, as broadcasting makes them, is halved.
+// Halves a box with more elements than a piece may have. Broadcasts produce such boxes.
 void add_box(whole_box box, box_piece piece, std::vector<box_piece>& pieces) {
   std::uint64_t elements = 1;
   unsigned longest = 0;
@@ -85,23 +85,23 @@ void add_box(whole_box box, box_piece piece, std::vector<box_piece>& pieces) {
 
 void add_boxes(const copy_operation& op, std::span<const copy_op> copies,
                std::vector<box_piece>& pieces) {
-  for (const copy_op& one : copies) {
-    const std::byte* const from = op.slot + one.slot_offset;
-    std::byte* const to = op.destination(one);
+  for (const copy_op& copy : copies) {
+    const std::byte* const from = op.slot + copy.slot_offset;
+    std::byte* const to = op.destination(copy);
     box_piece piece = {};
-    if (one.map == no_index) {
-      piece = {from, to, 0, 0, 0, 0, one.as, {}};
-      const std::uint32_t blocks = one.bytes / one.as.from_bytes();
-      if (blocks > 1) add_dimension(piece, blocks, one.as.from_bytes(), one.as.to_bytes());
+    if (copy.map == no_index) {
+      piece = {from, to, 0, 0, 0, 0, copy.cast, {}};
+      const std::uint32_t blocks = copy.bytes / copy.cast.from_bytes();
+      if (blocks > 1) add_dimension(piece, blocks, copy.cast.from_bytes(), copy.cast.to_bytes());
       finish(piece, pieces);
       continue;
     }
-    const strided_map& map = op.maps[one.map];
-    piece.element_bytes = static_cast<std::uint8_t>(map.as.needed() ? 0 : map.element_bytes);
+    const strided_map& map = op.maps[copy.map];
+    piece.element_bytes = static_cast<std::uint8_t>(map.cast.needed() ? 0 : map.element_bytes);
     piece.swap = map.swap_bytes != 0 ? 1 : 0;
-    piece.as = map.as;
+    piece.cast = map.cast;
     for_each_whole_box(
-        map, one.source_offset, one.bytes,
+        map, copy.source_offset, copy.bytes,
         [&](const whole_box& box, std::uint64_t from_offset, std::ptrdiff_t to_offset) {
           piece.from = from + from_offset;
           piece.to = to + to_offset;

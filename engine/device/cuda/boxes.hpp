@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What of a slot goes to its place by strides, or is dequantised: as pieces for the kernel.
+// Builds the kernel's work items for the strided and dequantised copies of one slot.
 
 #include <cstddef>
 #include <span>
@@ -12,8 +12,8 @@
 
 namespace ringload::inline v0::cuda {
 
-// Adds the pieces of those copies of `op`, which are of maps or of blocks. They read the slot by
-// its own address. Throws std::bad_alloc.
+// Adds the pieces of `copies`, which are copies of `op` with maps or quantised blocks. The pieces
+// address the slot by its host address. Throws std::bad_alloc.
 void add_boxes(const copy_operation& op, std::span<const copy_op> copies,
                std::vector<box_piece>& pieces);
 

@@ -19,7 +19,7 @@ copier::copier(boost::asio::io_context& loop, const pinned& slots, const allocat
     : loop_(loop),
       slots_(slots),
       log_(log),
-      waiter_(loop, [this](error_code failed) { came(failed); }) {}
+      waiter_(loop, [this](error_code failed) { event_ended(failed); }) {}
 
 error_code copier::open(int device, bool shares_thread) {
   device_ = device;
@@ -47,91 +47,93 @@ void copier::start(copy_operation& op) noexcept {
   }
 }
 
-// Throws std::bad_alloc, and has launched nothing then.
+// Throws std::bad_alloc before anything is launched.
 void copier::begin(copy_operation& op) {
   if (lost_) {
     answer_later(op, lost_);
     return;
   }
-  plan_transfer(op.copies, how_);
+  plan_transfer(op.copies, transfer_);
   boxes_.clear();
-  add_boxes(op, how_.boxed, boxes_);
-  const bool scatters = !how_.staged.empty();
-  lane& on = lanes_[(scatters ? lanes_of_a_kind : 0) + next_lane_++ % lanes_of_a_kind];
-  if (!on.is_open()) {
-    if (auto failed = on.open()) {
+  add_boxes(op, transfer_.boxed, boxes_);
+  const bool scatters = !transfer_.staged.empty();
+  lane& stream_lane = lanes_[(scatters ? lanes_of_a_kind : 0) + next_lane_++ % lanes_of_a_kind];
+  if (!stream_lane.is_open()) {
+    if (auto failed = stream_lane.open()) {
       answer_later(op, failed);
       return;
     }
   }
-  if (scatters) on.take_staging(how_, log_);
+  if (scatters) stream_lane.take_staging(transfer_, log_);
   event ended;
   if (auto failed = take_event(ended)) {
     answer_later(op, failed);
     return;
   }
-  on.running.push_back({&op, std::move(ended), {}, begun_++});
-  lane::under_way& mine = on.running.back();
+  stream_lane.running.push_back({&op, std::move(ended), {}, begun_++});
+  lane::under_way& pending = stream_lane.running.back();
 
-  // What was launched before a failure still reads the slot, so the event is recorded either way,
-  // and the failure told when it has come.
-  mine.failed = on.launch(op, how_, boxes_, slots_.on_device(op.slot));
-  if (auto failed = on.record(mine.ended)) {
-    if (mine.failed) failed = mine.failed;
-    on.running.pop_back();
-    lost_ = on.wait_out();
+  // Work that was launched before a failure still reads the slot. So the event is recorded in any
+  // case, and the failure is reported when the event has completed.
+  pending.failed = stream_lane.launch(op, transfer_, boxes_, slots_.on_device(op.slot));
+  if (auto failed = stream_lane.record(pending.ended)) {
+    if (pending.failed) failed = pending.failed;
+    stream_lane.running.pop_back();
+    lost_ = stream_lane.wait_out();
     answer_later(op, failed);
     return;
   }
   wait_for_oldest();
 }
 
-error_code copier::take_event(event& one) {
+error_code copier::take_event(event& free_event) {
   if (!free_events_.empty()) {
-    one = std::move(free_events_.back());
+    free_event = std::move(free_events_.back());
     free_events_.pop_back();
     return {};
   }
-  // Room for every event there is, this one too: giving one back then never allocates.
+  // Reserves room for every event including this one, so that returning an event never allocates.
   std::size_t count = 1;
-  for (const lane& each : lanes_) count += each.running.size();
+  for (const lane& lane_in_use : lanes_) count += lane_in_use.running.size();
   free_events_.reserve(count);
-  return one.make();
+  return free_event.make();
 }
 
 void copier::wait_for_oldest() noexcept {
-  if (waited_for_ || looking_) return;
-  for (lane& each : lanes_) {
-    if (each.running.empty()) continue;
-    if (!waited_for_ || each.running.front().number < waited_for_->running.front().number) {
-      waited_for_ = &each;
+  if (waited_for_ || completing_) return;
+  for (lane& candidate : lanes_) {
+    if (candidate.running.empty()) continue;
+    if (!waited_for_ || candidate.running.front().number < waited_for_->running.front().number) {
+      waited_for_ = &candidate;
     }
   }
   if (waited_for_) waiter_.wait(waited_for_->running.front().ended);
 }
 
-void copier::came(error_code failed) {
-  lane* const of = std::exchange(waited_for_, nullptr);
-  looking_ = true;
-  for (lane& each : lanes_) look_at(each, &each == of ? failed : error_code());
-  looking_ = false;
+void copier::event_ended(error_code failed) {
+  lane* const waited_lane = std::exchange(waited_for_, nullptr);
+  completing_ = true;
+  for (lane& candidate : lanes_)
+    complete_ended(candidate, &candidate == waited_lane ? failed : error_code());
+  completing_ = false;
   wait_for_oldest();
 }
 
-// Answers for the copies that have ended. Who is answered may start the next one, which goes to the
-// end of a lane and has its own turn.
-void copier::look_at(lane& at, error_code wait_failed) {
-  for (std::size_t left = at.running.size(); left > 0 && !at.running.empty(); --left) {
-    const cudaError_t said = cudaEventQuery(at.running.front().ended.get());
-    auto failed = code_of(said);
-    if (said == cudaErrorNotReady && !wait_failed) return;
-    if (said == cudaErrorNotReady) failed = std::exchange(wait_failed, {});
+// Completes the copies that have ended. A completion handler may start another copy, which is
+// appended to a lane and completes later.
+void copier::complete_ended(lane& ended_lane, error_code wait_failed) {
+  for (std::size_t left = ended_lane.running.size(); left > 0 && !ended_lane.running.empty();
+       --left) {
+    const cudaError_t state = cudaEventQuery(ended_lane.running.front().ended.get());
+    auto failed = code_of(state);
+    if (state == cudaErrorNotReady && !wait_failed) return;
+    if (state == cudaErrorNotReady) failed = std::exchange(wait_failed, {});
     if (failed) {
-      (void)take_device();  // Who was answered may have begun a copy to another.
-      lost_ = at.wait_out();
+      (void)take_device();  // The handler of the previous copy may have selected another device.
+      lost_ = ended_lane.wait_out();
     }
-    lane::under_way first = std::move(at.running.front());
-    at.running.pop_front();
+    lane::under_way first = std::move(ended_lane.running.front());
+    ended_lane.running.pop_front();
     free_events_.push_back(std::move(first.ended));
     first.op->done(*first.op, first.failed ? first.failed : failed);
   }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Puts the copies of slots on streams, and tells the engine thread when each has ended.
+// Launches the copies of slots on CUDA streams and notifies the engine thread when each has ended.
 //
-// A thread sleeps on the event of the oldest copy that is under way, never on more than one. When
-// it has come, the events of all are looked at: under load one wake-up answers for several copies.
+// A thread sleeps on the event of the oldest running copy, never on more than one event. When that
+// event completes, all events are queried: under load one wake-up completes several copies.
 //
-// Everything runs in the engine thread.
+// All functions run in the engine thread.
 
 #include <array>
 #include <boost/asio/io_context.hpp>
@@ -26,21 +26,21 @@ class pinned;
 
 class copier {
  public:
-  // One stream fills a link. The second keeps it busy while the first passes from one copy to the
-  // next. Slots with something to scatter have two of their own, so that the kernels of one run
-  // beside the copies of the other. A device has few hardware queues, 8 unless the program asks for
-  // more, so these two are opened when they are first needed.
+  // One stream can fill a link; the second keeps the link busy while the first changes from one
+  // copy to the next. Slots with scattered copies have two streams of their own, so that the
+  // kernels of one run beside the copies of the other. A device has few hardware queues, 8 by
+  // default, so these two streams are opened on first use.
   static constexpr std::size_t lanes_of_a_kind = 2;
   static constexpr std::size_t lanes_count = 2 * lanes_of_a_kind;
 
-  // The slots live as long as this, and are pinned if they can be.
+  // `slots` must outlive this object. Its slots are pinned if possible.
   copier(boost::asio::io_context& loop, const pinned& slots, const allocation_log& log);
   copier(const copier&) = delete;
   copier& operator=(const copier&) = delete;
   ~copier() = default;
 
-  // Makes what every load needs, on the device of that number, which is the current one. Where the
-  // engine thread has other devices too, it is made the current one again for each copy.
+  // Creates what every load needs. Device `device` must be the current one. If the engine thread
+  // also uses other devices, each copy selects the device again.
   boost::system::error_code open(int device, bool shares_thread);
 
   void start(copy_operation& op) noexcept;
@@ -48,10 +48,10 @@ class copier {
  private:
   boost::system::error_code take_device() const noexcept;
   void begin(copy_operation& op);
-  boost::system::error_code take_event(event& one);
+  boost::system::error_code take_event(event& free_event);
   void wait_for_oldest() noexcept;
-  void came(boost::system::error_code failed);
-  void look_at(lane& at, boost::system::error_code wait_failed);
+  void event_ended(boost::system::error_code failed);
+  void complete_ended(lane& ended_lane, boost::system::error_code wait_failed);
   void answer_later(copy_operation& op, boost::system::error_code failed);
 
   boost::asio::io_context& loop_;
@@ -63,16 +63,16 @@ class copier {
   std::size_t next_lane_ = 0;
   std::uint64_t begun_ = 0;
   std::vector<event> free_events_;
-  // Of the slot at hand: kept, so that a slot full of copies allocates nothing.
-  transfer how_;
+  // Scratch for the current slot. It is reused, so that a slot full of copies allocates nothing.
+  transfer transfer_;
   std::vector<box_piece> boxes_;
   lane* waited_for_ = nullptr;  // The thread sleeps on the first event of this lane.
-  bool looking_ = false;
-  // Set once the device has failed in a way that leaves no knowing whether it has let go of a slot.
-  // Nothing is started any more then: whatever an old copy still does, it does to loads that have
-  // failed. Copies that are under way are answered for one by one, as their events say.
+  bool completing_ = false;
+  // Set when the device has failed so that it may still be reading a slot. After that nothing is
+  // started: whatever an old copy still writes belongs to loads that have failed. Running copies
+  // complete one by one as their events say.
   boost::system::error_code lost_;
-  event_waiter waiter_;  // Ends first: it holds an event.
+  event_waiter waiter_;  // Destroyed first, because it refers to an event.
 };
 
 }  // namespace ringload::inline v0::cuda

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A CUDA device: slots are pinned where they are, when they are first needed, and copied from into
-// one allocation for each load.
+// A CUDA device. Slots are pinned in place on first use and copied into one allocation for each
+// load.
 
 #include <cuda_runtime_api.h>
 
@@ -35,13 +35,14 @@ namespace {
 
 using cuda::device_block;
 
-// What kernels want of a tensor's address: cudaMalloc promises as much, and no library asks more.
+// The alignment that kernels need: cudaMalloc guarantees it, and no library needs more.
 constexpr std::uint64_t tensor_alignment = 256;
 
 std::string name_of(int index) { return "cuda:" + std::to_string(index); }
 
-// Kept for the next load only where the consumer has said when its work ends: to ask the whole
-// device would wait for everybody's work, and invalidate the captures of the program's graphs.
+// Its memory is kept for the next load only if the consumer has declared when its work ends.
+// Synchronising the whole device instead would wait for all work and invalidate the program's graph
+// captures.
 class cuda_arena final : public arena {
  public:
   cuda_arena(device_block memory, bool was_kept,
@@ -67,12 +68,12 @@ class cuda_arena final : public arena {
     uses_are_known_ = true;
   }
 
-  // Where the device is the current one. Any thread.
-  boost::system::error_code add_use(cudaStream_t of) noexcept {
+  // The device must be the current one. Thread-safe.
+  boost::system::error_code add_use(cudaStream_t consumer_stream) noexcept {
     try {
       cuda::event end;
       if (auto failed = end.make()) return failed;
-      if (auto failed = end.record(of)) return failed;
+      if (auto failed = end.record(consumer_stream)) return failed;
       const std::lock_guard lock(mutex_);
       memory_.memory().uses.push_back(std::move(end));
       uses_are_known_ = true;
@@ -87,15 +88,16 @@ class cuda_arena final : public arena {
   const bool was_kept_;
   const std::weak_ptr<free_list<device_block>> home_;
   std::mutex mutex_;
-  bool uses_are_known_ = false;  // Guarded by the mutex, as are the uses.
+  bool uses_are_known_ = false;  // Guarded by the mutex, like the uses.
 };
 
 class cuda_backend final : public backend, public memory_exchange {
  public:
   explicit cuda_backend(int index) : index_(index) {}
   ~cuda_backend() override {
-    if (shares_thread_) (void)cuda::use_device(index_);  // For the streams that read back.
-    // What it kept is back when the loader is gone.
+    // Selects the device for the streams that copy to the host.
+    if (shares_thread_) (void)cuda::use_device(index_);
+    // When the loader is gone, its kept memory must be freed.
     const bool keeps = kept_ && kept_->bytes() > 0;
     kept_.reset();
     if (keeps) cuda::wait_for_returned_memory();
@@ -124,17 +126,18 @@ class cuda_backend final : public backend, public memory_exchange {
     if (kept_) {
       auto found = take_kept(bytes);
       if (!found) return found.error();
-      if (*found) return own(std::move(**found), true);
+      if (*found) return make_arena(std::move(**found), true);
     }
-    auto made = make_block(bytes);
-    // What is kept may be what is missing, or what is on its way back; which may be back by now.
-    if (!made && made.error().code == errc::memory_exceeded) {
+    auto new_block = make_block(bytes);
+    // The kept memory may be the missing memory. Memory that is being freed may be available after
+    // the wait.
+    if (!new_block && new_block.error().code == errc::memory_exceeded) {
       if (kept_) kept_->clear();
       cuda::wait_for_returned_memory();
-      made = make_block(bytes);
+      new_block = make_block(bytes);
     }
-    if (!made) return made.error();
-    return own(std::move(*made), false);
+    if (!new_block) return new_block.error();
+    return make_arena(std::move(*new_block), false);
   }
 
   result<std::span<const std::byte>> read_back(const arena& from, std::uint64_t arena_offset,
@@ -146,27 +149,28 @@ class cuda_backend final : public backend, public memory_exchange {
   }
 
   result<void> copy_to_host(const std::byte* from, std::span<std::byte> into) override {
-    // One of the library's own threads, which has no device of its own.
+    // This is a library thread, which has no current device.
     auto failed = cuda::use_device(index_);
     if (!failed) failed = readers_->copy(from, into);
     if (failed) return fault{failed, name_of(index_) + ": copying to the host"};
     return {};
   }
 
-  result<exported_memory> export_memory(const arena& of) override {
-    const auto* const ours = dynamic_cast<const cuda_arena*>(&of);
+  result<exported_memory> export_memory(const arena& source) override {
+    const auto* const ours = dynamic_cast<const cuda_arena*>(&source);
     if (ours == nullptr || ours->read_only()) {
-      return fault{errc::device_unavailable, name_of(index_), "its memory is another process's"};
+      return fault{errc::device_unavailable, name_of(index_),
+                   "its memory belongs to another process"};
     }
-    return cuda::export_memory(index_, of.data(), ours->bytes());
+    return cuda::export_memory(index_, source.data(), ours->bytes());
   }
 
-  result<std::shared_ptr<arena>> import_memory(const exported_memory& what,
+  result<std::shared_ptr<arena>> import_memory(const exported_memory& exported,
                                                std::shared_ptr<const void> keeps) override {
-    auto opened = cuda::import_memory(index_, what, std::move(keeps));
+    auto opened = cuda::import_memory(index_, exported, std::move(keeps));
     if (!opened) return opened.error();
     (*opened)->readers = readers_;
-    return own(device_block(std::move(*opened)), false);
+    return make_arena(device_block(std::move(*opened)), false);
   }
 
   result<void> attach(boost::asio::io_context& loop, slot_region slots) override {
@@ -180,7 +184,7 @@ class cuda_backend final : public backend, public memory_exchange {
                        (*count == 1 ? "is 1" : "are " + std::to_string(*count)) +
                        ", counted from 0"};
     }
-    // The engine thread belongs to the loader, so a device that is its only one is set once.
+    // The engine thread belongs to the loader, so its only device is set once.
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
     cuda::place_near(slots.near, index_);
     shares_thread_ = slots.shared;
@@ -194,7 +198,7 @@ class cuda_backend final : public backend, public memory_exchange {
   }
 
   result<std::string> pin(std::span<std::byte> slot) override {
-    // One of the library's own threads, which has no device of its own.
+    // This is a library thread, which has no current device.
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
     const auto refused = slots_->pin(slot);
     return refused ? refused.message() : std::string();
@@ -205,19 +209,20 @@ class cuda_backend final : public backend, public memory_exchange {
     readers_->log_to(log);
   }
 
-  void meet(const backend& other) noexcept override {
-    const auto* const peer = dynamic_cast<const cuda_backend*>(&other);
+  void meet(const backend& peer_backend) noexcept override {
+    const auto* const peer = dynamic_cast<const cuda_backend*>(&peer_backend);
     if (peer == nullptr || !cuda::reaches(index_, peer->index_)) return;
     try {
-      peers_.push_back(&other);
+      peers_.push_back(&peer_backend);
     } catch (const std::bad_alloc&) {
-      // Then it takes all out of slots.
+      // Without memory for the list, this device copies everything out of slots.
     }
   }
 
-  bool prefers(const backend& other, const copy_op& one,
+  bool prefers(const backend& peer_backend, const copy_op& copy,
                std::size_t copies) const noexcept override {
-    return cuda::is_worth_a_copy(one, copies) && std::ranges::find(peers_, &other) != peers_.end();
+    return cuda::is_worth_a_copy(copy, copies) &&
+           std::ranges::find(peers_, &peer_backend) != peers_.end();
   }
 
   void start(copy_operation& op) noexcept override { copies_->start(op); }
@@ -230,10 +235,10 @@ class cuda_backend final : public backend, public memory_exchange {
   }
 
  private:
-  // How much is needed and how much there is, in words; memory_exceeded with them where that is too
-  // much.
+  // Returns a text with the needed and the free bytes. Fails with memory_exceeded and the same text
+  // if the need is larger.
   result<std::string> room_for(std::uint64_t bytes, std::uint64_t kept_bytes) {
-    // One of the library's own threads, which has no device of its own.
+    // This is a library thread, which has no current device.
     if (auto failed = cuda::use_device(index_)) return fault{failed, name_of(index_)};
     std::size_t free_bytes = 0;
     std::size_t total_bytes = 0;
@@ -257,10 +262,10 @@ class cuda_backend final : public backend, public memory_exchange {
     taken->device = index_;
     taken->readers = readers_;
     void* memory = nullptr;
-    const cudaError_t said = cudaMalloc(&memory, bytes);
-    const auto failed = cuda::code_of(said);
-    // Free memory may be in pieces, or gone since it was counted.
-    if (said == cudaErrorMemoryAllocation) {
+    const cudaError_t outcome = cudaMalloc(&memory, bytes);
+    const auto failed = cuda::code_of(outcome);
+    // Free memory may be fragmented, or have been taken since it was counted.
+    if (outcome == cudaErrorMemoryAllocation) {
       return fault{errc::memory_exceeded, "", *needed + ": " + failed.message()};
     }
     if (failed) return fault{failed, name_of(index_)};
@@ -269,8 +274,8 @@ class cuda_backend final : public backend, public memory_exchange {
     return device_block(std::move(taken));
   }
 
-  // Nobody has the tensors any more that lay in it; what a consumer's kernels still do with them
-  // is waited for.
+  // Takes kept memory. No tensor is left in it, but a consumer's kernels may still use it, so their
+  // events are waited for.
   result<std::optional<device_block>> take_kept(std::uint64_t bytes) {
     auto found = kept_->take(bytes);
     if (!found) return std::optional<device_block>();
@@ -281,26 +286,27 @@ class cuda_backend final : public backend, public memory_exchange {
     return found;
   }
 
-  std::shared_ptr<arena> own(device_block memory, bool was_kept) const {
+  std::shared_ptr<arena> make_arena(device_block memory, bool was_kept) const {
     return std::make_shared<cuda_arena>(std::move(memory), was_kept, kept_);
   }
 
   const int index_;
-  std::shared_ptr<free_list<device_block>> kept_;  // Null: nothing is kept.
+  std::shared_ptr<free_list<device_block>> kept_;  // Null: no memory is kept.
   const std::shared_ptr<cuda::read_back_pool> readers_ = std::make_shared<cuda::read_back_pool>();
   std::optional<cuda::pinned> slots_;
   allocation_log log_;
-  // In the engine thread only.
-  std::vector<const backend*> peers_;  // Whose memory it reaches, while it is attached.
-  bool shares_thread_ = false;         // With other devices: the current one is set at each turn.
+  // Used in the engine thread only.
+  std::vector<const backend*> peers_;  // The attached backends whose memory this device can read.
+  // Other devices use the same thread, so each call selects the device again.
+  bool shares_thread_ = false;
   std::optional<cuda::copier> copies_;
 };
 
 }  // namespace
 
 device cuda_device(int index) noexcept {
-  return {device_kind::cuda, index, [](int which) -> std::unique_ptr<backend> {
-            return std::make_unique<cuda_backend>(which);
+  return {device_kind::cuda, index, [](int device_index) -> std::unique_ptr<backend> {
+            return std::make_unique<cuda_backend>(device_index);
           }};
 }
 

@@ -14,44 +14,44 @@ namespace ringload::inline v0::cuda {
 
 namespace {
 
-// How long an exit waits for memory on its way back. The driver takes the rest: after a fork the
-// threads that are counted may be the parent's.
+// Limit on the wait at process exit. The driver frees the rest. After a fork, the counted threads
+// may be the parent's.
 constexpr std::chrono::seconds exit_wait_max{2};
 
-// Each of them frees one block after the other. More than one, because a block may have to wait for
-// work on the device that takes long.
-constexpr unsigned returning_threads_max = 8;
+// Each thread frees one block after another. There are several threads because a block may have to
+// wait a long time for work on the device.
+constexpr unsigned freeing_threads_max = 8;
 
-// Memory on its way back, and the threads that return it.
-struct returning_memory {
+// Memory that is being freed, and the threads that free it.
+struct freeing_queue {
   std::mutex mutex;
   std::condition_variable ended;
   // Guarded by the mutex.
-  std::unique_ptr<taken_memory> first;  // A list, so that nothing is allocated for it.
-  unsigned count = 0;                   // Blocks in the list, or being freed.
+  std::unique_ptr<taken_memory> first;  // An intrusive list, so that nothing is allocated.
+  unsigned count = 0;                   // Blocks in the list or being freed.
   unsigned threads = 0;
 
-  // Whether another thread is needed for it.
-  bool add(std::unique_ptr<taken_memory> one) {
+  // Adds a block. Returns true if another thread is needed.
+  bool add(std::unique_ptr<taken_memory> block) {
     const std::lock_guard lock(mutex);
-    one->next = std::move(first);
-    first = std::move(one);
+    block->next = std::move(first);
+    first = std::move(block);
     count += 1;
-    if (threads == returning_threads_max) return false;
+    if (threads == freeing_threads_max) return false;
     threads += 1;
     return true;
   }
 
-  // Frees what is in the list. In a thread of the library's, the block's device becomes the
-  // current one: the address says which it is, and the right thread is only the better one.
+  // Frees the blocks of the list. In a library thread the block's device becomes the current one.
+  // cudaFree works without this, but is then called with the wrong current device.
   void run(bool in_own_thread) {
     std::unique_lock lock(mutex);
     while (first) {
-      std::unique_ptr<taken_memory> one = std::move(first);
-      first = std::move(one->next);
+      std::unique_ptr<taken_memory> block = std::move(first);
+      first = std::move(block->next);
       lock.unlock();
-      if (in_own_thread) (void)use_device(one->device);
-      one.reset();
+      if (in_own_thread) (void)use_device(block->device);
+      block.reset();
       lock.lock();
       count -= 1;
     }
@@ -59,24 +59,24 @@ struct returning_memory {
     ended.notify_all();
   }
 
-  bool all_back() const noexcept { return count == 0 && threads == 0; }
+  bool is_idle() const noexcept { return count == 0 && threads == 0; }
 };
 
-// Never destroyed: a tensor may be the program's own static object, and be destroyed last.
-returning_memory& the_returning_memory() {
-  static returning_memory& one = *new returning_memory;
-  return one;
+// Never destroyed, because a tensor may be a static object of the program and be destroyed last.
+freeing_queue& the_freeing_queue() {
+  static freeing_queue& queue = *new freeing_queue;
+  return queue;
 }
 
-// No thread of ours is left when the library is unloaded.
+// Ensures that no thread of the library is left when the library is unloaded.
 struct exit_guard {
   exit_guard() {}
   exit_guard(const exit_guard&) = delete;
   exit_guard& operator=(const exit_guard&) = delete;
   ~exit_guard() {
-    returning_memory& all = the_returning_memory();
-    std::unique_lock lock(all.mutex);
-    all.ended.wait_for(lock, exit_wait_max, [&] { return all.all_back(); });
+    freeing_queue& queue = the_freeing_queue();
+    std::unique_lock lock(queue.mutex);
+    queue.ended.wait_for(lock, exit_wait_max, [&] { return queue.is_idle(); });
   }
 };
 
@@ -84,8 +84,8 @@ struct exit_guard {
 
 boost::system::error_code taken_memory::wait_for_uses() {
   boost::system::error_code first;
-  for (const event& one : uses) {
-    if (auto failed = one.wait(); failed && !first) first = failed;
+  for (const event& use : uses) {
+    if (auto failed = use.wait(); failed && !first) first = failed;
   }
   return first;
 }
@@ -99,21 +99,21 @@ taken_memory::~taken_memory() {
 
 device_block::~device_block() {
   if (!memory_) return;
-  returning_memory& all = the_returning_memory();
+  freeing_queue& queue = the_freeing_queue();
   static const exit_guard guard;
-  if (!all.add(std::move(memory_))) return;
+  if (!queue.add(std::move(memory_))) return;
   try {
     const signals_blocked now;
-    std::thread([&all] { all.run(true); }).detach();
+    std::thread([&queue] { queue.run(true); }).detach();
   } catch (const std::exception&) {
-    all.run(false);
+    queue.run(false);
   }
 }
 
 void wait_for_returned_memory() noexcept {
-  returning_memory& all = the_returning_memory();
-  std::unique_lock lock(all.mutex);
-  all.ended.wait(lock, [&] { return all.all_back(); });
+  freeing_queue& queue = the_freeing_queue();
+  std::unique_lock lock(queue.mutex);
+  queue.ended.wait(lock, [&] { return queue.is_idle(); });
 }
 
 }  // namespace ringload::inline v0::cuda

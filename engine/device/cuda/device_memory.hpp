@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Memory of a device, and how it goes back.
+// Device memory and how it is freed.
 //
-// It goes back in threads of the library's own. cudaFree may wait for work that the device has, and
-// whoever lets go of a model's last tensor, an event loop or an interpreter that holds its lock,
-// does not wait with it. Nor does it have to wait: a consumer whose kernels may still read a tensor
-// that it lets go of has said on which stream they are, and their events are waited for first.
+// Threads of the library free the memory, because cudaFree may wait for work of the device. The
+// owner of a model's last tensor, such as an event loop or an interpreter that holds its lock, must
+// not wait for that. A consumer whose kernels may still read a released tensor has named their
+// stream, and the events of that stream are waited for before the memory is freed.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,18 +19,18 @@
 
 namespace ringload::inline v0::cuda {
 
-// What one call of cudaMalloc gave, here or in another process. Destroyed where its device is the
-// current one, and when nothing uses it any more.
+// One cudaMalloc allocation of this or another process. Must be destroyed with its device as the
+// current one, when nothing uses it any more.
 struct taken_memory {
   void* address = nullptr;
   std::uint64_t bytes = 0;
   int device = 0;
   bool is_of_another_process = false;
-  std::shared_ptr<const void> keeps;  // Let go of when the memory is back.
+  std::shared_ptr<const void> keeps;  // Released after the memory is freed.
   std::shared_ptr<read_back_pool> readers;
   logged_allocation logged;
-  std::vector<event> uses;             // The ends of consumers' work, on whatever streams.
-  std::unique_ptr<taken_memory> next;  // On its way back: the one behind it.
+  std::vector<event> uses;             // The ends of the consumers' work on any streams.
+  std::unique_ptr<taken_memory> next;  // Next block in the queue of blocks to free.
 
   taken_memory() = default;
   taken_memory(const taken_memory&) = delete;
@@ -45,11 +45,11 @@ class device_block {
   explicit device_block(std::unique_ptr<taken_memory> memory) noexcept
       : memory_(std::move(memory)) {}
   device_block(device_block&&) noexcept = default;
-  device_block& operator=(device_block&& other) noexcept {
-    memory_.swap(other.memory_);
+  device_block& operator=(device_block&& source) noexcept {
+    memory_.swap(source.memory_);
     return *this;
   }
-  // In any thread: the memory goes back in another one.
+  // May run in any thread: another thread frees the memory.
   ~device_block();
 
   std::byte* data() const noexcept { return static_cast<std::byte*>(memory_->address); }
@@ -57,11 +57,11 @@ class device_block {
   taken_memory& memory() const noexcept { return *memory_; }
 
  private:
-  std::unique_ptr<taken_memory> memory_;  // Null after it was moved from.
+  std::unique_ptr<taken_memory> memory_;  // Null after a move.
 };
 
-// Waits until all memory is back that was on its way, of the whole process, for it is one device's
-// memory that all loaders share.
+// Waits until all memory that is being freed in this process is free. All loaders share the device
+// memory.
 void wait_for_returned_memory() noexcept;
 
 }  // namespace ringload::inline v0::cuda

@@ -12,8 +12,8 @@ namespace ringload::inline v0::cuda {
 using boost::system::error_code;
 
 event_waiter::event_waiter(boost::asio::io_context& loop,
-                           std::function<void(error_code failed)> came)
-    : loop_(loop), came_(std::move(came)) {}
+                           std::function<void(error_code failed)> ended)
+    : loop_(loop), ended_(std::move(ended)) {}
 
 event_waiter::~event_waiter() {
   {
@@ -33,9 +33,9 @@ error_code event_waiter::open(int device) {
   }
 }
 
-void event_waiter::wait(const event& which) noexcept {
+void event_waiter::wait(const event& pending_event) noexcept {
   const std::lock_guard lock(mutex_);
-  next_ = &which;
+  next_ = &pending_event;
   changed_.notify_one();
 }
 
@@ -45,12 +45,12 @@ void event_waiter::run(int device) {
   for (;;) {
     changed_.wait(lock, [this] { return next_ || stopping_; });
     if (!next_) return;
-    const event& which = *std::exchange(next_, nullptr);
+    const event& pending_event = *std::exchange(next_, nullptr);
     lock.unlock();
-    error_code failed = which.wait();
+    error_code failed = pending_event.wait();
     if (failed && no_device) failed = no_device;
     retry_allocation(
-        [this, failed] { boost::asio::post(loop_, [this, failed] { came_(failed); }); });
+        [this, failed] { boost::asio::post(loop_, [this, failed] { ended_(failed); }); });
     lock.lock();
   }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A thread that sleeps until an event of the device has come, and then wakes the loop.
+// A thread that sleeps until a CUDA event completes and then wakes the loop.
 //
-// Other ways were considered. To ask the event again and again costs a call every 20 us, copy done
-// or not. A host function on a stream wakes the loop as soon, but CUDA may run all host functions
-// of a process one after the other, so those of the program would hold up ours, and it runs none
-// once the context is broken. A thread in cudaEventSynchronize depends on nobody, and returns with
-// an error then.
+// Other designs were considered. Polling the event costs a call every 20 us, whether or not the
+// copy has ended. A host function on a stream wakes the loop as early, but CUDA may run all host
+// functions of a process one after another, so the program's functions would delay ours; and CUDA
+// runs none after an error of the context. A thread in cudaEventSynchronize is independent and then
+// returns with an error.
 
 #include <boost/asio/io_context.hpp>
 #include <boost/system/error_code.hpp>
@@ -22,25 +22,25 @@ namespace ringload::inline v0::cuda {
 
 class event_waiter {
  public:
-  // `came` is called in the loop once for each wait(), with what went wrong in waiting.
+  // Calls `ended` in the loop once for each wait(), with the error of the wait.
   event_waiter(boost::asio::io_context& loop,
-               std::function<void(boost::system::error_code failed)> came);
+               std::function<void(boost::system::error_code failed)> ended);
   event_waiter(const event_waiter&) = delete;
   event_waiter& operator=(const event_waiter&) = delete;
-  // Waits for the event that is being waited for.
+  // Waits for the pending event.
   ~event_waiter();
 
-  // Starts the thread, which works for that device.
+  // Starts the thread for device `device`.
   boost::system::error_code open(int device);
 
-  // Not again before `came` was called. The event stays as it is until then.
-  void wait(const event& which) noexcept;
+  // The next call must follow the call of `ended`. The event must not change until then.
+  void wait(const event& pending_event) noexcept;
 
  private:
   void run(int device);
 
   boost::asio::io_context& loop_;
-  const std::function<void(boost::system::error_code)> came_;
+  const std::function<void(boost::system::error_code)> ended_;
   std::thread thread_;
 
   std::mutex mutex_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Streams, events and memory of the device that give themselves back. All belong to the device that
-// was current when they were made.
+// RAII wrappers for CUDA streams, events and memory. All belong to the device that was current when
+// they were created.
 
 #include <cuda_runtime_api.h>
 
@@ -21,56 +21,57 @@ class stream {
   stream(const stream&) = delete;
   stream& operator=(const stream&) = delete;
   ~stream() {
-    if (is_) (void)code_of(cudaStreamDestroy(is_));
+    if (stream_) (void)code_of(cudaStreamDestroy(stream_));
   }
 
-  // One that waits for no other: not for the default stream either. Of the lowest priority, so that
-  // the program's own kernels come first; on most devices that is the default one.
+  // Opens a stream that waits for no other stream, not even the default stream. It has the lowest
+  // priority, so that the program's own kernels run first; on most devices that is the default
+  // priority.
   boost::system::error_code open() {
     int lowest = 0;
     int highest = 0;
     if (auto failed = code_of(cudaDeviceGetStreamPriorityRange(&lowest, &highest))) return failed;
-    auto failed = code_of(cudaStreamCreateWithPriority(&is_, cudaStreamNonBlocking, lowest));
-    if (failed) is_ = nullptr;
+    auto failed = code_of(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, lowest));
+    if (failed) stream_ = nullptr;
     return failed;
   }
 
-  explicit operator bool() const noexcept { return is_ != nullptr; }
-  cudaStream_t get() const noexcept { return is_; }
+  explicit operator bool() const noexcept { return stream_ != nullptr; }
+  cudaStream_t get() const noexcept { return stream_; }
 
  private:
-  cudaStream_t is_ = nullptr;
+  cudaStream_t stream_ = nullptr;
 };
 
 class event {
  public:
   event() = default;
-  event(event&& other) noexcept : is_(std::exchange(other.is_, nullptr)) {}
-  event& operator=(event&& other) noexcept {
-    std::swap(is_, other.is_);
+  event(event&& source) noexcept : event_(std::exchange(source.event_, nullptr)) {}
+  event& operator=(event&& source) noexcept {
+    std::swap(event_, source.event_);
     return *this;
   }
   ~event() {
-    if (is_) (void)code_of(cudaEventDestroy(is_));
+    if (event_) (void)code_of(cudaEventDestroy(event_));
   }
 
-  // One that a thread can sleep on.
+  // Creates an event that a thread can sleep on.
   boost::system::error_code make() {
     auto failed =
-        code_of(cudaEventCreateWithFlags(&is_, cudaEventDisableTiming | cudaEventBlockingSync));
-    if (failed) is_ = nullptr;
+        code_of(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming | cudaEventBlockingSync));
+    if (failed) event_ = nullptr;
     return failed;
   }
 
-  boost::system::error_code record(cudaStream_t on) { return code_of(cudaEventRecord(is_, on)); }
+  boost::system::error_code record(cudaStream_t on) { return code_of(cudaEventRecord(event_, on)); }
 
-  // Sleeps until all that was on the stream before the event has ended.
-  boost::system::error_code wait() const { return code_of(cudaEventSynchronize(is_)); }
+  // Sleeps until all work before the event has ended.
+  boost::system::error_code wait() const { return code_of(cudaEventSynchronize(event_)); }
 
-  cudaEvent_t get() const noexcept { return is_; }
+  cudaEvent_t get() const noexcept { return event_; }
 
  private:
-  cudaEvent_t is_ = nullptr;
+  cudaEvent_t event_ = nullptr;
 };
 
 class device_buffer {
@@ -81,21 +82,21 @@ class device_buffer {
   ~device_buffer() { give_back(); }
 
   boost::system::error_code take(std::size_t bytes, const allocation_log& log = {}) {
-    auto failed = code_of(cudaMalloc(&is_, bytes));
-    if (failed) is_ = nullptr;
-    if (is_) logged_ = logged_allocation(log, {"cudaMalloc", "cudaFree"}, is_, bytes);
+    auto failed = code_of(cudaMalloc(&memory_, bytes));
+    if (failed) memory_ = nullptr;
+    if (memory_) logged_ = logged_allocation(log, {"cudaMalloc", "cudaFree"}, memory_, bytes);
     return failed;
   }
 
   void give_back() noexcept {
     logged_.release();
-    if (is_) (void)code_of(cudaFree(std::exchange(is_, nullptr)));
+    if (memory_) (void)code_of(cudaFree(std::exchange(memory_, nullptr)));
   }
 
-  std::byte* data() const noexcept { return static_cast<std::byte*>(is_); }
+  std::byte* data() const noexcept { return static_cast<std::byte*>(memory_); }
 
  private:
-  void* is_ = nullptr;
+  void* memory_ = nullptr;
   logged_allocation logged_;
 };
 

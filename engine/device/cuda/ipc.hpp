@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Memory of a device that several processes have open, by handles of the driver. Whoever allocated
-// it must not free it while another has it open.
+// Device memory that several processes have open by driver handles. The allocating process must not
+// free it while another process has it open.
 
 #include <cstdint>
 #include <memory>
@@ -13,11 +13,12 @@
 
 namespace ringload::inline v0::cuda {
 
-// `base` is what cudaMalloc gave.
+// `base` must be the result of cudaMalloc.
 result<exported_memory> export_memory(int device, void* base, std::uint64_t bytes);
 
-// Opens memory of another process, of the same device; `keeps` is let go of when it is closed.
-result<std::unique_ptr<taken_memory>> import_memory(int device, const exported_memory& what,
+// Opens memory of another process on the same device. `keeps` is released when the memory is
+// closed.
+result<std::unique_ptr<taken_memory>> import_memory(int device, const exported_memory& exported,
                                                     std::shared_ptr<const void> keeps);
 
 }  // namespace ringload::inline v0::cuda

@@ -13,26 +13,26 @@ namespace {
 
 constexpr unsigned threads_per_block = 256;
 
-// What a thread writes at once, and reads at once where it is aligned.
+// The unit of one store of a thread, and of one aligned load.
 struct alignas(16) vector {
   std::uint32_t words[4];
 };
 
-// How one element becomes another: unchanged, byte by byte, or converted.
+// Element transformations: unchanged byte by byte, or converted.
 struct as_it_is {
   using in = std::uint8_t;
   using out = std::uint8_t;
-  __device__ static out of(in word) { return word; }
+  __device__ static out apply(in word) { return word; }
 };
 
 template <float_type From, float_type To>
 struct as_converted {
   using in = typename float_bits<From>::word;
   using out = typename float_bits<To>::word;
-  __device__ static out of(in word) { return converted<From, To>(word); }
+  __device__ static out apply(in word) { return converted<From, To>(word); }
 };
 
-// One element at any alignment.
+// Loads one element at any alignment.
 template <class Word>
 __device__ Word load_one(const unsigned char* from) {
   Word word = 0;
@@ -42,7 +42,7 @@ __device__ Word load_one(const unsigned char* from) {
   return word;
 }
 
-// So many words from a multiple of their size, or of 16 bytes.
+// Loads words from an address that is a multiple of their size, or of 16 bytes.
 template <unsigned Words>
 __device__ void load_aligned(const unsigned char* from, std::uint32_t* words) {
   if constexpr (Words < 4) {
@@ -51,14 +51,14 @@ __device__ void load_aligned(const unsigned char* from, std::uint32_t* words) {
   } else {
     const auto* const whole = reinterpret_cast<const vector*>(from);
     for (unsigned i = 0; i < Words / 4; ++i) {
-      const vector& there = whole[i];
-      const vector bits = there;
+      const vector& source = whole[i];
+      const vector bits = source;
       for (unsigned w = 0; w < 4; ++w) words[4 * i + w] = bits.words[w];
     }
   }
 }
 
-// So many words from any address, out of aligned words that each lie in two of them:
+// Loads words from any address out of aligned words. Each wanted word lies in two of them:
 //
 //   aligned words  |....|....|....|
 //   wanted           ^^^^ ^^^^          3 bytes past a multiple of 4
@@ -68,7 +68,7 @@ __device__ void load_shifted(const unsigned char* from, std::uint32_t* words) {
   const auto* const whole = reinterpret_cast<const std::uint32_t*>(from - past);
   std::uint32_t low = whole[0];
   for (unsigned i = 0; i < Words; ++i) {
-    // Past the last wanted byte there may be no memory.
+    // There may be no memory after the last wanted byte.
     const bool needed = past > 0 || i + 1 < Words;
     const std::uint32_t high = needed ? whole[i + 1] : 0;
     words[i] = static_cast<std::uint32_t>((std::uint64_t{high} << 32U | low) >> 8U * past);
@@ -76,13 +76,13 @@ __device__ void load_shifted(const unsigned char* from, std::uint32_t* words) {
   }
 }
 
-// Up to the first multiple of 16 bytes of the target, and behind the last one, element by element;
-// between them each thread writes whole vectors, and threads beside each other write vectors that
-// lie beside each other.
-template <class How>
+// Writes the elements before the first and after the last multiple of 16 bytes of the target one by
+// one. Between them each thread writes whole vectors, and neighbouring threads write neighbouring
+// vectors.
+template <class Transform>
 __device__ void scatter_one(const scatter_piece& piece) {
-  using in = typename How::in;
-  using out = typename How::out;
+  using in = typename Transform::in;
+  using out = typename Transform::out;
   constexpr std::uint32_t group = sizeof(vector) / sizeof(out);  // Elements of a vector.
   constexpr std::uint32_t group_bytes = group * sizeof(in);      // Their bytes in the source.
   constexpr unsigned words = group_bytes / 4;
@@ -96,12 +96,11 @@ __device__ void scatter_one(const scatter_piece& piece) {
   if (head > piece.elements) head = piece.elements;
   const std::uint32_t groups = (piece.elements - head) / group;
 
-  for (std::uint32_t at = threadIdx.x; at < head; at += blockDim.x) {
-    to[at] = How::of(load_one<in>(from + at * sizeof(in)));
+  for (std::uint32_t i = threadIdx.x; i < head; i += blockDim.x) {
+    to[i] = Transform::apply(load_one<in>(from + i * sizeof(in)));
   }
-  for (std::uint32_t at = head + groups * group + threadIdx.x; at < piece.elements;
-       at += blockDim.x) {
-    to[at] = How::of(load_one<in>(from + at * sizeof(in)));
+  for (std::uint32_t i = head + groups * group + threadIdx.x; i < piece.elements; i += blockDim.x) {
+    to[i] = Transform::apply(load_one<in>(from + i * sizeof(in)));
   }
 
   const unsigned char* const body = from + head * sizeof(in);
@@ -117,46 +116,46 @@ __device__ void scatter_one(const scatter_piece& piece) {
     in elements[group];
     std::memcpy(elements, bits, sizeof elements);
     out results[group];
-    for (std::uint32_t i = 0; i < group; ++i) results[i] = How::of(elements[i]);
+    for (std::uint32_t i = 0; i < group; ++i) results[i] = Transform::apply(elements[i]);
     vector whole;
     std::memcpy(&whole, results, sizeof whole);
-    vector& there = vectors[g];
-    there = whole;
+    vector& target = vectors[g];
+    target = whole;
   }
 }
 
 template <float_type To>
 __device__ void scatter_to(const scatter_piece& piece) {
-  switch (piece.as.from) {
+  switch (piece.cast.from) {
     case float_type::f32: scatter_one<as_converted<float_type::f32, To>>(piece); return;
     case float_type::f16: scatter_one<as_converted<float_type::f16, To>>(piece); return;
     case float_type::bf16: scatter_one<as_converted<float_type::bf16, To>>(piece); return;
     case float_type::f8_e4m3: scatter_one<as_converted<float_type::f8_e4m3, To>>(piece); return;
     case float_type::f8_e5m2: scatter_one<as_converted<float_type::f8_e5m2, To>>(piece); return;
-    default: return;  // No other kind reaches a GPU: a load that asks for it is refused.
+    default: return;  // A load that needs any other kind is refused before.
   }
 }
 
 __global__ void scatter(const scatter_table table) {
   const scatter_piece& piece = table.pieces[blockIdx.x];
-  if (piece.as.from == piece.as.to) {
+  if (piece.cast.from == piece.cast.to) {
     scatter_one<as_it_is>(piece);
     return;
   }
-  switch (piece.as.to) {
+  switch (piece.cast.to) {
     case float_type::f16: scatter_to<float_type::f16>(piece); return;
     case float_type::bf16: scatter_to<float_type::bf16>(piece); return;
     default: scatter_to<float_type::f32>(piece); return;
   }
 }
 
-// One element of a box, at any address. Word is an unsigned integer.
+// Loads one element of a box at any address. Word must be an unsigned integer.
 template <class Word, bool Swap>
 __device__ Word load_word(const unsigned char* from) {
   Word word = 0;
   if (reinterpret_cast<std::uintptr_t>(from) % sizeof word == 0) {
-    const Word& there = *reinterpret_cast<const Word*>(from);
-    word = there;
+    const Word& aligned = *reinterpret_cast<const Word*>(from);
+    word = aligned;
   } else {
     for (unsigned i = 0; i < sizeof word; ++i) {
       word = static_cast<Word>(word | static_cast<Word>(static_cast<Word>(from[i]) << 8U * i));
@@ -174,8 +173,8 @@ __device__ Word load_word(const unsigned char* from) {
 template <class Word>
 __device__ void store_word(unsigned char* to, Word word) {
   if (reinterpret_cast<std::uintptr_t>(to) % sizeof word == 0) {
-    Word& there = *reinterpret_cast<Word*>(to);
-    there = word;
+    Word& aligned = *reinterpret_cast<Word*>(to);
+    aligned = word;
     return;
   }
   for (unsigned i = 0; i < sizeof word; ++i) to[i] = static_cast<unsigned char>(word >> 8U * i);
@@ -197,7 +196,7 @@ struct number_of_box {
   }
 };
 
-// A thread makes the elements of one run.
+// A thread converts the elements of one run.
 template <block_type Type, float_type To>
 struct block_of_box {
   using format = block_format<Type>;
@@ -210,32 +209,32 @@ struct block_of_box {
     to += part * format::run_elements * sizeof(word);
     for (unsigned i = 0; i < format::run_elements; ++i) {
       const auto number = static_cast<std::int8_t>(format::number(r, i));
-      const word made = float_bits<To>::narrow(dequantized<Type>(r, number));
-      store_word(to + i * sizeof(word), made);
+      const word value = float_bits<To>::narrow(dequantized<Type>(r, number));
+      store_word(to + i * sizeof(word), value);
     }
   }
 };
 
-template <class How>
+template <class Transform>
 __device__ void copy_box(const box_piece& piece) {
   const auto* const from = static_cast<const unsigned char*>(piece.from);
   auto* const to = static_cast<unsigned char*>(piece.to);
-  const std::uint64_t all = std::uint64_t{piece.elements} * How::parts;
+  const std::uint64_t parts = std::uint64_t{piece.elements} * Transform::parts;
   const std::uint64_t step = std::uint64_t{gridDim.x} * blockDim.x;
-  for (std::uint64_t at = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < all;
-       at += step) {
-    const auto part = static_cast<unsigned>(at % How::parts);
-    auto rest = static_cast<std::uint32_t>(at / How::parts);
+  for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < parts;
+       i += step) {
+    const auto part = static_cast<unsigned>(i % Transform::parts);
+    auto rest = static_cast<std::uint32_t>(i / Transform::parts);
     std::uint64_t from_offset = 0;
     std::int64_t to_offset = 0;
     for (unsigned d = piece.rank; d > 0; --d) {
-      const box_piece::dimension& one = piece.dimensions[d - 1];
-      const std::uint32_t index = rest % one.count;
-      rest /= one.count;
-      from_offset += std::uint64_t{index} * one.from;
-      to_offset += static_cast<std::int64_t>(index) * one.to;
+      const box_piece::dimension& dim = piece.dimensions[d - 1];
+      const std::uint32_t index = rest % dim.count;
+      rest /= dim.count;
+      from_offset += std::uint64_t{index} * dim.from;
+      to_offset += static_cast<std::int64_t>(index) * dim.to;
     }
-    How::move(from + from_offset, to + to_offset, part);
+    Transform::move(from + from_offset, to + to_offset, part);
   }
 }
 
@@ -271,7 +270,7 @@ __device__ void dequantize_blocks(const box_piece& piece, unsigned type) {
 
 template <float_type To>
 __device__ void convert_to(const box_piece& piece) {
-  switch (piece.as.from) {
+  switch (piece.cast.from) {
     case float_type::f32: convert_numbers<float_type::f32, To>(piece); return;
     case float_type::f16: convert_numbers<float_type::f16, To>(piece); return;
     case float_type::bf16: convert_numbers<float_type::bf16, To>(piece); return;
@@ -280,13 +279,13 @@ __device__ void convert_to(const box_piece& piece) {
     default: break;
   }
   constexpr auto first = static_cast<unsigned>(element_kind::blocks);
-  const auto kind = static_cast<unsigned>(piece.as.from);
+  const auto kind = static_cast<unsigned>(piece.cast.from);
   if (kind >= first) dequantize_blocks<To>(piece, kind - first);
 }
 
 __global__ void copy_boxes(const box_table table) {
   const box_piece& piece = table.pieces[blockIdx.y];
-  if (piece.as.from == piece.as.to) {
+  if (piece.cast.from == piece.cast.to) {
     if (piece.swap != 0) {
       copy_words<true>(piece);
     } else {
@@ -294,7 +293,7 @@ __global__ void copy_boxes(const box_table table) {
     }
     return;
   }
-  switch (piece.as.to) {
+  switch (piece.cast.to) {
     case float_type::f16: convert_to<float_type::f16>(piece); return;
     case float_type::bf16: convert_to<float_type::bf16>(piece); return;
     default: convert_to<float_type::f32>(piece); return;
@@ -304,33 +303,35 @@ __global__ void copy_boxes(const box_table table) {
 const void* address_of_scatter() { return reinterpret_cast<const void*>(&scatter); }
 const void* address_of_boxes() { return reinterpret_cast<const void*>(&copy_boxes); }
 
-// Of a box of many elements a thread has eight, and no more blocks than keep a device busy.
+// For a large box each thread copies eight elements, and the block count is limited to what keeps a
+// device busy.
 constexpr std::uint32_t elements_per_block = threads_per_block * 8;
 constexpr std::uint32_t blocks_of_box_max = 128;
 
 }  // namespace
 
-cudaError_t launch_scatter(const scatter_table& table, cudaStream_t on) {
+cudaError_t launch_scatter(const scatter_table& table, cudaStream_t cuda_stream) {
   void* arguments[] = {const_cast<scatter_table*>(&table)};
   return cudaLaunchKernel(address_of_scatter(), dim3(table.count), dim3(threads_per_block),
-                          arguments, 0, on);
+                          arguments, 0, cuda_stream);
 }
 
-cudaError_t launch_boxes(const box_table& table, cudaStream_t on) {
+cudaError_t launch_boxes(const box_table& table, cudaStream_t cuda_stream) {
   std::uint32_t most = 0;
   for (std::uint32_t i = 0; i < table.count; ++i) {
     const box_piece& piece = table.pieces[i];
-    // A block of quantised elements is many of them.
-    const std::uint32_t each = elements_of(piece.as.from);
-    const std::uint32_t elements =
-        piece.elements < box_piece::elements_max / each ? piece.elements * each : piece.elements;
+    // A quantised block contains many elements.
+    const std::uint32_t unit_elements = elements_of(piece.cast.from);
+    const std::uint32_t elements = piece.elements < box_piece::elements_max / unit_elements
+                                       ? piece.elements * unit_elements
+                                       : piece.elements;
     if (elements > most) most = elements;
   }
   std::uint32_t blocks = (most + elements_per_block - 1) / elements_per_block;
   if (blocks > blocks_of_box_max) blocks = blocks_of_box_max;
   void* arguments[] = {const_cast<box_table*>(&table)};
   return cudaLaunchKernel(address_of_boxes(), dim3(blocks, table.count), dim3(threads_per_block),
-                          arguments, 0, on);
+                          arguments, 0, cuda_stream);
 }
 
 cudaError_t load_kernels() {

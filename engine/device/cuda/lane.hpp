@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A stream, the staging buffer that its kernels take pieces from, and the copies on it that have
-// not ended.
+// A stream, the staging buffer of its kernels, and the running copies on it.
 //
-// One slot after the other uses the staging buffer. The order of the stream is what guards it: the
-// copy of the next slot into it comes behind the kernel of the one before.
+// Slots use the staging buffer one after another. The order of the stream protects it: the copy of
+// the next slot into the buffer follows the kernel of the previous slot.
 
 #include <cstdint>
 #include <deque>
@@ -20,48 +19,49 @@ namespace ringload::inline v0::cuda {
 
 class lane {
  public:
-  // A copy holds the link from its beginning to its end: a small one that somebody waits for may
-  // stand behind it for 0.3 ms, and not for longer.
+  // A copy occupies the link from its beginning to its end. This limit bounds the delay of a small
+  // urgent copy behind it to 0.3 ms.
   static constexpr std::uint32_t copy_bytes_max = std::uint32_t{16} << 20;
 
   struct under_way {
     copy_operation* op;
     event ended;
-    boost::system::error_code failed;  // A part of it could not be launched.
-    std::uint64_t number;              // Of all lanes, in the order in which they were begun.
+    boost::system::error_code failed;  // A part of the copy could not be launched.
+    std::uint64_t number;              // Launch order over all lanes.
   };
 
-  bool is_open() const noexcept { return static_cast<bool>(on_); }
-  boost::system::error_code open() { return on_.open(); }
+  bool is_open() const noexcept { return static_cast<bool>(stream_); }
+  boost::system::error_code open() { return stream_.open(); }
 
-  // Takes memory of the device for what is staged, unless there is enough. Where the device has
-  // none, kernels read the slots themselves.
-  void take_staging(const transfer& how, const allocation_log& log);
+  // Allocates device memory for staged bytes unless there is enough. If the device has no memory,
+  // kernels read the slots directly.
+  void take_staging(const transfer& slot_transfer, const allocation_log& log);
 
-  // Puts on the stream what brings a slot to the arena. `slot_on_device`: by the device's address,
-  // or null. What was launched before a failure still reads the slot.
-  // `boxes` are those of `how`, as add_boxes() makes them.
-  boost::system::error_code launch(const copy_operation& op, const transfer& how,
+  // Launches the copies of a slot on the stream. `slot_on_device` is the slot's device address or
+  // null. `boxes` must be the result of add_boxes() for `slot_transfer.boxed`. After a failure,
+  // work that was launched before still reads the slot.
+  boost::system::error_code launch(const copy_operation& op, const transfer& slot_transfer,
                                    std::span<const box_piece> boxes,
                                    const std::byte* slot_on_device);
 
-  boost::system::error_code record(event& ended) { return ended.record(on_.get()); }
+  boost::system::error_code record(event& ended) { return ended.record(stream_.get()); }
 
-  // Blocks until nothing on the stream is under way; an error says that it cannot be known.
-  boost::system::error_code wait_out() { return code_of(cudaStreamSynchronize(on_.get())); }
+  // Blocks until no work runs on the stream. After an error the state is unknown.
+  boost::system::error_code wait_out() { return code_of(cudaStreamSynchronize(stream_.get())); }
 
-  std::deque<under_way> running;  // In the order of the stream; at most one for each slot.
+  std::deque<under_way> running;  // In stream order; at most one for each slot.
 
  private:
-  boost::system::error_code copy_direct(const copy_operation& op, const copy_op& one);
-  boost::system::error_code scatter(const copy_operation& op, const transfer& how,
+  boost::system::error_code copy_direct(const copy_operation& op, const copy_op& copy);
+  boost::system::error_code scatter(const copy_operation& op, const transfer& slot_transfer,
                                     const std::byte* from);
   boost::system::error_code copy_boxes(const copy_operation& op, std::span<const box_piece> boxes,
                                        const std::byte* from);
 
-  stream on_;
+  stream stream_;
   device_buffer staging_;
-  std::size_t staging_bytes_ = 0;  // As wanted; a device that has refused them is not asked again.
+  // Requested bytes; not requested again if the device has refused them.
+  std::size_t staging_bytes_ = 0;
 };
 
 }  // namespace ringload::inline v0::cuda

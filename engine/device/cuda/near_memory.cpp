@@ -14,7 +14,7 @@ namespace ringload::inline v0::cuda {
 
 namespace {
 
-// What the kernel takes: a bit for each node.
+// The kernel's node mask has one bit for each node.
 constexpr std::size_t nodes_max = 1024;
 constexpr std::size_t word_bits = 8 * sizeof(unsigned long);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// From the device to the host, for checks and for small tensors: on streams that wait for no other,
-// for what is put on the default stream waits for the program's work, and through pinned memory.
+// Copies from the device to the host for checks and small tensors, through pinned memory. The
+// streams wait for no other stream: work on the default stream would wait for the program's work.
 
 #include <array>
 #include <boost/system/error_code.hpp>
@@ -19,14 +19,14 @@
 
 namespace ringload::inline v0::cuda {
 
-// What one thread copies with: while one room is emptied, the other is filled.
+// The buffers of one copying thread: one room is filled while the other is emptied.
 class reader_rooms {
  public:
   static constexpr std::size_t room_bytes = std::size_t{1} << 20;
 
   boost::system::error_code open(const allocation_log& log);
 
-  // Returns when the bytes are there; after a failure nothing is under way any more.
+  // Returns when the bytes have arrived. After a failure no copy is running.
   boost::system::error_code copy(const std::byte* from, std::span<std::byte> into);
 
  private:
@@ -39,21 +39,21 @@ class reader_rooms {
   };
 
   boost::system::error_code copy_pieces(const std::byte* from, std::span<std::byte> into);
-  boost::system::error_code begin(const piece& one);
-  boost::system::error_code finish(const piece& one);
-  std::byte* room(std::size_t which) const noexcept { return memory_.data() + which * room_bytes; }
+  boost::system::error_code begin(const piece& part);
+  boost::system::error_code finish(const piece& part);
+  std::byte* room(std::size_t index) const noexcept { return memory_.data() + index * room_bytes; }
 
   mapping memory_;
   std::optional<pinned> pinned_;
-  stream on_;
+  stream stream_;
   std::array<event, rooms_count> filled_;
 };
 
-// As many of them as there are threads that read at once. Any thread for which the device is the
-// current one.
+// Has as many entries as threads that copy at once. Thread-safe; the device must be the current one
+// of the thread.
 class read_back_pool {
  public:
-  // Before the first copy.
+  // Must be called before the first copy.
   void log_to(const allocation_log& log) { log_ = log; }
 
   boost::system::error_code copy(const std::byte* from, std::span<std::byte> into) noexcept;

@@ -13,31 +13,31 @@ class category_type final : public boost::system::error_category {
 
   // "cudaErrorIllegalAddress: an illegal memory access was encountered"
   std::string message(int value) const override {
-    const auto said = static_cast<cudaError_t>(value);
-    return std::string(cudaGetErrorName(said)) + ": " + cudaGetErrorString(said);
+    const auto status = static_cast<cudaError_t>(value);
+    return std::string(cudaGetErrorName(status)) + ": " + cudaGetErrorString(status);
   }
 };
 
-// "12.4", of 12040.
+// Formats 12040 as "12.4".
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-// Why cudaGetDeviceCount said that. The runtime has one error for a driver that is too old and for
-// none at all; they differ in the version, which is 0 where there is none.
-std::string why_none(cudaError_t said) {
+// Explains a result of cudaGetDeviceCount. The runtime has one error for an outdated driver and for
+// a missing driver; they differ in the version, which is 0 without a driver.
+std::string no_device_reason(cudaError_t status) {
   int driver = 0;
   if (cuda::code_of(cudaDriverGetVersion(&driver))) driver = 0;
-  if (said == cudaErrorStubLibrary) {
+  if (status == cudaErrorStubLibrary) {
     return "only the toolkit's stub of the driver was found, not the driver";
   }
-  if (said == cudaErrorInsufficientDriver && driver == 0) return "driver not found";
-  if (said == cudaErrorInsufficientDriver) {
-    return "the driver is for CUDA " + version_text(driver) + ", and " +
+  if (status == cudaErrorInsufficientDriver && driver == 0) return "driver not found";
+  if (status == cudaErrorInsufficientDriver) {
+    return "the driver supports CUDA " + version_text(driver) + ", but CUDA " +
            version_text(CUDART_VERSION) + " is needed";
   }
-  if (said == cudaErrorNoDevice) return "the driver sees none";
-  return cuda_category().message(said);
+  if (status == cudaErrorNoDevice) return "the driver sees none";
+  return cuda_category().message(status);
 }
 
 }  // namespace
@@ -49,10 +49,10 @@ const boost::system::error_category& cuda_category() noexcept {
 
 namespace cuda {
 
-boost::system::error_code code_of(cudaError_t said) noexcept {
-  if (said == cudaSuccess) return {};
+boost::system::error_code code_of(cudaError_t status) noexcept {
+  if (status == cudaSuccess) return {};
   (void)cudaGetLastError();
-  return {static_cast<int>(said), cuda_category()};
+  return {static_cast<int>(status), cuda_category()};
 }
 
 boost::system::error_code use_device(int index) noexcept {
@@ -61,28 +61,28 @@ boost::system::error_code use_device(int index) noexcept {
   return code_of(cudaThreadExchangeStreamCaptureMode(&mode));
 }
 
-bool reaches(int index, int other) noexcept {
+bool reaches(int index, int peer) noexcept {
   int can = 0;
-  if (use_device(index) || code_of(cudaDeviceCanAccessPeer(&can, index, other))) return false;
+  if (use_device(index) || code_of(cudaDeviceCanAccessPeer(&can, index, peer))) return false;
   if (can == 0) return false;
-  const cudaError_t said = cudaDeviceEnablePeerAccess(other, 0);
-  return !code_of(said) || said == cudaErrorPeerAccessAlreadyEnabled;
+  const cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
+  return !code_of(status) || status == cudaErrorPeerAccessAlreadyEnabled;
 }
 
 result<int> count_devices() {
   int count = 0;
-  cudaError_t said = cudaGetDeviceCount(&count);
-  (void)code_of(said);
-  if (said == cudaSuccess && count > 0) return count;
-  if (said == cudaSuccess) said = cudaErrorNoDevice;
-  return fault{errc::device_unavailable, "", why_none(said)};
+  cudaError_t status = cudaGetDeviceCount(&count);
+  (void)code_of(status);
+  if (status == cudaSuccess && count > 0) return count;
+  if (status == cudaSuccess) status = cudaErrorNoDevice;
+  return fault{errc::device_unavailable, "", no_device_reason(status)};
 }
 
 }  // namespace cuda
 
-int cuda_device_count(std::string* why_none) {
+int cuda_device_count(std::string* no_device_reason) {
   const auto count = cuda::count_devices();
-  if (!count && why_none) *why_none = count.error().cause;
+  if (!count && no_device_reason) *no_device_reason = count.error().cause;
   return count ? *count : 0;
 }
 

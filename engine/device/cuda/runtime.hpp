@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The CUDA runtime as the rest of this folder wants it: its errors as error codes, devices counted,
-// and the right device set without disturbing a thread that is not ours.
+// Wraps the CUDA runtime for this folder: converts its errors to error codes, counts devices, and
+// selects a device without disturbing threads of the program.
 
 #include <cuda_runtime_api.h>
 
@@ -17,24 +17,24 @@
 
 namespace ringload::inline v0::cuda {
 
-// What a call said. An error also stays behind in the thread, where it would come up again in a
-// call that has nothing to do with it; so it is taken away here.
-boost::system::error_code code_of(cudaError_t said) noexcept;
+// Converts the result of a call. CUDA also keeps an error in the thread, where an unrelated call
+// would report it again, so the error is removed here.
+boost::system::error_code code_of(cudaError_t status) noexcept;
 
-// For a thread of the library's own: from now on it works for this device. While some other thread
-// of the process captures a graph, its calls neither fail nor invalidate what is captured.
+// Selects the device for a library thread. While another thread of the process captures a graph,
+// calls of this thread neither fail nor invalidate the capture.
 //
-// The device is set first: a thread begins on device 0, and nearly every other call would make a
-// context there, half a GiB of a card that may be none of ours.
+// The device is set first. A thread begins on device 0, and nearly every other call would create a
+// context there, which takes half a GiB of a card that the loader may not use.
 boost::system::error_code use_device(int index) noexcept;
 
-// Lets a device read memory of another one, where the machine connects them, and says whether it
-// can. It stays so until the process ends: others in it may rely on it. For a thread of the
-// library's own, which works for that device from now on.
-bool reaches(int index, int other) noexcept;
+// Lets a device read memory of another device if the machine connects them, and returns whether it
+// can. The access stays until the process ends, because other code may rely on it. Only for library
+// threads; selects device `index`.
+bool reaches(int index, int peer) noexcept;
 
-// For a thread of the user, whose device is set: its calls neither fail nor invalidate captures
-// until this ends.
+// For a thread of the user with its device already set: its calls neither fail nor invalidate
+// captures while this object exists.
 class beside_captures {
  public:
   beside_captures() noexcept { exchange(); }
@@ -43,18 +43,18 @@ class beside_captures {
   ~beside_captures() { exchange(); }
 
  private:
-  void exchange() noexcept { (void)code_of(cudaThreadExchangeStreamCaptureMode(&other_)); }
+  void exchange() noexcept { (void)code_of(cudaThreadExchangeStreamCaptureMode(&saved_mode_)); }
 
-  cudaStreamCaptureMode other_ = cudaStreamCaptureModeRelaxed;
+  cudaStreamCaptureMode saved_mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-// How many devices there are: at least one, or errc::device_unavailable and why.
+// Returns the number of devices, at least one, or errc::device_unavailable with the reason.
 result<int> count_devices();
 
-// Runs `work()`, which does not throw, where the device is the current one, or says why it cannot
-// be. A thread of the user
-// keeps the device that it had: setting it and setting it back would make a context on a device
-// that it may never use, so work for another one is done in a thread of its own.
+// Runs `work()`, which must not throw, with the device as the current one, or returns why that
+// failed. A thread of the user keeps its device: setting it and setting it back would create a
+// context on a device that the program may never use. So work for another device runs in a thread
+// of its own.
 template <class Work>
 boost::system::error_code on_device(int index, Work work) {
   int now = -1;
@@ -65,7 +65,7 @@ boost::system::error_code on_device(int index, Work work) {
     return {};
   }
   try {
-    const signals_blocked here;
+    const signals_blocked mask;
     std::thread([&] {
       failed = use_device(index);
       if (!failed) work();

@@ -5,40 +5,40 @@ namespace ringload::inline v0::cuda {
 
 namespace {
 
-bool small(const copy_op& one) { return one.bytes < call_worth_bytes; }
+bool small(const copy_op& copy) { return copy.bytes < call_worth_bytes; }
 
-// Bytes that nobody wants are copied where that is cheaper than another call.
-void stage(std::vector<slot_range>& ranges, const copy_op& one) {
-  const std::uint32_t end = one.slot_offset + one.bytes;
-  if (ranges.empty() || one.slot_offset > ranges.back().end + call_worth_bytes) {
-    ranges.push_back({one.slot_offset, end});
+// Unwanted bytes are copied along if that is cheaper than another call.
+void stage(std::vector<slot_range>& ranges, const copy_op& copy) {
+  const std::uint32_t end = copy.slot_offset + copy.bytes;
+  if (ranges.empty() || copy.slot_offset > ranges.back().end + call_worth_bytes) {
+    ranges.push_back({copy.slot_offset, end});
   } else {
-    ranges.back().begin = std::min(ranges.back().begin, one.slot_offset);
+    ranges.back().begin = std::min(ranges.back().begin, copy.slot_offset);
     ranges.back().end = std::max(ranges.back().end, end);
   }
 }
 
 }  // namespace
 
-void plan_transfer(std::span<const copy_op> copies, transfer& how) {
-  how.direct.clear();
-  how.scattered.clear();
-  how.boxed.clear();
-  how.staged.clear();
-  const auto small_copies = std::count_if(copies.begin(), copies.end(), [](const copy_op& one) {
-    return !one.as.needed() && one.map == no_index && small(one);
+void plan_transfer(std::span<const copy_op> copies, transfer& plan) {
+  plan.direct.clear();
+  plan.scattered.clear();
+  plan.boxed.clear();
+  plan.staged.clear();
+  const auto small_copies = std::count_if(copies.begin(), copies.end(), [](const copy_op& copy) {
+    return !copy.cast.needed() && copy.map == no_index && small(copy);
   });
   const bool scatters = static_cast<std::size_t>(small_copies) >= scattered_copies_min;
-  for (const copy_op& one : copies) {
-    if (one.bytes == 0) continue;
-    if (one.map != no_index || is_block(one.as.from)) {
-      how.boxed.push_back(one);
-      stage(how.staged, one);
-    } else if (one.as.needed() || (scatters && small(one))) {
-      how.scattered.push_back(one);
-      stage(how.staged, one);
+  for (const copy_op& copy : copies) {
+    if (copy.bytes == 0) continue;
+    if (copy.map != no_index || is_block(copy.cast.from)) {
+      plan.boxed.push_back(copy);
+      stage(plan.staged, copy);
+    } else if (copy.cast.needed() || (scatters && small(copy))) {
+      plan.scattered.push_back(copy);
+      stage(plan.staged, copy);
     } else {
-      how.direct.push_back(one);
+      plan.direct.push_back(copy);
     }
   }
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A group over MPI. Messages that are on their way are asked after again and again, since MPI has
-// no way to wait for one of them or for a failure of another rank or for the time to be over.
+// A group over MPI. Pending messages are polled, because MPI cannot wait for one message together
+// with a failure of another rank or a deadline.
 //
-// They pass through memory of the group's own. A message that is given up cannot always be taken
-// back, and MPI may read or write its memory whenever it is called next, so that memory is given
-// up with it and never freed.
+// Messages pass through memory of the group. A message that is given up cannot always be cancelled,
+// and MPI may access its memory at any later call. So that memory is given up too and never freed.
 
 #include <algorithm>
 #include <array>
@@ -29,12 +28,12 @@ namespace {
 
 constexpr int message_tag = 1;
 constexpr int failure_tag = 2;
-// Copied while it is in the processor's cache.
+// Small enough to stay in the CPU cache during the copy.
 constexpr std::size_t piece_bytes = std::size_t{1} << 19;
-// A message between two processes of one machine comes within some hundred of these.
+// A message between two processes of one machine arrives within some hundred tests.
 constexpr unsigned busy_tests = 2000;
 constexpr std::chrono::microseconds between_tests{50};
-// It takes some microseconds where the other rank is alive.
+// Takes some microseconds if the other rank is alive.
 constexpr std::chrono::milliseconds telling_within{100};
 
 std::string name_of(int rank) { return "rank " + std::to_string(rank); }
@@ -46,14 +45,14 @@ std::string text_of(int returned) {
   return {text.data(), static_cast<std::size_t>(length)};
 }
 
-void check(int returned, const char* what) {
-  if (returned != MPI_SUCCESS) throw error(errc::rank_failed, what, text_of(returned));
+void check(int returned, const char* call) {
+  if (returned != MPI_SUCCESS) throw error(errc::rank_failed, call, text_of(returned));
 }
 
-// A rank's last words, and whom they are about.
+// The last message of a failing rank, and the rank that caused the failure.
 struct failure {
   std::int32_t rank = 0;
-  std::array<char, 1000> reason = {};  // Ends with a zero.
+  std::array<char, 1000> reason = {};  // Zero-terminated.
 };
 
 failure failure_of(int rank, std::string_view reason) noexcept {
@@ -64,17 +63,17 @@ failure failure_of(int rank, std::string_view reason) noexcept {
 
 class mpi_ranks final : public group {
  public:
-  mpi_ranks(MPI_Comm own, std::chrono::milliseconds timeout) : own_(own), timeout_(timeout) {
-    check(MPI_Comm_set_errhandler(own_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    check(MPI_Comm_rank(own_, &rank_), "MPI_Comm_rank");
-    check(MPI_Comm_size(own_, &size_), "MPI_Comm_size");
+  mpi_ranks(MPI_Comm comm, std::chrono::milliseconds timeout) : comm_(comm), timeout_(timeout) {
+    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+    check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
     piece_ = std::make_unique<std::byte[]>(piece_bytes);
   }
 
   ~mpi_ranks() override {
     int over = 0;
     MPI_Finalized(&over);
-    if (over == 0 && !ended_ && piece_) MPI_Comm_free(&own_);
+    if (over == 0 && !ended_ && piece_) MPI_Comm_free(&comm_);
   }
 
   std::uint32_t rank() const noexcept override { return static_cast<std::uint32_t>(rank_); }
@@ -82,12 +81,12 @@ class mpi_ranks final : public group {
 
   void send(std::span<const std::byte> bytes, std::uint32_t to) override {
     check_ended();
-    for (std::size_t at = 0; at < bytes.size(); at += piece_bytes) {
-      const auto piece = bytes.subspan(at, std::min(piece_bytes, bytes.size() - at));
+    for (std::size_t offset = 0; offset < bytes.size(); offset += piece_bytes) {
+      const auto piece = bytes.subspan(offset, std::min(piece_bytes, bytes.size() - offset));
       std::memcpy(piece_.get(), piece.data(), piece.size());
       MPI_Request request = MPI_REQUEST_NULL;
       check(MPI_Isend(piece_.get(), static_cast<int>(piece.size()), MPI_BYTE, static_cast<int>(to),
-                      message_tag, own_, &request),
+                      message_tag, comm_, &request),
             "MPI_Isend");
       wait_for(request, static_cast<int>(to));
     }
@@ -95,11 +94,11 @@ class mpi_ranks final : public group {
 
   void receive(std::span<std::byte> bytes, std::uint32_t from) override {
     check_ended();
-    for (std::size_t at = 0; at < bytes.size(); at += piece_bytes) {
-      const auto piece = bytes.subspan(at, std::min(piece_bytes, bytes.size() - at));
+    for (std::size_t offset = 0; offset < bytes.size(); offset += piece_bytes) {
+      const auto piece = bytes.subspan(offset, std::min(piece_bytes, bytes.size() - offset));
       MPI_Request request = MPI_REQUEST_NULL;
       check(MPI_Irecv(piece_.get(), static_cast<int>(piece.size()), MPI_BYTE,
-                      static_cast<int>(from), message_tag, own_, &request),
+                      static_cast<int>(from), message_tag, comm_, &request),
             "MPI_Irecv");
       wait_for(request, static_cast<int>(from));
       std::memcpy(piece.data(), piece_.get(), piece.size());
@@ -122,25 +121,26 @@ class mpi_ranks final : public group {
     if (interrupted_) throw interruption();
   }
 
-  void wait_for(MPI_Request& request, int other) {
+  void wait_for(MPI_Request& request, int peer) {
     const auto until = std::chrono::steady_clock::now() + timeout_;
     for (unsigned tests = 0;; ++tests) {
       int done = 0;
       const int failed = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-      if (failed != MPI_SUCCESS) give_up(request, other, text_of(failed));
+      if (failed != MPI_SUCCESS) give_up(request, peer, text_of(failed));
       if (done != 0) return;
       if (interrupted_) {
         abandon(request);
         throw interruption();
       }
-      if (const auto said = next_failure()) give_up(request, said->rank, said->reason.data());
+      if (const auto reported = next_failure())
+        give_up(request, reported->rank, reported->reason.data());
       if (tests < busy_tests) {
         std::this_thread::yield();
         continue;
       }
       if (std::chrono::steady_clock::now() > until) {
-        give_up(request, other,
-                "it did not come within " + std::to_string(timeout_.count()) + " ms");
+        give_up(request, peer,
+                "no message arrived within " + std::to_string(timeout_.count()) + " ms");
       }
       std::this_thread::sleep_for(between_tests);
     }
@@ -148,21 +148,21 @@ class mpi_ranks final : public group {
 
   // An error of MPI itself counts as a failure of this rank.
   std::optional<failure> next_failure() {
-    int there = 0;
-    MPI_Status of = {};
-    failure said = {rank_, {}};
-    int failed = MPI_Iprobe(MPI_ANY_SOURCE, failure_tag, own_, &there, &of);
-    if (failed == MPI_SUCCESS && there == 0) return std::nullopt;
+    int is_pending = 0;
+    MPI_Status status = {};
+    failure reported = {rank_, {}};
+    int failed = MPI_Iprobe(MPI_ANY_SOURCE, failure_tag, comm_, &is_pending, &status);
+    if (failed == MPI_SUCCESS && is_pending == 0) return std::nullopt;
     if (failed == MPI_SUCCESS) {
-      failed = MPI_Recv(&said, sizeof said, MPI_BYTE, of.MPI_SOURCE, failure_tag, own_,
+      failed = MPI_Recv(&reported, sizeof reported, MPI_BYTE, status.MPI_SOURCE, failure_tag, comm_,
                         MPI_STATUS_IGNORE);
     }
-    if (failed != MPI_SUCCESS) said = failure_of(rank_, text_of(failed));
-    said.reason.back() = 0;
-    return said;
+    if (failed != MPI_SUCCESS) reported = failure_of(rank_, text_of(failed));
+    reported.reason.back() = 0;
+    return reported;
   }
 
-  // A message that nobody sends can be taken back, one that is on its way cannot.
+  // A message without a sender can be cancelled; a message in transfer cannot.
   void abandon(MPI_Request& request) noexcept {
     if (request == MPI_REQUEST_NULL) return;
     MPI_Cancel(&request);
@@ -176,13 +176,13 @@ class mpi_ranks final : public group {
     throw *ended_;
   }
 
-  // What is told stays until the process ends, in case MPI has not sent it when this gives up.
+  // The failure message stays allocated until the process ends, in case MPI has not sent it yet.
   void end(int because_of, std::string_view reason) noexcept {
-    const auto* const said = new (std::nothrow) failure(failure_of(because_of, reason));
-    for (int other = 0; said != nullptr && other < size_; ++other) {
+    const auto* const message = new (std::nothrow) failure(failure_of(because_of, reason));
+    for (int peer = 0; message != nullptr && peer < size_; ++peer) {
       MPI_Request request = MPI_REQUEST_NULL;
-      if (other == rank_ || MPI_Isend(said, sizeof *said, MPI_BYTE, other, failure_tag, own_,
-                                      &request) != MPI_SUCCESS) {
+      if (peer == rank_ || MPI_Isend(message, sizeof *message, MPI_BYTE, peer, failure_tag, comm_,
+                                     &request) != MPI_SUCCESS) {
         continue;
       }
       const auto until = std::chrono::steady_clock::now() + telling_within;
@@ -196,12 +196,12 @@ class mpi_ranks final : public group {
     ended_.emplace(errc::rank_failed, name_of(because_of), std::string(reason));
   }
 
-  MPI_Comm own_;
+  MPI_Comm comm_;
   const std::chrono::milliseconds timeout_;
   int rank_ = 0;
   int size_ = 1;
-  std::unique_ptr<std::byte[]> piece_;  // Of piece_bytes; empty once a message was given up.
-  std::optional<error> ended_;          // What every call fails with.
+  std::unique_ptr<std::byte[]> piece_;  // piece_bytes long; empty after a message was given up.
+  std::optional<error> ended_;          // The error of every further call.
   std::atomic<bool> interrupted_ = false;
 };
 
@@ -214,11 +214,11 @@ std::unique_ptr<group> mpi_group(MPI_Comm among, std::chrono::milliseconds timeo
   if (begun != 0) MPI_Query_thread(&level);
   if (level < MPI_THREAD_SERIALIZED) {
     throw error(errc::invalid_limits, "MPI",
-                "it was not begun with MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE");
+                "MPI was initialized without MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE");
   }
-  MPI_Comm own = MPI_COMM_NULL;
-  check(MPI_Comm_dup(among, &own), "MPI_Comm_dup");
-  return std::make_unique<mpi_ranks>(own, timeout);
+  MPI_Comm comm = MPI_COMM_NULL;
+  check(MPI_Comm_dup(among, &comm), "MPI_Comm_dup");
+  return std::make_unique<mpi_ranks>(comm, timeout);
 }
 
 }  // namespace ringload::inline v0

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A group over NCCL. A call is put on the stream, and an event behind it is asked after until it is
-// reached, NCCL reports an error, the rank is interrupted, or the time is over. What does not end
-// in order is aborted: NCCL's kernels would wait on the device for ever.
+// A group over NCCL. Each call is launched on the stream, and an event after it is polled until it
+// completes, NCCL reports an error, the rank is interrupted, or the deadline passes. A call that
+// does not end normally is aborted, because NCCL's kernels would wait on the device forever.
 
 #include <atomic>
 #include <cerrno>
@@ -31,22 +31,23 @@ std::string rank_name(std::uint32_t rank) { return "rank " + std::to_string(rank
 class nccl_ranks final : public group {
  public:
   nccl_ranks(std::shared_ptr<group> hosts, int device, void* stream,
-             std::shared_ptr<const nccl::library> with, std::chrono::milliseconds timeout)
+             std::shared_ptr<const nccl::library> nccl_library, std::chrono::milliseconds timeout)
       : hosts_(std::move(hosts)),
         device_(device),
         stream_(static_cast<cudaStream_t>(stream)),
-        with_(std::move(with)),
+        nccl_(std::move(nccl_library)),
         timeout_(timeout) {}
 
   ~nccl_ranks() override {
-    if (comm_ != nullptr) (void)with_->ncclCommDestroy(comm_);
+    if (comm_ != nullptr) (void)nccl_->ncclCommDestroy(comm_);
   }
 
-  // Together with the other ranks.
-  void meet(const nccl::unique_id& at) {
+  // Must be called by all ranks together.
+  void connect(const nccl::unique_id& id) {
     in_device([&] {
-      must(with_->ncclCommInitRank(&comm_, static_cast<int>(size()), at, static_cast<int>(rank())),
-           "ncclCommInitRank");
+      require(
+          nccl_->ncclCommInitRank(&comm_, static_cast<int>(size()), id, static_cast<int>(rank())),
+          "ncclCommInitRank");
     });
   }
 
@@ -62,21 +63,21 @@ class nccl_ranks final : public group {
   }
   void broadcast(std::span<std::byte> bytes, std::uint32_t root) override {
     carry_out(bytes.size(), [&] {
-      return with_->ncclBroadcast(bytes.data(), bytes.data(), bytes.size(), nccl::byte_type,
+      return nccl_->ncclBroadcast(bytes.data(), bytes.data(), bytes.size(), nccl::byte_type,
                                   static_cast<int>(root), comm_, stream_);
     });
   }
-  // The root sends to itself as well: as one group of calls, none of which waits for another.
+  // The root sends to itself too. One group of calls ensures that none of them waits for another.
   void scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,
                std::uint32_t root) override {
     carry_out(1, [&] {
-      nccl::result_code said = with_->ncclGroupStart();
-      for (std::uint32_t r = 0; r < size() && rank() == root && said == nccl::success; ++r) {
-        if (!parts[r].empty()) said = put(parts[r], r);
+      nccl::result_code outcome = nccl_->ncclGroupStart();
+      for (std::uint32_t r = 0; r < size() && rank() == root && outcome == nccl::success; ++r) {
+        if (!parts[r].empty()) outcome = put(parts[r], r);
       }
-      if (!into.empty() && said == nccl::success) said = take(into, root);
-      const nccl::result_code ended = with_->ncclGroupEnd();
-      return said == nccl::success ? ended : said;
+      if (!into.empty() && outcome == nccl::success) outcome = take(into, root);
+      const nccl::result_code ended = nccl_->ncclGroupEnd();
+      return outcome == nccl::success ? ended : outcome;
     });
   }
   void barrier() override {
@@ -106,20 +107,21 @@ class nccl_ranks final : public group {
   }
 
   nccl::result_code put(std::span<const std::byte> bytes, std::uint32_t to) {
-    return with_->ncclSend(bytes.data(), bytes.size(), nccl::byte_type, static_cast<int>(to), comm_,
+    return nccl_->ncclSend(bytes.data(), bytes.size(), nccl::byte_type, static_cast<int>(to), comm_,
                            stream_);
   }
   nccl::result_code take(std::span<std::byte> bytes, std::uint32_t from) {
-    return with_->ncclRecv(bytes.data(), bytes.size(), nccl::byte_type, static_cast<int>(from),
+    return nccl_->ncclRecv(bytes.data(), bytes.size(), nccl::byte_type, static_cast<int>(from),
                            comm_, stream_);
   }
 
-  void must(nccl::result_code said, const char* what) const {
-    if (said == nccl::success) return;
-    throw error(errc::rank_failed, std::string("NCCL: ") + what, with_->ncclGetErrorString(said));
+  void require(nccl::result_code outcome, const char* call) const {
+    if (outcome == nccl::success) return;
+    throw error(errc::rank_failed, std::string("NCCL: ") + call,
+                nccl_->ncclGetErrorString(outcome));
   }
 
-  // Where the device is the current one; what it throws comes out.
+  // Runs `work` with the device as the current one. Rethrows its exceptions.
   template <class Work>
   void in_device(const Work& work) {
     std::exception_ptr thrown;
@@ -134,14 +136,14 @@ class nccl_ranks final : public group {
     if (thrown) std::rethrow_exception(thrown);
   }
 
-  // Nothing to pass on: nobody calls NCCL.
+  // Skips empty calls on all ranks.
   template <class Call>
   void carry_out(std::size_t bytes, const Call& call) {
     check_ended();
     if (bytes == 0) return;
     try {
       in_device([&] {
-        must(call(), "a call");
+        require(call(), "a call");
         cuda::event end;
         auto failed = end.make();
         if (!failed) failed = end.record(stream_);
@@ -161,9 +163,9 @@ class nccl_ranks final : public group {
       const auto failed = cuda::code_of(reached);
       if (reached == cudaSuccess) return;
       if (reached != cudaErrorNotReady) throw error(failed, "NCCL", {});
-      nccl::result_code said = nccl::success;
-      must(with_->ncclCommGetAsyncError(comm_, &said), "ncclCommGetAsyncError");
-      if (said != nccl::in_progress) must(said, "another rank");
+      nccl::result_code outcome = nccl::success;
+      require(nccl_->ncclCommGetAsyncError(comm_, &outcome), "ncclCommGetAsyncError");
+      if (outcome != nccl::in_progress) require(outcome, "another rank");
       if (interrupted_) throw interruption();
       if (std::chrono::steady_clock::now() > until) {
         throw error(errc::rank_failed, "NCCL",
@@ -177,10 +179,10 @@ class nccl_ranks final : public group {
     }
   }
 
-  // Its kernels end, and the stream goes on without them.
+  // Ends NCCL's kernels, so that the stream continues.
   void abort() noexcept {
     if (comm_ == nullptr) return;
-    (void)with_->ncclCommAbort(std::exchange(comm_, nullptr));
+    (void)nccl_->ncclCommAbort(std::exchange(comm_, nullptr));
     if (!ended_ && !interrupted_) {
       ended_.emplace(errc::rank_failed, rank_name(rank()), "an earlier call was aborted");
     }
@@ -189,10 +191,10 @@ class nccl_ranks final : public group {
   const std::shared_ptr<group> hosts_;
   const int device_;
   const cudaStream_t stream_;
-  const std::shared_ptr<const nccl::library> with_;
+  const std::shared_ptr<const nccl::library> nccl_;
   const std::chrono::milliseconds timeout_;
-  nccl::comm* comm_ = nullptr;  // Null: not met yet, or aborted.
-  std::optional<error> ended_;  // What every call fails with.
+  nccl::comm* comm_ = nullptr;  // Null: not connected yet, or aborted.
+  std::optional<error> ended_;  // The error of every further call.
   std::atomic<bool> interrupted_ = false;
 };
 
@@ -200,25 +202,27 @@ class nccl_ranks final : public group {
 
 std::unique_ptr<group> nccl_group(std::shared_ptr<group> hosts, int device, void* stream,
                                   std::string_view library, std::chrono::milliseconds timeout) {
-  group& all = *hosts;
+  group& host_ranks = *hosts;
   try {
-    auto with = nccl::load_library(std::string(library));
-    if (!with) throw to_error(with.error());
+    auto nccl_library = nccl::load_library(std::string(library));
+    if (!nccl_library) throw to_error(nccl_library.error());
     nccl::unique_id id = {};
-    if (all.rank() == 0) {
-      const nccl::result_code said = (*with)->ncclGetUniqueId(&id);
-      if (said != nccl::success) {
-        throw error(errc::rank_failed, "NCCL: ncclGetUniqueId", (*with)->ncclGetErrorString(said));
+    if (host_ranks.rank() == 0) {
+      const nccl::result_code outcome = (*nccl_library)->ncclGetUniqueId(&id);
+      if (outcome != nccl::success) {
+        throw error(errc::rank_failed, "NCCL: ncclGetUniqueId",
+                    (*nccl_library)->ncclGetErrorString(outcome));
       }
     }
-    all.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
-    // So that all of them have come this far.
-    all.barrier();
-    auto made = std::make_unique<nccl_ranks>(hosts, device, stream, std::move(*with), timeout);
-    made->meet(id);
-    return made;
-  } catch (const error& why) {
-    all.fail(why.what());
+    host_ranks.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+    // Ensures that all ranks have loaded the library.
+    host_ranks.barrier();
+    auto ranks =
+        std::make_unique<nccl_ranks>(hosts, device, stream, std::move(*nccl_library), timeout);
+    ranks->connect(id);
+    return ranks;
+  } catch (const error& problem) {
+    host_ranks.fail(problem.what());
     throw;
   }
 }

@@ -7,10 +7,11 @@ namespace ringload::inline v0::nccl {
 
 namespace {
 
-// The last that dlopen or dlsym has to say.
-fault said(const std::string& name) {
-  const char* const why = ::dlerror();
-  return {errc::device_unavailable, "NCCL", why != nullptr ? why : name + " cannot be loaded"};
+// Returns the last error of dlopen or dlsym.
+fault load_fault(const std::string& name) {
+  const char* const message = ::dlerror();
+  return {errc::device_unavailable, "NCCL",
+          message != nullptr ? message : name + " cannot be loaded"};
 }
 
 template <class Function>
@@ -23,9 +24,9 @@ bool find(void* in, const char* name, Function& into) {
 }  // namespace
 
 result<std::shared_ptr<const library>> load_library(const std::string& name) {
-  // Never closed: it may have threads.
+  // Never closed, because the library may have threads.
   void* const in = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (in == nullptr) return said(name);
+  if (in == nullptr) return load_fault(name);
   library out;
   const bool whole = find(in, "ncclGetUniqueId", out.ncclGetUniqueId) &&
                      find(in, "ncclCommInitRank", out.ncclCommInitRank) &&
@@ -37,7 +38,7 @@ result<std::shared_ptr<const library>> load_library(const std::string& name) {
                      find(in, "ncclGroupEnd", out.ncclGroupEnd) &&
                      find(in, "ncclSend", out.ncclSend) && find(in, "ncclRecv", out.ncclRecv) &&
                      find(in, "ncclBroadcast", out.ncclBroadcast);
-  if (!whole) return said(name);
+  if (!whole) return load_fault(name);
   return std::make_shared<const library>(out);
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What is used of NCCL, declared as its documentation has it for version 2, and found when it is
-// loaded.
+// The used part of NCCL, declared as documented for version 2 and looked up at load time.
 
 #include <cuda_runtime_api.h>
 
@@ -24,23 +23,23 @@ inline constexpr result_code in_progress = 7;
 inline constexpr int byte_type = 0;  // ncclInt8.
 
 struct library {
-  result_code (*ncclGetUniqueId)(unique_id* made) = nullptr;
-  result_code (*ncclCommInitRank)(comm** made, int ranks, unique_id id, int rank) = nullptr;
-  result_code (*ncclCommDestroy)(comm* of) = nullptr;
-  result_code (*ncclCommAbort)(comm* of) = nullptr;
-  result_code (*ncclCommGetAsyncError)(comm* of, result_code* said) = nullptr;
-  const char* (*ncclGetErrorString)(result_code of) = nullptr;
+  result_code (*ncclGetUniqueId)(unique_id* result) = nullptr;
+  result_code (*ncclCommInitRank)(comm** result, int ranks, unique_id id, int rank) = nullptr;
+  result_code (*ncclCommDestroy)(comm* communicator) = nullptr;
+  result_code (*ncclCommAbort)(comm* communicator) = nullptr;
+  result_code (*ncclCommGetAsyncError)(comm* communicator, result_code* outcome) = nullptr;
+  const char* (*ncclGetErrorString)(result_code outcome) = nullptr;
   result_code (*ncclGroupStart)() = nullptr;
   result_code (*ncclGroupEnd)() = nullptr;
-  result_code (*ncclSend)(const void* from, std::size_t count, int type, int peer, comm* of,
-                          cudaStream_t on) = nullptr;
-  result_code (*ncclRecv)(void* into, std::size_t count, int type, int peer, comm* of,
-                          cudaStream_t on) = nullptr;
+  result_code (*ncclSend)(const void* from, std::size_t count, int type, int peer,
+                          comm* communicator, cudaStream_t cuda_stream) = nullptr;
+  result_code (*ncclRecv)(void* into, std::size_t count, int type, int peer, comm* communicator,
+                          cudaStream_t cuda_stream) = nullptr;
   result_code (*ncclBroadcast)(const void* from, void* into, std::size_t count, int type, int root,
-                               comm* of, cudaStream_t on) = nullptr;
+                               comm* communicator, cudaStream_t cuda_stream) = nullptr;
 };
 
-// Stays loaded until the process ends.
+// The library stays loaded until the process ends.
 result<std::shared_ptr<const library>> load_library(const std::string& name);
 
 }  // namespace ringload::inline v0::nccl

@@ -29,10 +29,10 @@ struct kernel_launch {
 kernel_launch::any_table table_of(const void* kernel, const void* argument);
 
 inline std::size_t source_bytes(const cuda::scatter_piece& piece) {
-  return std::size_t{piece.elements} * (piece.as.needed() ? piece.as.from_bytes() : 1);
+  return std::size_t{piece.elements} * (piece.cast.needed() ? piece.cast.from_bytes() : 1);
 }
 inline std::size_t element_bytes_written(const cuda::scatter_piece& piece) {
-  return piece.as.needed() ? piece.as.to_bytes() : 1;
+  return piece.cast.needed() ? piece.cast.to_bytes() : 1;
 }
 inline std::size_t target_bytes(const cuda::scatter_piece& piece) {
   return std::size_t{piece.elements} * element_bytes_written(piece);
@@ -49,14 +49,14 @@ inline std::ptrdiff_t target_begin(const cuda::box_piece& piece) {
   return least;
 }
 inline std::size_t source_bytes(const cuda::box_piece& piece) {
-  std::size_t bytes = piece.as.needed() ? piece.as.from_bytes() : piece.element_bytes;
+  std::size_t bytes = piece.cast.needed() ? piece.cast.from_bytes() : piece.element_bytes;
   for (unsigned d = 0; d < piece.rank; ++d) {
     bytes += std::size_t{piece.dimensions[d].count - 1} * piece.dimensions[d].from;
   }
   return bytes;
 }
 inline std::size_t target_bytes(const cuda::box_piece& piece) {
-  std::size_t bytes = piece.as.needed() ? piece.as.to_bytes() : piece.element_bytes;
+  std::size_t bytes = piece.cast.needed() ? piece.cast.to_bytes() : piece.element_bytes;
   for (unsigned d = 0; d < piece.rank; ++d) {
     const std::int64_t step = piece.dimensions[d].to;
     bytes += std::size_t{piece.dimensions[d].count - 1} *
