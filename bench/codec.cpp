@@ -25,8 +25,8 @@
 #include <tuple>
 #include <vector>
 
-#include "decoding/decoder.hpp"
-#include "source/source.hpp"
+#include "catalog/resolve_source.hpp"
+#include "formats/codec/decoder.hpp"
 
 using namespace ringload;
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/convert.hpp"
+#include "base/numeric/convert.hpp"
 
 namespace {
 

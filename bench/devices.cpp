@@ -7,7 +7,7 @@
 //   shards      of each matrix a half to either, along its first dimension
 //   both        everything to both: read once
 //
-// The memory that a load is about to take is touched shortly before, see free_memory.hpp. What the
+// The memory that a load is about to take is touched shortly before, see touch_memory.hpp. What the
 // machine could do at best is measured in the same turns: two threads copy as many bytes from
 // populated memory into fresh memory, or into two.
 
@@ -28,13 +28,13 @@
 #include <thread>
 #include <vector>
 
-#include "accounts.hpp"
 #include "arguments.hpp"
-#include "core/mapping.hpp"
-#include "free_memory.hpp"
+#include "base/mapping.hpp"
 #include "machine.hpp"
-#include "repeated.hpp"
+#include "repeat_runs.hpp"
+#include "resource_usage.hpp"
 #include "target.hpp"
+#include "touch_memory.hpp"
 
 namespace {
 

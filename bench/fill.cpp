@@ -20,11 +20,11 @@
 #include <vector>
 
 #include "arguments.hpp"
-#include "core/block.hpp"
-#include "core/checked.hpp"
-#include "core/mapping.hpp"
+#include "base/checked.hpp"
+#include "base/io_unit.hpp"
+#include "base/mapping.hpp"
 #include "machine.hpp"
-#include "repeated.hpp"
+#include "repeat_runs.hpp"
 #include "run.hpp"
 
 namespace {

@@ -26,12 +26,12 @@
 #include <string>
 #include <vector>
 
-#include "accounts.hpp"
 #include "arguments.hpp"
-#include "free_memory.hpp"
 #include "machine.hpp"
-#include "repeated.hpp"
+#include "repeat_runs.hpp"
+#include "resource_usage.hpp"
 #include "run.hpp"
+#include "touch_memory.hpp"
 
 namespace {
 

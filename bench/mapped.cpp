@@ -14,7 +14,7 @@
 #include <string>
 
 #include "arguments.hpp"
-#include "words.hpp"
+#include "checksum.hpp"
 
 namespace {
 

@@ -10,12 +10,12 @@
 #   --mbit N            what that way carries, where there is a delay or a loss; default 1000
 #   --connections N     default 16
 #   --rounds N          default 5
-#   --link PROGRAM      slow_link, for kernels without netem
+#   --link PROGRAM      tun_link, for kernels without netem
 #   --python PROGRAM    that has huggingface_hub: its downloader, and then a local load
 #   --before RINGLOAD   another build, in the same turns
 #   --more OPTIONS      for ringload, as "--chunk-bytes 2M --slots 32"
 #
-# The delay and the losses are tc's netem, between two network namespaces; or slow_link, a tun
+# The delay and the losses are tc's netem, between two network namespaces; or tun_link, a tun
 # device. Both take root. Prints a line for each run (who, bytes, seconds, GB/s), then medians.
 
 set -eu
@@ -86,8 +86,8 @@ by_link() {
 }
 if [ "$delay" != 0 ] || [ "$loss" != 0 ]; then
   [ "$(id -u)" -eq 0 ] || skip "a delay takes root"
-  if by_netem; then how=netem; elif by_link; then how=slow_link; else
-    skip "neither netem nor slow_link: $(cat "$work/link" 2>/dev/null)"
+  if by_netem; then how=netem; elif by_link; then how=tun_link; else
+    skip "neither netem nor tun_link: $(cat "$work/link" 2>/dev/null)"
   fi
   echo "# $how: $delay ms, $loss % lost, $mbit Mbit/s"
 fi

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/fault.hpp"
-#include "formats/safetensors.hpp"
+#include "base/fault.hpp"
+#include "formats/safetensors/safetensors.hpp"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "arguments.hpp"
-#include "core/mapping.hpp"
+#include "base/mapping.hpp"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <variant>
 
-#include "load_wish.hpp"
+#include "load_request.hpp"
 #include "page.hpp"
 
 namespace ringload::server {

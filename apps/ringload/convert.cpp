@@ -17,14 +17,14 @@
 #include <utility>
 #include <vector>
 
+#include "command_loop.hpp"
 #include "commands.hpp"
 #include "conversion.hpp"
 #include "interrupts.hpp"
 #include "layout.hpp"
-#include "opening.hpp"
+#include "open_request.hpp"
 #include "openssl_hasher.hpp"
 #include "progress_bar.hpp"
-#include "session.hpp"
 #include "text.hpp"
 
 namespace ringload::tool {

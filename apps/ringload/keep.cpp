@@ -11,12 +11,12 @@
 #include <string>
 #include <utility>
 
+#include "command_loop.hpp"
 #include "commands.hpp"
 #include "device.hpp"
 #include "interrupts.hpp"
-#include "opening.hpp"
+#include "open_request.hpp"
 #include "progress_bar.hpp"
-#include "session.hpp"
 #include "text.hpp"
 
 namespace ringload::tool {

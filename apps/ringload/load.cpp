@@ -14,14 +14,14 @@
 #include <utility>
 #include <vector>
 
+#include "command_loop.hpp"
 #include "commands.hpp"
 #include "device.hpp"
 #include "interrupts.hpp"
-#include "opening.hpp"
+#include "open_request.hpp"
 #include "openssl_hasher.hpp"
 #include "progress_bar.hpp"
 #include "report.hpp"
-#include "session.hpp"
 #include "text.hpp"
 #include "trace_file.hpp"
 

@@ -16,7 +16,7 @@
 
 #include "commands.hpp"
 #include "json.hpp"
-#include "opening.hpp"
+#include "open_request.hpp"
 #include "size.hpp"
 #include "text.hpp"
 

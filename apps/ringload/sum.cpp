@@ -8,14 +8,14 @@
 #include <ringload/unpublished.hpp>
 #include <string>
 
+#include "checksums.hpp"
 #include "commands.hpp"
 #include "device.hpp"
-#include "hashing.hpp"
 #include "interrupts.hpp"
 #include "json.hpp"
-#include "opening.hpp"
+#include "open_request.hpp"
 #include "report.hpp"
-#include "sums.hpp"
+#include "tensor_hasher.hpp"
 #include "text.hpp"
 
 namespace ringload::tool {

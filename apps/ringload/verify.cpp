@@ -14,15 +14,15 @@
 #include <utility>
 #include <vector>
 
+#include "checksums.hpp"
 #include "commands.hpp"
-#include "hashing.hpp"
 #include "interrupts.hpp"
 #include "json.hpp"
-#include "opening.hpp"
+#include "open_request.hpp"
 #include "report.hpp"
-#include "sums.hpp"
+#include "tensor_hasher.hpp"
 #include "text.hpp"
-#include "whole_files.hpp"
+#include "verify_cache.hpp"
 
 namespace ringload::tool {
 

@@ -7,7 +7,7 @@
 #include <ringload/error.hpp>
 #include <string>
 
-#include "core/fault.hpp"
+#include "base/fault.hpp"
 
 namespace ringload::bench {
 

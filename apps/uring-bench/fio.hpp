@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cell.hpp"
+#include "config.hpp"
 #include "target.hpp"
 
 namespace ringload::bench {

@@ -21,10 +21,10 @@
 #include <stop_token>
 #include <utility>
 
-#include "accounts.hpp"
 #include "extensions.hpp"
 #include "failure.hpp"
 #include "interrupts.hpp"
+#include "resource_usage.hpp"
 
 namespace ringload::bench {
 

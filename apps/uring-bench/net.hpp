@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "repeated.hpp"
+#include "repeat_runs.hpp"
 #include "requests.hpp"
 
 namespace ringload::bench {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 #include "target.hpp"
 
 namespace ringload::bench {

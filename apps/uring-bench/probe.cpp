@@ -3,8 +3,8 @@
 // uring-bench probe: tries what this machine supports, and advises how to enable the rest.
 
 #include "commands.hpp"
-#include "findings.hpp"
 #include "machine.hpp"
+#include "probe_report.hpp"
 
 namespace ringload::bench {
 

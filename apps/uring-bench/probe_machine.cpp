@@ -11,11 +11,11 @@
 #include <filesystem>
 #include <ringload/limits.hpp>
 
-#include "core/checked.hpp"
-#include "core/mapping.hpp"
-#include "findings.hpp"
+#include "base/checked.hpp"
+#include "base/mapping.hpp"
+#include "io/ring/setup.hpp"
 #include "machine.hpp"
-#include "ring/setup.hpp"
+#include "probe_report.hpp"
 #include "size.hpp"
 
 namespace ringload::bench {

@@ -11,15 +11,15 @@
 #include <filesystem>
 #include <vector>
 
-#include "accounts.hpp"
-#include "core/mapping.hpp"
-#include "core/unique_fd.hpp"
+#include "base/mapping.hpp"
+#include "base/unique_fd.hpp"
 #include "failure.hpp"
-#include "findings.hpp"
+#include "io/direct_file.hpp"
+#include "io/residency.hpp"
+#include "io/ring/setup.hpp"
 #include "machine.hpp"
-#include "readers/direct_file.hpp"
-#include "readers/residency.hpp"
-#include "ring/setup.hpp"
+#include "probe_report.hpp"
+#include "resource_usage.hpp"
 #include "size.hpp"
 
 namespace ringload::bench {

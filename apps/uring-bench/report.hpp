@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "cell.hpp"
-#include "repeated.hpp"
+#include "config.hpp"
+#include "repeat_runs.hpp"
 #include "requests.hpp"
 
 namespace ringload::bench {

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "cell.hpp"
+#include "config.hpp"
 #include "remote_settings.hpp"
 
 namespace ringload::bench {

@@ -10,11 +10,11 @@
 #include <thread>
 #include <vector>
 
-#include "accounts.hpp"
 #include "failure.hpp"
 #include "interrupts.hpp"
+#include "reader_threads.hpp"
+#include "resource_usage.hpp"
 #include "run_program.hpp"
-#include "team.hpp"
 
 namespace ringload::bench {
 

@@ -3,8 +3,8 @@
 
 // One run of one cell.
 
-#include "cell.hpp"
-#include "room.hpp"
+#include "config.hpp"
+#include "read_buffer.hpp"
 #include "target.hpp"
 
 namespace ringload::bench {

@@ -12,16 +12,16 @@
 #include <string>
 #include <vector>
 
-#include "core/checked.hpp"
-#include "core/mapping.hpp"
+#include "base/checked.hpp"
+#include "base/mapping.hpp"
 #include "device/backend.hpp"
 #include "failure.hpp"
 #include "interrupts.hpp"
-#include "readers/ring_reader.hpp"
-#include "readers/threads.hpp"
-#include "ring/ring.hpp"
+#include "io/readers/ring_reader.hpp"
+#include "io/ring/ring.hpp"
+#include "io/slots.hpp"
+#include "io/threads.hpp"
 #include "size.hpp"
-#include "staging/slots.hpp"
 
 namespace ringload::bench {
 

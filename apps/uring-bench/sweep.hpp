@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cell.hpp"
+#include "config.hpp"
 #include "machine.hpp"
 #include "report.hpp"
 #include "requests.hpp"

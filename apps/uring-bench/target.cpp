@@ -16,7 +16,7 @@
 
 #include "failure.hpp"
 #include "interrupts.hpp"
-#include "readers/residency.hpp"
+#include "io/residency.hpp"
 
 namespace ringload::bench {
 

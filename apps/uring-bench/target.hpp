@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "cell.hpp"
-#include "core/unique_fd.hpp"
+#include "base/unique_fd.hpp"
+#include "config.hpp"
 
 namespace ringload::bench {
 

@@ -14,7 +14,7 @@
 #include "commands.hpp"
 #include "interrupts.hpp"
 #include "json.hpp"
-#include "repeated.hpp"
+#include "repeat_runs.hpp"
 #include "run.hpp"
 #include "size.hpp"
 #include "text.hpp"

@@ -15,7 +15,7 @@
 #include <ringload/ringload.hpp>
 
 #include "gpu.hpp"
-#include "readers/residency.hpp"
+#include "io/residency.hpp"
 
 namespace ringload::bench {
 

@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/block.hpp"
-#include "core/busy_time.hpp"
-#include "core/fault.hpp"
+#include "base/fault.hpp"
+#include "base/io_unit.hpp"
+#include "base/work_interval.hpp"
 #include "plan/make_plan.hpp"
 #include "plan/plan.hpp"
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/free_list.hpp"
+#include "base/free_list.hpp"
 #include "device/backend.hpp"
 
 namespace ringload::inline v0 {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "core/fault.hpp"
+#include "base/fault.hpp"
 
 namespace ringload::inline v0 {
 

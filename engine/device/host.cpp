@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "core/checked.hpp"
-#include "core/free_list.hpp"
-#include "core/mapping.hpp"
-#include "core/retry_allocation.hpp"
+#include "base/checked.hpp"
+#include "base/free_list.hpp"
+#include "base/mapping.hpp"
+#include "base/retry_allocation.hpp"
 #include "device/available.hpp"
 #include "device/backend.hpp"
 #include "device/block_arena.hpp"

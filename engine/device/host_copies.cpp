@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "core/convert.hpp"
-#include "core/strided_copy.hpp"
+#include "base/numeric/convert.hpp"
+#include "base/numeric/strided_copy.hpp"
 
 namespace ringload::inline v0 {
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "core/file_mapping.hpp"
+#include "base/file_mapping.hpp"
 #include "device/backend.hpp"
 
 namespace ringload::inline v0 {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "core/shared_memory.hpp"
+#include "base/shared_memory.hpp"
 #include "device/backend.hpp"
 
 namespace ringload::inline v0 {

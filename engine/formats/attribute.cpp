@@ -6,12 +6,12 @@
 #include <span>
 #include <utility>
 
-#include "formats/cbor_reader.hpp"
-#include "formats/cbor_writer.hpp"
-#include "formats/json_number.hpp"
-#include "formats/json_reader.hpp"
-#include "formats/json_text.hpp"
-#include "formats/utf8.hpp"
+#include "base/utf8.hpp"
+#include "formats/text/cbor_reader.hpp"
+#include "formats/text/cbor_writer.hpp"
+#include "formats/text/json_number.hpp"
+#include "formats/text/json_reader.hpp"
+#include "formats/text/json_text.hpp"
 
 namespace ringload::inline v0 {
 

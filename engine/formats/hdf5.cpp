@@ -8,12 +8,12 @@
 #include <string_view>
 #include <tuple>
 
-#include "core/checked.hpp"
-#include "formats/dense.hpp"
-#include "formats/json_text.hpp"
-#include "formats/malformed.hpp"
-#include "formats/printable.hpp"
-#include "formats/utf8.hpp"
+#include "base/checked.hpp"
+#include "base/printable.hpp"
+#include "base/utf8.hpp"
+#include "formats/shape.hpp"
+#include "formats/text/json_text.hpp"
+#include "formats/text/malformed.hpp"
 
 namespace ringload::inline v0 {
 

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/fault.hpp"
-#include "decoding/filter_chain.hpp"
-#include "formats/entries.hpp"
+#include "base/fault.hpp"
+#include "formats/catalog_entries.hpp"
+#include "formats/codec/filter_chain.hpp"
 
 namespace ringload::inline v0 {
 

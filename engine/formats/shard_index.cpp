@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <string_view>
 
-#include "formats/json_number.hpp"
-#include "formats/json_reader.hpp"
-#include "formats/printable.hpp"
-#include "formats/utf8.hpp"
+#include "base/printable.hpp"
+#include "base/utf8.hpp"
+#include "formats/text/json_number.hpp"
+#include "formats/text/json_reader.hpp"
 
 namespace ringload::inline v0 {
 

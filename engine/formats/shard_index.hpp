@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/fault.hpp"
+#include "base/fault.hpp"
 
 namespace ringload::inline v0 {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "formats/little_endian.hpp"
+#include "formats/text/little_endian.hpp"
 
 namespace ringload::inline v0 {
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/fault.hpp"
+#include "base/fault.hpp"
 
 namespace ringload::inline v0 {
 

@@ -14,13 +14,13 @@
 #include <string>
 #include <utility>
 
-#include "core/attempt.hpp"
-#include "core/packet_socket.hpp"
+#include "base/catch_as_fault.hpp"
+#include "base/packet_socket.hpp"
+#include "base/printable.hpp"
 #include "device/shared_arena.hpp"
-#include "formats/printable.hpp"
 #include "keeper/description.hpp"
 #include "keeper/messages.hpp"
-#include "pipeline/tensor_storage.hpp"
+#include "load/tensor_storage.hpp"
 
 namespace ringload::inline v0 {
 

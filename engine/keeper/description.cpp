@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <string>
 
-#include "core/attempt.hpp"
-#include "core/checked.hpp"
-#include "core/convert.hpp"
-#include "core/packing.hpp"
-#include "formats/printable.hpp"
-#include "formats/utf8.hpp"
+#include "base/catch_as_fault.hpp"
+#include "base/checked.hpp"
+#include "base/numeric/convert.hpp"
+#include "base/printable.hpp"
+#include "base/serialize.hpp"
+#include "base/utf8.hpp"
 
 namespace ringload::inline v0::detail {
 

@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "core/element_kind.hpp"
-#include "core/fault.hpp"
+#include "base/fault.hpp"
+#include "base/numeric/element_kind.hpp"
 #include "device/exported_memory.hpp"
 
 namespace ringload::inline v0::detail {

@@ -9,12 +9,12 @@
 #include <string>
 #include <utility>
 
-#include "core/shared_memory.hpp"
+#include "base/printable.hpp"
+#include "base/shared_memory.hpp"
 #include "device/shared_arena.hpp"
-#include "formats/printable.hpp"
 #include "keeper/description.hpp"
 #include "keeper/server.hpp"
-#include "pipeline/tensor_storage.hpp"
+#include "load/tensor_storage.hpp"
 
 namespace ringload::inline v0 {
 

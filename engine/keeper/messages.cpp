@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "keeper/messages.hpp"
 
-#include "core/packing.hpp"
+#include "base/serialize.hpp"
 
 namespace ringload::inline v0::detail {
 

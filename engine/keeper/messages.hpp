@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "core/fault.hpp"
-#include "core/packet_socket.hpp"
+#include "base/fault.hpp"
+#include "base/packet_socket.hpp"
 
 namespace ringload::inline v0::detail {
 

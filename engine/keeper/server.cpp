@@ -13,8 +13,8 @@
 #include <system_error>
 #include <utility>
 
-#include "core/packet_socket.hpp"
-#include "core/signals_blocked.hpp"
+#include "base/packet_socket.hpp"
+#include "base/signals_blocked.hpp"
 
 namespace ringload::inline v0::detail {
 

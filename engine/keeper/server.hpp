@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/fault.hpp"
-#include "core/unique_fd.hpp"
+#include "base/fault.hpp"
+#include "base/unique_fd.hpp"
 #include "keeper/messages.hpp"
 
 namespace ringload::inline v0::detail {

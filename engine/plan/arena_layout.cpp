@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "core/block.hpp"
-#include "core/checked.hpp"
+#include "base/checked.hpp"
+#include "base/io_unit.hpp"
 
 namespace ringload::inline v0 {
 

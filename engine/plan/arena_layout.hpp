@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/fault.hpp"
-#include "core/range.hpp"
+#include "base/fault.hpp"
+#include "base/range.hpp"
 #include "plan/plan.hpp"
-#include "plan/wanted.hpp"
+#include "plan/plan_input.hpp"
 
 namespace ringload::inline v0 {
 

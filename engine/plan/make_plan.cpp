@@ -9,14 +9,14 @@
 #include <cassert>
 #include <utility>
 
-#include "core/checked.hpp"
+#include "base/checked.hpp"
 #include "plan/arena_layout.hpp"
-#include "plan/arrange.hpp"
-#include "plan/order.hpp"
-#include "plan/resolve.hpp"
-#include "plan/stage.hpp"
-#include "plan/straight.hpp"
-#include "plan/view.hpp"
+#include "plan/link_and_order.hpp"
+#include "plan/mappable.hpp"
+#include "plan/sort_and_merge.hpp"
+#include "plan/split_pieces.hpp"
+#include "plan/staged_reads.hpp"
+#include "plan/zero_copy_reads.hpp"
 
 namespace ringload::inline v0 {
 

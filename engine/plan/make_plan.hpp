@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <span>
 
-#include "core/fault.hpp"
+#include "base/fault.hpp"
 #include "plan/plan.hpp"
-#include "plan/wanted.hpp"
+#include "plan/plan_input.hpp"
 
 namespace ringload::inline v0 {
 

@@ -30,9 +30,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/block.hpp"
-#include "core/float_bits.hpp"
-#include "core/strided_map.hpp"
+#include "base/io_unit.hpp"
+#include "base/numeric/convert_float.hpp"
+#include "base/numeric/strided_map.hpp"
 
 namespace ringload::inline v0 {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/fault.hpp"
+#include "base/fault.hpp"
 #include "plan/plan.hpp"
 
 namespace ringload::inline v0 {

@@ -9,10 +9,10 @@
 #include <system_error>
 #include <utility>
 
-#include "core/attempt.hpp"
-#include "core/packing.hpp"
-#include "formats/printable.hpp"
-#include "ranks/agreement.hpp"
+#include "base/catch_as_fault.hpp"
+#include "base/printable.hpp"
+#include "base/serialize.hpp"
+#include "ranks/check_same_call.hpp"
 
 namespace ringload::inline v0::detail {
 

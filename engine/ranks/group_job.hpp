@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "core/fault.hpp"
+#include "base/fault.hpp"
 #include "device/backend.hpp"
-#include "ranks/exchange.hpp"
-#include "ranks/interruption.hpp"
+#include "ranks/cancel_rank.hpp"
+#include "ranks/redistribute.hpp"
 #include "ranks/step_thread.hpp"
 
 namespace ringload::inline v0::detail {

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "formats/printable.hpp"
+#include "base/printable.hpp"
 
 namespace ringload::inline v0::detail {
 

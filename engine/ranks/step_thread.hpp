@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/signals_blocked.hpp"
+#include "base/signals_blocked.hpp"
 
 namespace ringload::inline v0::detail {
 

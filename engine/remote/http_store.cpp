@@ -5,8 +5,8 @@
 #include <ringload/error.hpp>
 #include <utility>
 
-#include "remote/percent.hpp"
-#include "source/hub_address.hpp"
+#include "catalog/hub_address.hpp"
+#include "remote/http/percent_encoding.hpp"
 
 namespace ringload::inline v0::remote_http {
 

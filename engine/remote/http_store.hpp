@@ -6,7 +6,7 @@
 #include <memory>
 #include <ringload/byte_source.hpp>
 
-#include "remote/http.hpp"
+#include "remote/http/http.hpp"
 
 namespace ringload::inline v0::remote_http {
 

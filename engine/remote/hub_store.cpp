@@ -6,10 +6,10 @@
 #include <optional>
 #include <utility>
 
-#include "formats/printable.hpp"
-#include "remote/caching_source.hpp"
-#include "remote/hub_api.hpp"
-#include "remote/hub_snapshot.hpp"
+#include "base/printable.hpp"
+#include "remote/cache/hf_cache_source.hpp"
+#include "remote/hub/hub_api.hpp"
+#include "remote/hub/hub_snapshot.hpp"
 
 namespace ringload::inline v0::remote_http {
 

@@ -8,7 +8,7 @@
 #include <ringload/byte_source.hpp>
 #include <ringload/hub.hpp>
 
-#include "remote/http.hpp"
+#include "remote/http/http.hpp"
 
 namespace ringload::inline v0::remote_http {
 

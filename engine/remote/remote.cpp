@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "remote/client.hpp"
+#include "remote/http/client.hpp"
 #include "remote/http_store.hpp"
 #include "remote/hub_store.hpp"
 #include "remote/s3_store.hpp"

@@ -7,12 +7,12 @@
 #include <set>
 #include <utility>
 
-#include "formats/printable.hpp"
-#include "remote/percent.hpp"
-#include "remote/s3_address.hpp"
-#include "remote/s3_list.hpp"
-#include "remote/s3_signature.hpp"
-#include "source/folder_choice.hpp"
+#include "base/printable.hpp"
+#include "catalog/folder_choice.hpp"
+#include "remote/http/percent_encoding.hpp"
+#include "remote/s3/s3_address.hpp"
+#include "remote/s3/s3_list.hpp"
+#include "remote/s3/s3_signature.hpp"
 
 namespace ringload::inline v0::remote_http {
 

@@ -7,7 +7,7 @@
 #include <ringload/byte_source.hpp>
 #include <ringload/s3.hpp>
 
-#include "remote/http.hpp"
+#include "remote/http/http.hpp"
 
 namespace ringload::inline v0::remote_http {
 

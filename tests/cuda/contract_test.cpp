@@ -14,13 +14,13 @@
 #include <thread>
 #include <vector>
 
-#include "core/mapping.hpp"
+#include "base/mapping.hpp"
 #include "cuda/any_runtime.hpp"
 #include "cuda/on_device.hpp"
+#include "device/cuda/copy_to_host.hpp"
 #include "device/cuda/device_memory.hpp"
-#include "device/cuda/handles.hpp"
 #include "device/cuda/kernels.hpp"
-#include "device/cuda/read_back.hpp"
+#include "device/cuda/raii.hpp"
 #include "device/cuda/runtime.hpp"
 #include "support/skip.hpp"
 

@@ -12,7 +12,7 @@
 #include "cuda/on_device.hpp"
 #include "support/converted.hpp"
 #include "support/skip.hpp"
-#include "support/small_limits.hpp"
+#include "support/small_options.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;

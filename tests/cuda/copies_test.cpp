@@ -14,7 +14,7 @@
 #include "support/converted.hpp"
 #include "support/settled.hpp"
 #include "support/skip.hpp"
-#include "support/small_limits.hpp"
+#include "support/small_options.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "support/made_checkpoint.hpp"
-#include "support/small_limits.hpp"
+#include "support/small_options.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;

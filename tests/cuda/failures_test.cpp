@@ -14,7 +14,7 @@
 #include "cuda/fresh_runtime.hpp"
 #include "cuda/on_device.hpp"
 #include "support/converted.hpp"
-#include "support/small_limits.hpp"
+#include "support/small_options.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/waiting.hpp"
 

@@ -18,7 +18,7 @@
 #include "support/child_program.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/skip.hpp"
-#include "support/small_limits.hpp"
+#include "support/small_options.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/waiting.hpp"
 

@@ -15,14 +15,14 @@
 #include <string>
 #include <vector>
 
-#include "core/convert.hpp"
-#include "core/dequantize.hpp"
-#include "core/mapping.hpp"
-#include "core/strided_copy.hpp"
+#include "base/mapping.hpp"
+#include "base/numeric/convert.hpp"
+#include "base/numeric/dequantize.hpp"
+#include "base/numeric/strided_copy.hpp"
 #include "cuda/on_device.hpp"
-#include "device/cuda/boxes.hpp"
-#include "device/cuda/handles.hpp"
-#include "device/cuda/read_back.hpp"
+#include "device/cuda/copy_to_host.hpp"
+#include "device/cuda/raii.hpp"
+#include "device/cuda/strided_pieces.hpp"
 #include "support/effort.hpp"
 #include "support/skip.hpp"
 

@@ -17,7 +17,7 @@
 #include "support/blocks_text.hpp"
 #include "support/safetensors_text.hpp"
 #include "support/skip.hpp"
-#include "support/small_limits.hpp"
+#include "support/small_options.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/waiting.hpp"
 

@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "cuda/fresh_runtime.hpp"
-#include "device/cuda/handles.hpp"
-#include "device/cuda/read_back.hpp"
+#include "device/cuda/copy_to_host.hpp"
+#include "device/cuda/raii.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/rank_threads.hpp"
-#include "support/small_limits.hpp"
+#include "support/small_options.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;

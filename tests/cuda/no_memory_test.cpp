@@ -16,7 +16,7 @@
 #include "support/converted.hpp"
 #include "support/descriptors.hpp"
 #include "support/failing_new.hpp"
-#include "support/small_limits.hpp"
+#include "support/small_options.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;

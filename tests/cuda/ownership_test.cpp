@@ -16,7 +16,7 @@
 
 #include "cuda/fresh_runtime.hpp"
 #include "cuda/on_device.hpp"
-#include "support/small_limits.hpp"
+#include "support/small_options.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;

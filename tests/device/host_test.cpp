@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/mapping.hpp"
+#include "base/mapping.hpp"
 #include "device/available.hpp"
 #include "device/backend.hpp"
 #include "support/noise_file.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/input.hpp"
+#include "formats/text/input.hpp"
 #include "support/safetensors_text.hpp"
 
 namespace ringload::testing {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/cbor_writer.hpp"
+#include "formats/text/cbor_writer.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "binary_text.hpp"
-#include "formats/cbor_reader.hpp"
+#include "formats/text/cbor_reader.hpp"
 
 using namespace ringload;
 using namespace ringload::testing;

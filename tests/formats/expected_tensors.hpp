@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "binary_text.hpp"
-#include "decoding/stream_decoder.hpp"
-#include "formats/dense.hpp"
-#include "formats/entries.hpp"
+#include "formats/catalog_entries.hpp"
+#include "formats/codec/stream_decoder.hpp"
+#include "formats/shape.hpp"
 #include "support/safetensors_text.hpp"
 
 namespace ringload::testing {

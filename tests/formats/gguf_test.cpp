@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/gguf.hpp"
+#include "formats/gguf/gguf.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "expected_tensors.hpp"
-#include "formats/gguf_types.hpp"
+#include "formats/gguf/gguf_types.hpp"
 #include "gguf_text.hpp"
 #include "texts_of.hpp"
 
 using namespace ringload;
-using ringload::testing::texts_of;
 using ringload::testing::bytes_of;
 using ringload::testing::gguf_text;
 using ringload::testing::number_text;
+using ringload::testing::texts_of;
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/json_number.hpp"
+#include "formats/text/json_number.hpp"
 
 #include <doctest/doctest.h>
 

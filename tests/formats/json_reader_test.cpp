@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/json_reader.hpp"
+#include "formats/text/json_reader.hpp"
 
 #include <doctest/doctest.h>
 

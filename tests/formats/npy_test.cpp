@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/npy.hpp"
+#include "formats/npy/npy.hpp"
 
 #include <doctest/doctest.h>
 

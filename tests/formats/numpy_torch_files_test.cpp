@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "expected_tensors.hpp"
-#include "formats/npy.hpp"
-#include "formats/pytorch.hpp"
+#include "formats/npy/npy.hpp"
+#include "formats/pytorch/pytorch.hpp"
 
 using namespace ringload;
 using namespace ringload::testing;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/onnx.hpp"
+#include "formats/onnx/onnx.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/pickle.hpp"
+#include "formats/pytorch/pickle.hpp"
 
 #include <doctest/doctest.h>
 

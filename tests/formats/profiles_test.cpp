@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/safetensors.hpp"
+#include "formats/safetensors/safetensors.hpp"
 #include "support/safetensors_text.hpp"
 
 using namespace ringload;

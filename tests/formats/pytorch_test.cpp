@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/pytorch.hpp"
+#include "formats/pytorch/pytorch.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/torch_state.hpp"
+#include "formats/pytorch/torch_state.hpp"
 #include "support/pickle_text.hpp"
 
 using namespace ringload;

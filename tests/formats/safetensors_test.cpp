@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/safetensors.hpp"
+#include "formats/safetensors/safetensors.hpp"
 
 #include <doctest/doctest.h>
 #include <time.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/zip.hpp"
+#include "formats/zip/zip.hpp"
 
 #include <doctest/doctest.h>
 

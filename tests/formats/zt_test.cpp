@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/zt.hpp"
+#include "formats/zt/zt.hpp"
 
 #include <doctest/doctest.h>
 

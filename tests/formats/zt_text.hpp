@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "binary_text.hpp"
-#include "formats/zt.hpp"
+#include "formats/zt/zt.hpp"
 
 namespace ringload::testing {
 

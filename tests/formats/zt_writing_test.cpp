@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/zt_writing.hpp"
+#include "formats/zt/zt_writing.hpp"
 
 #include <doctest/doctest.h>
 
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "formats/cbor_writer.hpp"
+#include "formats/text/cbor_writer.hpp"
 #include "zt_text.hpp"
 
 using namespace ringload;

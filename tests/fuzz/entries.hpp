@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/checked.hpp"
-#include "formats/dense.hpp"
-#include "formats/entries.hpp"
+#include "base/checked.hpp"
+#include "formats/catalog_entries.hpp"
+#include "formats/shape.hpp"
 #include "fuzz.hpp"
 
 namespace ringload::testing {

@@ -3,7 +3,7 @@
 // Whatever the bytes, they are refused, or what is found of them lies in the file, tensor after
 // tensor without a gap but for padding.
 
-#include "formats/gguf.hpp"
+#include "formats/gguf/gguf.hpp"
 
 #include "entries.hpp"
 

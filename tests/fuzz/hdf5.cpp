@@ -7,7 +7,7 @@
 #include <string>
 
 #include "entries.hpp"
-#include "hdf5/message.hpp"
+#include "formats/hdf5/pipe_protocol.hpp"
 
 using namespace ringload;
 using ringload::testing::hold;

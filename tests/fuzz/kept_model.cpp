@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/convert.hpp"
+#include "base/numeric/convert.hpp"
 #include "fuzz.hpp"
 #include "keeper/description.hpp"
 #include "keeper/messages.hpp"

@@ -2,7 +2,7 @@
 
 // Whatever the bytes, they are refused as an array, or it lies in them.
 
-#include "formats/npy.hpp"
+#include "formats/npy/npy.hpp"
 
 #include "entries.hpp"
 

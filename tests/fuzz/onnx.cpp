@@ -3,7 +3,7 @@
 // Whatever the bytes, they are refused, or what is found of them lies in the file or in files of
 // the model's folder, each under a name of its own.
 
-#include "formats/onnx.hpp"
+#include "formats/onnx/onnx.hpp"
 
 #include <set>
 #include <string>

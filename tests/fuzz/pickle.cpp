@@ -3,14 +3,14 @@
 // Whatever the pickle, it is refused, or the tensors that it describes lie in the storages that
 // there are. And whatever the file of PyTorch's older form.
 
-#include "formats/pickle.hpp"
+#include "formats/pytorch/pickle.hpp"
 
 #include <array>
 #include <string_view>
 
 #include "entries.hpp"
-#include "formats/pytorch.hpp"
-#include "formats/torch_state.hpp"
+#include "formats/pytorch/pytorch.hpp"
+#include "formats/pytorch/torch_state.hpp"
 
 using namespace ringload;
 using namespace ringload::testing;

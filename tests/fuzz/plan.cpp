@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/checked.hpp"
+#include "base/checked.hpp"
 #include "fuzz.hpp"
 
 namespace {

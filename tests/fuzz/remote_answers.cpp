@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "fuzz.hpp"
-#include "remote/hub_api.hpp"
-#include "remote/percent.hpp"
-#include "remote/s3_list.hpp"
+#include "remote/http/percent_encoding.hpp"
+#include "remote/hub/hub_api.hpp"
+#include "remote/s3/s3_list.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 // Whatever the bytes, the parser refuses them or returns extents that are safe to plan with. What
 // it accepts, a second reader of the same rules, made of Boost.JSON, reads as the same tensors.
 
-#include "formats/safetensors.hpp"
+#include "formats/safetensors/safetensors.hpp"
 
 #include <boost/json.hpp>
 #include <map>

@@ -3,11 +3,11 @@
 // Whatever the bytes, they are refused as an archive, or its members lie in it side by side and its
 // arrays or tensors in them.
 
-#include "formats/zip.hpp"
+#include "formats/zip/zip.hpp"
 
 #include "entries.hpp"
-#include "formats/npy.hpp"
-#include "formats/pytorch.hpp"
+#include "formats/npy/npy.hpp"
+#include "formats/pytorch/pytorch.hpp"
 
 using namespace ringload;
 using ringload::testing::hold;

@@ -3,7 +3,7 @@
 // Whatever the bytes, they are refused, or what is found of them lies in the file. The first byte
 // says whether the rest is a whole file or a manifest, which is then given the bytes around it.
 
-#include "formats/zt.hpp"
+#include "formats/zt/zt.hpp"
 
 #include <string>
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "hdf5/message.hpp"
+#include "formats/hdf5/pipe_protocol.hpp"
 #include "support/peak_memory.hpp"
 #include "support/safetensors_text.hpp"
 #include "support/temporary_folder.hpp"

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "core/packet_socket.hpp"
-#include "core/shared_memory.hpp"
+#include "base/packet_socket.hpp"
+#include "base/shared_memory.hpp"
 #include "keeper/description.hpp"
 #include "keeper/messages.hpp"
 #include "support/temporary_folder.hpp"

@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "core/packet_socket.hpp"
+#include "base/packet_socket.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/skip.hpp"
-#include "support/small_limits.hpp"
+#include "support/small_options.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;

@@ -20,13 +20,13 @@
 #include <thread>
 #include <vector>
 
-#include "core/packet_socket.hpp"
+#include "base/packet_socket.hpp"
 #include "keeper/messages.hpp"
 #include "support/child_program.hpp"
 #include "support/descriptors.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/skip.hpp"
-#include "support/small_limits.hpp"
+#include "support/small_options.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;

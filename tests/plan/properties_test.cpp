@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/checked.hpp"
+#include "base/checked.hpp"
 #include "plan/chance.hpp"
 #include "plan/make_plan.hpp"
 #include "plan/planned.hpp"

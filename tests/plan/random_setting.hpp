@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "core/checked.hpp"
+#include "base/checked.hpp"
 #include "plan/chance.hpp"
 #include "plan/planned.hpp"
 

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <vector>
 
-#include "core/checked.hpp"
-#include "core/convert.hpp"
-#include "core/strided_copy.hpp"
+#include "base/checked.hpp"
+#include "base/numeric/convert.hpp"
+#include "base/numeric/strided_copy.hpp"
 #include "plan/random_setting.hpp"
 #include "support/effort.hpp"
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/block.hpp"
+#include "base/io_unit.hpp"
 
 using namespace ringload;
 

@@ -23,7 +23,7 @@
 #include "support/descriptors.hpp"
 #include "support/made_checkpoint.hpp"
 #include "support/rank_threads.hpp"
-#include "support/small_limits.hpp"
+#include "support/small_options.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;

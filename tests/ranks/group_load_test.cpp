@@ -28,7 +28,7 @@
 #include "support/made_checkpoint.hpp"
 #include "support/rank_threads.hpp"
 #include "support/safetensors_text.hpp"
-#include "support/small_limits.hpp"
+#include "support/small_options.hpp"
 #include "support/waiting.hpp"
 
 using namespace ringload;

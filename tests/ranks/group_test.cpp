@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/packet_socket.hpp"
+#include "base/packet_socket.hpp"
 #include "ranks/socket_group.hpp"
 #include "support/child_program.hpp"
 #include "support/made_checkpoint.hpp"

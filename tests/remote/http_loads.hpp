@@ -15,7 +15,7 @@
 #include "remote/scripted_server.hpp"
 #include "support/counted_device.hpp"
 #include "support/made_checkpoint.hpp"
-#include "support/small_limits.hpp"
+#include "support/small_options.hpp"
 #include "support/waiting.hpp"
 
 namespace ringload::testing {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "remote/hub_api.hpp"
+#include "remote/hub/hub_api.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 #include <string_view>
 
-#include "remote/percent.hpp"
+#include "remote/http/percent_encoding.hpp"
 
 using namespace ringload;
 using namespace ringload::remote_http;

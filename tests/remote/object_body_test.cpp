@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "remote/object_body.hpp"
+#include "remote/http/object_body.hpp"
 
 // What comes in order: bodies of servers without ranges, and the first bytes of all objects.
 
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "remote/body_window.hpp"
+#include "remote/http/body_window.hpp"
 #include "remote/http_loads.hpp"
 
 using namespace ringload;

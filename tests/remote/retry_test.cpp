@@ -2,7 +2,7 @@
 
 // When a request that failed is repeated.
 
-#include "remote/retry.hpp"
+#include "remote/http/retry.hpp"
 
 #include <doctest/doctest.h>
 

@@ -11,11 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include "remote/answer.hpp"
-#include "remote/s3_address.hpp"
-#include "remote/s3_list.hpp"
-#include "remote/s3_signature.hpp"
-#include "remote/xml_reader.hpp"
+#include "remote/http/answer.hpp"
+#include "remote/s3/s3_address.hpp"
+#include "remote/s3/s3_list.hpp"
+#include "remote/s3/s3_signature.hpp"
+#include "remote/s3/xml_reader.hpp"
 
 using namespace ringload;
 using namespace ringload::remote_http;

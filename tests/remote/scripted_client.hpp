@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "remote/http.hpp"
+#include "remote/http/http.hpp"
 
 namespace ringload::testing {
 

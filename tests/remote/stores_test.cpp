@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "remote/hub_store.hpp"
-#include "remote/s3_signature.hpp"
+#include "remote/s3/s3_signature.hpp"
 #include "remote/s3_store.hpp"
 #include "remote/scripted_client.hpp"
 #include "support/temporary_folder.hpp"

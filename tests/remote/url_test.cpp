@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "remote/url.hpp"
+#include "remote/http/url.hpp"
 
 #include <doctest/doctest.h>
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 #include "support/safetensors_text.hpp"
 
 namespace ringload::testing {

@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/engine.hpp"
-#include "readers/reader.hpp"
+#include "io/readers/reader.hpp"
+#include "runtime/engine.hpp"
 
 namespace ringload::testing {
 

@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/engine.hpp"
-#include "writers/block_writer.hpp"
+#include "io/writers/block_writer.hpp"
+#include "runtime/engine.hpp"
 
 namespace ringload::testing {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "support/made_checkpoint.hpp"
-#include "support/small_limits.hpp"
+#include "support/small_options.hpp"
 #include "support/waiting.hpp"
 
 namespace ringload::testing {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "decoding/decoder.hpp"
+#include "formats/codec/decoder.hpp"
 #include "support/safetensors_text.hpp"
 
 namespace ringload::testing {

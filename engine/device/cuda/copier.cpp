@@ -5,11 +5,11 @@
 #include <new>
 #include <utility>
 
-#include "core/retry_allocation.hpp"
-#include "device/cuda/boxes.hpp"
+#include "base/retry_allocation.hpp"
 #include "device/cuda/kernels.hpp"
 #include "device/cuda/pinned.hpp"
 #include "device/cuda/runtime.hpp"
+#include "device/cuda/strided_pieces.hpp"
 
 namespace ringload::inline v0::cuda {
 

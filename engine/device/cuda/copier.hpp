@@ -17,8 +17,8 @@
 
 #include "device/backend.hpp"
 #include "device/cuda/event_waiter.hpp"
-#include "device/cuda/lane.hpp"
-#include "device/cuda/transfer.hpp"
+#include "device/cuda/scatter_plan.hpp"
+#include "device/cuda/stream_slot.hpp"
 
 namespace ringload::inline v0::cuda {
 

@@ -17,16 +17,16 @@
 #include <utility>
 #include <vector>
 
-#include "core/checked.hpp"
-#include "core/free_list.hpp"
+#include "base/checked.hpp"
+#include "base/free_list.hpp"
 #include "device/backend.hpp"
 #include "device/cuda/copier.hpp"
 #include "device/cuda/device_memory.hpp"
 #include "device/cuda/ipc.hpp"
-#include "device/cuda/near_memory.hpp"
+#include "device/cuda/numa_memory.hpp"
 #include "device/cuda/pinned.hpp"
 #include "device/cuda/runtime.hpp"
-#include "device/cuda/transfer.hpp"
+#include "device/cuda/scatter_plan.hpp"
 #include "device/exported_memory.hpp"
 
 namespace ringload::inline v0 {

@@ -13,9 +13,9 @@
 #include <memory>
 #include <vector>
 
-#include "core/logged_allocation.hpp"
-#include "device/cuda/handles.hpp"
-#include "device/cuda/read_back.hpp"
+#include "base/logged_allocation.hpp"
+#include "device/cuda/copy_to_host.hpp"
+#include "device/cuda/raii.hpp"
 
 namespace ringload::inline v0::cuda {
 

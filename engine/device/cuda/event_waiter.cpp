@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/retry_allocation.hpp"
+#include "base/retry_allocation.hpp"
 
 namespace ringload::inline v0::cuda {
 

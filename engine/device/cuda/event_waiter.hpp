@@ -16,7 +16,7 @@
 #include <mutex>
 #include <thread>
 
-#include "device/cuda/handles.hpp"
+#include "device/cuda/raii.hpp"
 
 namespace ringload::inline v0::cuda {
 

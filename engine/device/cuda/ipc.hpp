@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/fault.hpp"
+#include "base/fault.hpp"
 #include "device/cuda/device_memory.hpp"
 #include "device/exported_memory.hpp"
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/block_format.hpp"
+#include "base/numeric/quant_format.hpp"
 #include "device/cuda/kernels.hpp"
 
 namespace ringload {

@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/strided_map.hpp"
+#include "base/numeric/strided_map.hpp"
 
 namespace ringload {
 inline namespace v0 {

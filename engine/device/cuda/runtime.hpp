@@ -12,8 +12,8 @@
 #include <system_error>
 #include <thread>
 
-#include "core/fault.hpp"
-#include "core/signals_blocked.hpp"
+#include "base/fault.hpp"
+#include "base/signals_blocked.hpp"
 
 namespace ringload::inline v0::cuda {
 

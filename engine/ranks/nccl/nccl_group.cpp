@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-#include "device/cuda/handles.hpp"
+#include "device/cuda/raii.hpp"
 #include "device/cuda/runtime.hpp"
 #include "ranks/nccl/nccl_library.hpp"
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "core/fault.hpp"
+#include "base/fault.hpp"
 
 namespace ringload::inline v0::nccl {
 

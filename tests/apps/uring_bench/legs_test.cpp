@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "legs.hpp"
+#include "stages.hpp"
 
 #include <doctest/doctest.h>
 

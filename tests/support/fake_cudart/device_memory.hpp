@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/unique_fd.hpp"
+#include "base/unique_fd.hpp"
 
 namespace ringload::testing::fake_cudart {
 

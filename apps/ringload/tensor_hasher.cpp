@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tensor_hasher.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cstddef>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "device.hpp"
+#include "openssl_hasher.hpp"
+
+namespace ringload::tool {
+
+namespace {
+
+namespace asio = boost::asio;
+
+// Hashed between two checks for cancellation: a few milliseconds.
+constexpr std::uint64_t step_bytes = std::uint64_t{4} << 20;
+
+hasher begin_crc32c() {
+  const auto crc = std::make_shared<std::uint32_t>(0);
+  hasher one;
+  one.update = [crc](std::span<const std::byte> bytes) { *crc = crc32c(bytes, *crc); };
+  one.finish = [crc] {
+    std::vector<std::byte> digest;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      digest.push_back(static_cast<std::byte>(*crc >> shift));
+    }
+    return digest;
+  };
+  return one;
+}
+
+}  // namespace
+
+std::string hex(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte b : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(b));
+  return text;
+}
+
+hashing::hashing(asio::io_context& context)
+    : context_(context),
+      all_done_(context, asio::steady_timer::time_point::max()),
+      one_done_at_(context, asio::steady_timer::time_point::max()),
+      workers_(std::thread::hardware_concurrency()) {}
+
+hashing::~hashing() {
+  stop_ = true;
+  workers_.stop();
+}
+
+void hashing::add(tensor landed, digest_algorithm algorithm) {
+  tensor_digest& to = sums_.emplace_back();
+  to.name = landed.name();
+  to.algorithm = algorithm;
+  ++left_;
+  asio::post(workers_.get_executor(), [this, &to, landed = std::move(landed)]() mutable {
+    std::exception_ptr failure;
+    try {
+      hash(landed, to);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    landed = tensor();  // Whoever waits for its memory is told next.
+    asio::post(context_, [this, failure = std::move(failure)] { one_done(failure); });
+  });
+}
+
+asio::awaitable<void> hashing::finish_async() {
+  boost::system::error_code cancelled_when_done;
+  while (left_ > 0) {
+    co_await all_done_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled_when_done));
+  }
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+asio::awaitable<void> hashing::one_async() {
+  boost::system::error_code cancelled_when_done;
+  co_await one_done_at_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled_when_done));
+}
+
+void hashing::hash(const tensor& landed, tensor_digest& to) {
+  const hasher pass =
+      to.algorithm == digest_algorithm::crc32c ? begin_crc32c() : openssl_hasher(::EVP_sha256());
+  std::vector<std::byte> room;
+  for (std::uint64_t at = 0; at < landed.bytes();) {
+    if (stop_) return;
+    const std::uint64_t step = std::min(landed.bytes() - at, step_bytes);
+    const void* bytes = readable(landed, at, step, room);
+    pass.update({static_cast<const std::byte*>(bytes), static_cast<std::size_t>(step)});
+    at += step;
+    bytes_hashed_ += step;
+  }
+  to.bytes = pass.finish();
+}
+
+void hashing::one_done(const std::exception_ptr& failure) {
+  if (failure && !failure_) failure_ = failure;
+  if (--left_ == 0) all_done_.cancel();
+  one_done_at_.cancel();
+}
+
+}  // namespace ringload::tool

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// ringload append, remove, replace, migrate, compress, decompress and merge: .zt files from .zt
+// files. Nothing is loaded but what replaces: objects are copied as they are stored, or encoded
+// anew.
+
+#include <algorithm>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <ringload/error.hpp>
+#include <ringload/loader.hpp>
+#include <ringload/writer.hpp>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "command_loop.hpp"
+#include "commands.hpp"
+#include "conversion.hpp"
+#include "extensions.hpp"
+#include "interrupts.hpp"
+#include "open_request.hpp"
+#include "openssl_hasher.hpp"
+#include "progress_bar.hpp"
+#include "text.hpp"
+
+namespace ringload::tool {
+
+namespace {
+
+namespace asio = boost::asio;
+using verb = rewrite_request::verb;
+using name_filter = std::function<bool(std::string_view)>;
+
+constexpr int level_by_default = 3;
+
+struct state {
+  const rewrite_request& request;
+  writer out;
+  std::uint64_t bytes_total = 0;
+  std::vector<std::string> notes;
+};
+
+catalog zt_catalog(const std::string& path) {
+  const catalog found = read_catalog(path);
+  if (found.files.size() == 1 && found.files.front().format == "zt") return found;
+  throw error(errc::not_a_checkpoint, printable(path), "this is no .zt file");
+}
+
+void check_names(const rewrite_request& request, const catalog& in) {
+  std::unordered_set<std::string_view> objects;
+  std::unordered_set<std::string> parts;
+  for (const composite_info& each : in.composites) {
+    objects.insert(each.name);
+    for (const std::string& part : each.parts) parts.insert(each.name_of(part));
+  }
+  for (const tensor_info& each : in.tensors) {
+    if (!parts.contains(each.name)) objects.insert(each.name);
+  }
+  for (const unreadable_info& each : in.unreadable) objects.insert(each.name);
+  for (const std::string& name : request.names) {
+    if (objects.contains(name)) continue;
+    throw error(errc::no_such_tensor,
+                printable(request.from.front()) + ": tensor '" + printable(name) + "'", {});
+  }
+}
+
+// Before the output is begun, so that both inputs are known.
+class name_owners {
+ public:
+  void add(const std::string& path, const catalog& in) {
+    std::unordered_set<std::string> parts;
+    for (const composite_info& each : in.composites) {
+      add_name(path, each.name);
+      for (const std::string& part : each.parts) parts.insert(each.name + "/" + part);
+    }
+    for (const tensor_info& each : in.tensors) {
+      if (!parts.contains(each.name)) add_name(path, each.name);
+    }
+  }
+
+ private:
+  void add_name(const std::string& path, const std::string& name) {
+    const auto [owner, is_new] = paths_.try_emplace(name, path);
+    if (is_new) return;
+    throw error(errc::duplicate_tensor, printable(path) + ": tensor '" + printable(name) + "'",
+                "'" + printable(owner->second) + "' has one of that name too");
+  }
+
+  std::unordered_map<std::string, std::string> paths_;
+};
+
+copying copying_of(const rewrite_request& request) {
+  copying how;
+  how.digest = request.digest;
+  if (request.what == verb::compress)
+    how.zstd_level = request.zstd_level.value_or(level_by_default);
+  if (request.what == verb::decompress) how.zstd_level = 0;
+  return how;
+}
+
+asio::awaitable<void> copy_all(state& s) {
+  const copying how = copying_of(s.request);
+  const std::unordered_set<std::string> removed(s.request.names.begin(), s.request.names.end());
+  const name_filter wanted = [&removed](std::string_view name) {
+    return !removed.contains(std::string(name));
+  };
+  for (const std::string& each : s.request.from) {
+    co_await s.out.copy_async(each, wanted, how);
+  }
+  auto done = co_await s.out.finish_async();
+  s.notes = std::move(done.notes);
+}
+
+asio::awaitable<void> replace_all(state& s, loader& with) {
+  source_request source;
+  source.sources = s.request.from;
+  auto file = co_await open_source(with, source);
+  selection wanted = select().names(s.request.names);
+  const catalog some = chosen(file.catalog(), wanted);
+  s.bytes_total = some.bytes();
+  load_options how;
+  how.window_bytes = window_for(some, how);
+  auto load = co_await with.start_async(file, std::move(wanted), how);
+  for (;;) {
+    auto next = co_await load.next_async();
+    if (!next) break;
+    tensor_view view(*next);
+    next.reset();
+    co_await s.out.replace_async(std::move(view));
+  }
+  co_await s.out.finish_async();
+}
+
+writing writing_of(bool replace) {
+  writing how;
+  how.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
+  how.replace = replace;
+  return how;
+}
+
+}  // namespace
+
+void rewrite_archive(const rewrite_request& request, output& out) {
+  watch_for_interrupts();
+  asio::io_context context;
+  progress_bar bar("writing", request.progress);
+  state s{request, {}, 0, {}};
+  const bool in_place = request.what == verb::append || request.what == verb::replace;
+  const auto so_far = [&s] { return progress{s.out.bytes_taken(), s.bytes_total}; };
+  if (request.what != verb::replace) {
+    name_owners owners;
+    for (const std::string& each : request.from) {
+      const catalog found = zt_catalog(each);
+      owners.add(each, found);
+      if (request.what == verb::remove) check_names(request, found);
+      for (const tensor_info& tensor : found.tensors) s.bytes_total += tensor.stored_bytes;
+    }
+  }
+  s.out = in_place ? writer::append(request.to, writing_of(true))
+                   : writer(request.to, writing_of(false));
+  if (request.what == verb::replace) {
+    loader with(host(), {}, extensions());
+    run_to_end(context, replace_all(s, with), bar, so_far);
+  } else {
+    run_to_end(context, copy_all(s), bar, so_far);
+  }
+  for (const std::string& note : s.notes) out.write("note: " + printable(note) + "\n");
+  out.flush();
+}
+
+}  // namespace ringload::tool

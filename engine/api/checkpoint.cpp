@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The public face of an opened checkpoint.
+
+#include <ringload/checkpoint.hpp>
+#include <string>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "catalog/opened_checkpoint.hpp"
+#include "request/unreadable.hpp"
+
+namespace ringload::inline v0 {
+
+checkpoint::checkpoint(std::shared_ptr<const detail::opened_checkpoint> of) noexcept
+    : of_(std::move(of)) {}
+
+const ringload::catalog& checkpoint::catalog() const noexcept { return of_->named->catalog(); }
+
+const tensor_info* checkpoint::find(std::string_view name) const noexcept {
+  const auto t = of_->named->find(name);
+  return t ? &catalog().tensors[*t] : nullptr;
+}
+
+const tensor_info& checkpoint::at(std::string_view name) const {
+  if (const tensor_info* const found = find(name)) return *found;
+  if (const auto* const object = unreadable_named(catalog(), name))
+    throw to_error(fault_of(*object));
+  throw error(errc::no_such_tensor, printable_path(of_->name) + ": " + tensor_place(name), {});
+}
+
+std::vector<std::string_view> checkpoint::matching(std::string_view glob) const {
+  std::vector<std::string_view> out;
+  for (const tensor_info& each : *this) {
+    if (matches(glob, each.name)) out.emplace_back(each.name);
+  }
+  return out;
+}
+
+selection checkpoint::operator[](std::string_view name) const {
+  return selection().names({at(name).name});
+}
+
+}  // namespace ringload::inline v0

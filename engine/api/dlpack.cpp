@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <ringload/dlpack.hpp>
+#include <ringload/error.hpp>
+#include <vector>
+
+#include "base/printable.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+// What the consumer holds, and all that it points to.
+template <class Managed>
+struct exported {
+  explicit exported(const tensor& from) : keeps(from) {}
+
+  Managed managed = {};
+  const tensor keeps;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;
+};
+
+// The product of the dimensions behind each one. Where the tensor has no element the strides mean
+// nothing, and then the product may go round: it is made of unsigned numbers.
+void set_strides(std::vector<std::int64_t>& strides, const std::vector<std::int64_t>& shape) {
+  strides.resize(shape.size());
+  std::uint64_t stride = 1;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    strides[d] = static_cast<std::int64_t>(stride);
+    stride *= static_cast<std::uint64_t>(shape[d]);
+  }
+}
+
+dlpack::device device_of(const tensor& from) {
+  const device on = from.device();
+  const bool cuda = on.kind() == device_kind::cuda;
+  return {cuda ? dlpack::device_type::cuda : dlpack::device_type::cpu, on.index()};
+}
+
+template <class Managed>
+std::unique_ptr<exported<Managed>> make(const tensor& from) {
+  auto made = std::make_unique<exported<Managed>>(from);
+  for (const std::uint64_t d : from.shape()) {
+    if (d > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      throw error(errc::size_overflow, tensor_place(from.name()),
+                  "a dimension does not fit in DLPack's 63 bits");
+    }
+    made->shape.push_back(static_cast<std::int64_t>(d));
+  }
+  dlpack::data_type type = dlpack::type_of(from.dtype());
+  if (from.dtype() == dtype::f4 && !made->shape.empty() && made->shape.back() % 2 == 0) {
+    type.lanes = 2;  // Pairs: see to_dlpack().
+    made->shape.back() /= 2;
+  }
+  set_strides(made->strides, made->shape);
+  // Of a scalar nobody reads them, but not everybody takes a null pointer.
+  const auto ndim = static_cast<std::int32_t>(made->shape.size());
+  made->shape.reserve(1);
+  made->strides.reserve(1);
+
+  made->managed.dl_tensor = {
+      .data = from.bytes() > 0 ? from.data() : nullptr,
+      .device = device_of(from),
+      .ndim = ndim,
+      .dtype = type,
+      .shape = made->shape.data(),
+      .strides = made->strides.data(),
+      .byte_offset = 0,
+  };
+  made->managed.manager_ctx = made.get();
+  made->managed.deleter = [](Managed* self) {
+    delete static_cast<exported<Managed>*>(self->manager_ctx);
+  };
+  return made;
+}
+
+}  // namespace
+
+dlpack::data_type dlpack::type_of(dtype type) noexcept {
+  type_code code = type_code::unsigned_integer;
+  switch (type) {
+    case dtype::boolean: code = type_code::boolean; break;
+    case dtype::f4: code = type_code::float4_e2m1fn; break;
+    case dtype::f6_e2m3: code = type_code::float6_e2m3fn; break;
+    case dtype::f6_e3m2: code = type_code::float6_e3m2fn; break;
+    case dtype::f8_e5m2: code = type_code::float8_e5m2; break;
+    case dtype::f8_e4m3: code = type_code::float8_e4m3fn; break;
+    case dtype::f8_e8m0: code = type_code::float8_e8m0fnu; break;
+    case dtype::f8_e4m3fnuz: code = type_code::float8_e4m3fnuz; break;
+    case dtype::f8_e5m2fnuz: code = type_code::float8_e5m2fnuz; break;
+    case dtype::u8:
+    case dtype::u16:
+    case dtype::u32:
+    case dtype::u64: code = type_code::unsigned_integer; break;
+    case dtype::i8:
+    case dtype::i16:
+    case dtype::i32:
+    case dtype::i64: code = type_code::signed_integer; break;
+    case dtype::f16:
+    case dtype::f32:
+    case dtype::f64: code = type_code::floating; break;
+    case dtype::bf16: code = type_code::bfloat; break;
+    case dtype::c64:
+    case dtype::c128: code = type_code::complex; break;
+  }
+  return {code, static_cast<std::uint8_t>(bits(type)), 1};
+}
+
+dlpack::managed_tensor_versioned* to_dlpack(const tensor& from) {
+  auto made = make<dlpack::managed_tensor_versioned>(from);
+  made->managed.version = {1, 1};
+  if (from.read_only()) made->managed.flags |= dlpack::flag_read_only;
+  return &made.release()->managed;
+}
+
+dlpack::managed_tensor* to_legacy_dlpack(const tensor& from) {
+  return &make<dlpack::managed_tensor>(from).release()->managed;
+}
+
+}  // namespace ringload::inline v0

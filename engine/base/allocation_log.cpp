@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ringload/allocation_log.hpp>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <ostream>
+#include <ringload/error.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/logged_allocation.hpp"
+
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#define RINGLOAD_HAS_BACKTRACE
+#endif
+
+namespace ringload::inline v0 {
+
+namespace {
+
+// The functions of this file above the caller's frame.
+constexpr int frames_skipped = 3;
+constexpr int frames_max = 64;
+
+std::string seconds_since_1970() {
+  using namespace std::chrono;
+  const auto now = duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
+  const std::string fraction = std::to_string(now % 1'000'000);
+  return std::to_string(now / 1'000'000) + '.' + std::string(6 - fraction.size(), '0') + fraction;
+}
+
+// Formats an address as "0x7f25a1e00000".
+std::string text_of(const void* address) {
+  char text[2 + 2 * sizeof address + 1] = {};
+  (void)std::snprintf(text, sizeof text, "0x%llx",
+                      static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(address)));
+  return text;
+}
+
+// Doubles the quotes inside a quoted CSV field.
+void append_quoted(std::string& to, std::string_view text) {
+  for (const char c : text) {
+    if (c == '"') to += '"';
+    to += c;
+  }
+}
+
+std::string stack() {
+  std::string text;
+#ifdef RINGLOAD_HAS_BACKTRACE
+  void* frames[frames_max] = {};
+  const int count = ::backtrace(frames, frames_max);
+  char** const names = ::backtrace_symbols(frames, count);
+  if (names == nullptr) return text;
+  try {
+    for (int i = frames_skipped; i < count; ++i) {
+      if (!text.empty()) text += ';';
+      append_quoted(text, names[i]);
+    }
+  } catch (...) {
+    std::free(names);
+    throw;
+  }
+  std::free(names);
+#endif
+  return text;
+}
+
+}  // namespace
+
+namespace detail {
+
+class allocation_sink {
+ public:
+  explicit allocation_sink(std::ostream& to) : to_(to) {}
+  explicit allocation_sink(const std::filesystem::path& file)
+      : file_(file, std::ios::binary | std::ios::trunc), to_(file_) {}
+
+  bool is_open() const { return file_.is_open(); }
+
+  void write(const char* call, const void* address, std::uint64_t bytes) noexcept {
+    try {
+      const std::string rest = std::string(",") + call + ',' + text_of(address) + ',' +
+                               std::to_string(bytes) + ",\"" + stack() + "\"\n";
+      // The lock is held, so that rows are in the order of their times.
+      const std::lock_guard lock(mutex_);
+      write_text(seconds_since_1970() + rest);
+    } catch (...) {
+      failed = true;
+    }
+  }
+  void write_header(const std::string& row) {
+    const std::lock_guard lock(mutex_);
+    write_text(row);
+  }
+
+  std::atomic<int> pauses = 0;
+  std::atomic<bool> failed = false;
+
+ private:
+  void write_text(const std::string& row) {
+    to_.write(row.data(), static_cast<std::streamsize>(row.size()));
+    to_.flush();
+    if (!to_) failed = true;
+  }
+
+  std::ofstream file_;
+  std::mutex mutex_;
+  std::ostream& to_;  // Guarded by the mutex.
+};
+
+}  // namespace detail
+
+namespace {
+
+constexpr const char* csv_columns = "timestamp,call,pointer,size,stack\n";
+
+}  // namespace
+
+allocation_log::allocation_log(const std::filesystem::path& file) {
+  errno = 0;
+  to_ = std::make_shared<detail::allocation_sink>(file);
+  if (!to_->is_open()) {
+    throw error({errno == 0 ? EIO : errno, boost::system::system_category()}, file.string(),
+                "the allocation log cannot be written");
+  }
+  to_->write_header(csv_columns);
+}
+
+allocation_log::allocation_log(std::ostream& sink)
+    : to_(std::make_shared<detail::allocation_sink>(sink)) {
+  to_->write_header(csv_columns);
+}
+
+bool allocation_log::failed() const noexcept { return to_ && to_->failed; }
+
+allocation_log::pause::pause(const allocation_log& log) noexcept : of_(log.to_) {
+  if (of_) ++of_->pauses;
+}
+
+allocation_log::pause::~pause() {
+  if (of_) --of_->pauses;
+}
+
+logged_allocation::logged_allocation(const allocation_log& log, calls names, const void* address,
+                                     std::uint64_t bytes) noexcept
+    : names_(names), address_(address), bytes_(bytes) {
+  if (!log || log.sink()->pauses > 0) return;
+  log_ = log.sink();
+  log_->write(names_.taken, address_, bytes_);
+}
+
+void logged_allocation::release() noexcept {
+  if (const auto log = std::exchange(log_, nullptr)) log->write(names_.released, address_, bytes_);
+}
+
+}  // namespace ringload::inline v0

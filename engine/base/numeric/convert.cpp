@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/numeric/convert.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <iterator>
+
+#include "base/numeric/convert_any.hpp"
+#include "base/numeric/dequantize.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+// No branch and a constant trip count, so that the compiler vectorises the loop in every optimised
+// build.
+template <float_type From, float_type To>
+[[gnu::always_inline]] inline void convert_some(const std::byte* __restrict from,
+                                                std::byte* __restrict to, std::size_t count) {
+  using in = typename float_bits<From>::word;
+  using out = typename float_bits<To>::word;
+  for (std::size_t i = 0; i < count; ++i) {
+    in word = 0;
+    std::memcpy(&word, from + i * sizeof word, sizeof word);
+    const out value = converted<From, To>(word);
+    std::memcpy(to + i * sizeof value, &value, sizeof value);
+  }
+}
+
+template <float_type From, float_type To>
+[[gnu::always_inline]] inline void convert_all(const std::byte* from, std::byte* to,
+                                               std::size_t elements) {
+  constexpr std::size_t step = 64;
+  constexpr std::size_t in = sizeof(typename float_bits<From>::word);
+  constexpr std::size_t out = sizeof(typename float_bits<To>::word);
+  std::size_t position = 0;
+  for (; elements - position >= step; position += step) {
+    convert_some<From, To>(from + position * in, to + position * out, step);
+  }
+  convert_some<From, To>(from + position * in, to + position * out, elements - position);
+}
+
+// With 256 values, a table lookup is several times as fast as arithmetic.
+template <float_type From, float_type To>
+void look_up_all(const std::byte* __restrict from, std::byte* __restrict to, std::size_t elements) {
+  using out = typename float_bits<To>::word;
+  static const auto table = [] {
+    std::array<out, 256> values = {};
+    for (unsigned i = 0; i < 256; ++i)
+      values[i] = converted<From, To>(static_cast<std::uint8_t>(i));
+    return values;
+  }();
+  const out* const row = table.data();
+  for (std::size_t i = 0; i < elements; ++i) {
+    std::memcpy(to + i * sizeof(out), row + static_cast<std::uint8_t>(from[i]), sizeof(out));
+  }
+}
+
+#if defined(__x86_64__)
+// The same code for AVX2, with vectors twice as wide and per-element shifts.
+template <float_type From, float_type To>
+[[gnu::target("avx2")]] void convert_avx2(const std::byte* from, std::byte* to,
+                                          std::size_t elements) {
+  convert_all<From, To>(from, to, elements);
+}
+
+bool has_avx2() noexcept {
+  static const bool has = __builtin_cpu_supports("avx2") != 0;
+  return has;
+}
+#endif
+
+// Pairs of f32 and the 8-bit and 16-bit formats go through f32, with one loop for each pair.
+constexpr bool converts_by_f32(conversion kinds) noexcept {
+  return kinds.from <= element_kind::f8_e5m2 && kinds.to <= element_kind::f8_e5m2;
+}
+
+void convert_by_f32(const std::byte* from, std::byte* to, std::size_t elements, conversion kinds) {
+  const auto work = [&](auto source, auto target) {
+    constexpr float_type in = decltype(source)::type;
+    constexpr float_type out = decltype(target)::type;
+    if constexpr (sizeof(typename float_bits<in>::word) == 1) {
+      look_up_all<in, out>(from, to, elements);
+    } else {
+#if defined(__x86_64__)
+      if (has_avx2()) return convert_avx2<in, out>(from, to, elements);
+#endif
+      convert_all<in, out>(from, to, elements);
+    }
+  };
+  if (kinds.to == float_type::f8_e4m3) return with_source<float_type::f8_e4m3>(kinds.from, work);
+  if (kinds.to == float_type::f8_e5m2) return with_source<float_type::f8_e5m2>(kinds.from, work);
+  with_types(kinds, work);
+}
+
+// All other pairs go through f64 in a buffer, with one loop for each source and each target.
+constexpr std::size_t wide_elements = 256;
+
+template <element_kind From>
+[[gnu::always_inline]] inline void widen_some(const std::byte* __restrict from,
+                                              double* __restrict wide, std::size_t count) {
+  using source = element_bits<From>;
+  for (std::size_t i = 0; i < count; ++i) {
+    typename source::word word = 0;
+    std::memcpy(&word, from + i * sizeof word, sizeof word);
+    wide[i] = source::widen(word);
+  }
+}
+
+template <element_kind To>
+[[gnu::always_inline]] inline void narrow_some(const double* __restrict wide,
+                                               std::byte* __restrict to, std::size_t count) {
+  using target = element_bits<To>;
+  for (std::size_t i = 0; i < count; ++i) {
+    const typename target::word value = target::narrow(wide[i]);
+    std::memcpy(to + i * sizeof value, &value, sizeof value);
+  }
+}
+
+#if defined(__x86_64__)
+template <element_kind From>
+[[gnu::target("avx2")]] void widen_avx2(const std::byte* from, double* wide, std::size_t count) {
+  widen_some<From>(from, wide, count);
+}
+
+template <element_kind To>
+[[gnu::target("avx2")]] void narrow_avx2(const double* wide, std::byte* to, std::size_t count) {
+  narrow_some<To>(wide, to, count);
+}
+#endif
+
+void widen(element_kind kind, const std::byte* from, double* wide, std::size_t count) {
+  with_kind(kind, [&](auto tag) {
+    constexpr element_kind source = decltype(tag)::kind;
+#if defined(__x86_64__)
+    if (has_avx2()) return widen_avx2<source>(from, wide, count);
+#endif
+    widen_some<source>(from, wide, count);
+  });
+}
+
+void narrow(element_kind kind, const double* wide, std::byte* to, std::size_t count) {
+  with_kind(kind, [&](auto tag) {
+    constexpr element_kind target = decltype(tag)::kind;
+#if defined(__x86_64__)
+    if (has_avx2()) return narrow_avx2<target>(wide, to, count);
+#endif
+    narrow_some<target>(wide, to, count);
+  });
+}
+
+void convert_by_f64(const std::byte* from, std::byte* to, std::size_t elements, conversion kinds) {
+  alignas(64) double wide[wide_elements];
+  for (std::size_t position = 0; position < elements; position += wide_elements) {
+    const std::size_t count = std::min(wide_elements, elements - position);
+    widen(kinds.from, from + position * kinds.from_bytes(), wide, count);
+    narrow(kinds.to, wide, to + position * kinds.to_bytes(), count);
+  }
+}
+
+void convert_integers(const std::byte* from, std::byte* to, std::size_t elements,
+                      conversion kinds) {
+  for (std::size_t i = 0; i < elements; ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, from + i * sizeof word, sizeof word);
+    word = converted_integer(kinds, word);
+    std::memcpy(to + i * sizeof word, &word, sizeof word);
+  }
+}
+
+// Indexed by element_kind.
+constexpr dtype dtypes[element_kind_count] = {
+    dtype::f32, dtype::f16,     dtype::bf16, dtype::f8_e4m3, dtype::f8_e5m2,
+    dtype::f64, dtype::boolean, dtype::i8,   dtype::u8,      dtype::i16,
+    dtype::u16, dtype::i32,     dtype::u32,  dtype::i64,     dtype::u64};
+
+}  // namespace
+
+std::optional<element_kind> element_kind_of(dtype type) noexcept {
+  const auto* const found = std::find(std::begin(dtypes), std::end(dtypes), type);
+  if (found == std::end(dtypes)) return std::nullopt;
+  return static_cast<element_kind>(found - std::begin(dtypes));
+}
+
+dtype dtype_of(element_kind kind) noexcept { return dtypes[static_cast<unsigned>(kind)]; }
+
+bool convertible(dtype from, dtype to) noexcept {
+  const bool into = to == dtype::f32 || to == dtype::f16 || to == dtype::bf16;
+  const auto kind = element_kind_of(from);
+  return into && from != to && kind && *kind <= element_kind::f64;
+}
+
+bool kernels_convert(dtype from, dtype to) noexcept {
+  return convertible(from, to) && from != dtype::f64;
+}
+
+bool fill_converts(dtype from, dtype to) noexcept {
+  return from != to && element_kind_of(from) && element_kind_of(to);
+}
+
+void convert(const std::byte* from, std::byte* to, std::size_t elements,
+             conversion kinds) noexcept {
+  if (is_block(kinds.from)) return dequantize(block_of(kinds.from), from, to, elements, kinds.to);
+  if (converts_by_f32(kinds)) return convert_by_f32(from, to, elements, kinds);
+  if (converts_integers(kinds)) return convert_integers(from, to, elements, kinds);
+  convert_by_f64(from, to, elements, kinds);
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Converts any element kind to any other on its bits: widens to f64, then narrows to the target in
+// one step. Host and GPU kernels compile this file and produce the same bits in any rounding mode.
+// CUDA compiles it as C++17.
+//
+// Every kind except the 64-bit integers fits into an f64 exactly. A 64-bit integer that does not
+// fit is rounded to odd: if any dropped bit is set, the last kept bit is set. Rounding that value
+// to a format of at most 24 bits gives the same result as rounding once. Conversions from a 64-bit
+// integer to the other one and to f64 do not go through f64.
+
+#include <type_traits>
+
+#include "base/numeric/convert_float.hpp"
+
+namespace ringload {
+inline namespace v0 {
+
+namespace f64_bits {
+
+RINGLOAD_ANYWHERE inline std::uint64_t bits_of(double from) noexcept {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &from, sizeof bits);
+  return bits;
+}
+
+RINGLOAD_ANYWHERE inline double number(std::uint64_t bits) noexcept {
+  double value = 0;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// Converts f32 bits exactly; see f32_bits::of_subnormal.
+RINGLOAD_ANYWHERE inline double of_f32(std::uint32_t from) noexcept {
+  constexpr std::uint64_t rebias = std::uint64_t{f64_fields::bias - f32_fields::bias} << 52U;
+  const std::uint64_t rest = from & 0x7FFFFFFFU;
+  const bool subnormal = rest < 0x00800000U;
+  const std::uint64_t moved = (rest << 29U) + rebias + (subnormal ? std::uint64_t{1} << 52U : 0U);
+  const std::uint64_t less = subnormal ? rebias + (std::uint64_t{1} << 52U) : 0U;
+  const std::uint64_t finite = bits_of(number(moved) - number(less)) & 0x7FFFFFFFFFFFFFFFU;
+  const std::uint64_t special = rest > f32_bits::infinity ? f64_fields::nan : f64_fields::too_large;
+  const std::uint64_t sign = std::uint64_t{from >> 31U} << 63U;
+  return number(sign | (rest >= f32_bits::infinity ? special : finite));
+}
+
+// Replaces a NaN by the NaN without payload, like those of the other formats.
+RINGLOAD_ANYWHERE inline double plain(double from) noexcept {
+  const std::uint64_t bits = bits_of(from);
+  const bool nan = (bits & 0x7FFFFFFFFFFFFFFFU) > f64_fields::too_large;
+  return number(nan ? (bits & 0x8000000000000000U) | f64_fields::nan : bits);
+}
+
+// Converts an integer that fits, by its bits: places it below the last fraction bit of 2^52 and of
+// 2^84 and subtracts these. Compilers convert unsigned integers in ways that give -0 for 0 in
+// round-down mode, and they remove code that would clear the sign.
+RINGLOAD_ANYWHERE inline double exact(std::uint64_t from) noexcept {
+  constexpr std::uint64_t two_to_52 = 0x4330000000000000U;
+  constexpr std::uint64_t two_to_84 = 0x4530000000000000U;
+  const double low = number(two_to_52 | (from & 0xFFFFFFFFU)) - number(two_to_52);
+  const double high = number(two_to_84 | from >> 32U) - number(two_to_84);
+  return number(bits_of(high + low) & 0x7FFFFFFFFFFFFFFFU);
+}
+
+// Rounds to odd: to a multiple of 2^11 if 53 bits are not enough. At least 42 bits remain.
+RINGLOAD_ANYWHERE inline double odd(std::uint64_t from) noexcept {
+  const std::uint64_t sticky = (from & 0x7FFU) != 0 ? 0x800U : 0U;
+  const std::uint64_t kept = from >> 53U == 0 ? from : (from & ~std::uint64_t{0x7FF}) | sticky;
+  return exact(kept);
+}
+
+// Rounds to nearest even in any rounding mode.
+RINGLOAD_ANYWHERE inline double nearest(std::uint64_t from) noexcept {
+  unsigned dropped = 0;
+  while (from >> dropped >> 53U != 0) ++dropped;
+  if (dropped == 0) return exact(from);
+  const std::uint64_t half = std::uint64_t{1} << (dropped - 1U);
+  const std::uint64_t left = from & (2 * half - 1U);
+  const std::uint64_t kept = from >> dropped;
+  const bool up = left > half || (left == half && (kept & 1U) != 0);
+  return exact(kept + (up ? 1U : 0U)) * (2.0 * exact(half));
+}
+
+// Truncates towards 0. Out of range becomes the nearest integer of the type; NaN becomes 0.
+template <class Integer>
+RINGLOAD_ANYWHERE inline Integer truncated(double from) noexcept {
+  constexpr bool is_signed = std::is_signed<Integer>::value;
+  constexpr unsigned magnitude_bits = 8 * sizeof(Integer) - (is_signed ? 1 : 0);
+  // One more than the largest value, as an f64.
+  constexpr double past = 2.0 * static_cast<double>(std::uint64_t{1} << (magnitude_bits - 1));
+  constexpr auto highest = static_cast<Integer>(~std::uint64_t{0} >> (64 - magnitude_bits));
+  constexpr double low = is_signed ? -past : 0.0;
+  constexpr auto lowest = static_cast<Integer>(is_signed ? ~std::uint64_t{highest} : 0U);
+  if (from >= past) return highest;
+  if (from <= low) return lowest;
+  return from == from ? static_cast<Integer>(from) : Integer{0};
+}
+
+}  // namespace f64_bits
+
+// For each kind: its word, widen() to f64 and narrow() from f64.
+template <element_kind>
+struct element_bits;
+
+template <>
+struct element_bits<element_kind::f64> {
+  using word = std::uint64_t;
+
+  RINGLOAD_ANYWHERE static double widen(word from) noexcept {
+    return f64_bits::plain(f64_bits::number(from));
+  }
+  RINGLOAD_ANYWHERE static word narrow(double from) noexcept { return f64_bits::bits_of(from); }
+};
+
+template <element_kind Kind, class Fields>
+struct narrow_float_bits {
+  using word = typename Fields::word;
+
+  RINGLOAD_ANYWHERE static double widen(word from) noexcept {
+    return f64_bits::of_f32(float_bits<Kind>::widen(from));
+  }
+  RINGLOAD_ANYWHERE static word narrow(double from) noexcept {
+    return rounded<f64_fields, Fields>(f64_bits::bits_of(from));
+  }
+};
+template <>
+struct element_bits<element_kind::f32> : narrow_float_bits<element_kind::f32, f32_fields> {};
+template <>
+struct element_bits<element_kind::f16> : narrow_float_bits<element_kind::f16, f16_fields> {};
+template <>
+struct element_bits<element_kind::bf16> : narrow_float_bits<element_kind::bf16, bf16_fields> {};
+template <>
+struct element_bits<element_kind::f8_e4m3> : narrow_float_bits<element_kind::f8_e4m3, e4m3_fields> {
+};
+template <>
+struct element_bits<element_kind::f8_e5m2> : narrow_float_bits<element_kind::f8_e5m2, e5m2_fields> {
+};
+
+// Every byte except 0 counts as true and is written as 1.
+template <>
+struct element_bits<element_kind::boolean> {
+  using word = std::uint8_t;
+
+  RINGLOAD_ANYWHERE static double widen(word from) noexcept { return from != 0 ? 1.0 : 0.0; }
+  RINGLOAD_ANYWHERE static word narrow(double from) noexcept {
+    return (f64_bits::bits_of(from) & 0x7FFFFFFFFFFFFFFFU) != 0 ? 1 : 0;
+  }
+};
+
+template <class Integer>
+struct integer_bits {
+  using word = Integer;
+
+  RINGLOAD_ANYWHERE static double widen(word from) noexcept {
+    if constexpr (std::is_signed<Integer>::value) return static_cast<double>(from);
+    return f64_bits::exact(static_cast<std::uint64_t>(from));
+  }
+  RINGLOAD_ANYWHERE static word narrow(double from) noexcept {
+    return f64_bits::truncated<Integer>(from);
+  }
+};
+template <>
+struct element_bits<element_kind::i8> : integer_bits<std::int8_t> {};
+template <>
+struct element_bits<element_kind::u8> : integer_bits<std::uint8_t> {};
+template <>
+struct element_bits<element_kind::i16> : integer_bits<std::int16_t> {};
+template <>
+struct element_bits<element_kind::u16> : integer_bits<std::uint16_t> {};
+template <>
+struct element_bits<element_kind::i32> : integer_bits<std::int32_t> {};
+template <>
+struct element_bits<element_kind::u32> : integer_bits<std::uint32_t> {};
+
+template <>
+struct element_bits<element_kind::i64> : integer_bits<std::int64_t> {
+  RINGLOAD_ANYWHERE static double widen(word from) noexcept {
+    const auto bits = static_cast<std::uint64_t>(from);
+    return from < 0 ? -f64_bits::odd(0U - bits) : f64_bits::odd(bits);
+  }
+};
+template <>
+struct element_bits<element_kind::u64> : integer_bits<std::uint64_t> {
+  RINGLOAD_ANYWHERE static double widen(word from) noexcept { return f64_bits::odd(from); }
+};
+
+// Conversions of a 64-bit integer to the other one or to f64.
+RINGLOAD_ANYWHERE constexpr bool converts_integers(conversion kinds) noexcept {
+  return (kinds.from == element_kind::i64 || kinds.from == element_kind::u64) &&
+         (kinds.to == element_kind::i64 || kinds.to == element_kind::u64 ||
+          kinds.to == element_kind::f64);
+}
+
+RINGLOAD_ANYWHERE inline std::uint64_t converted_integer(conversion kinds,
+                                                         std::uint64_t from) noexcept {
+  if (kinds.from == kinds.to) return from;
+  const bool high = from >> 63U != 0;
+  const bool negative = kinds.from == element_kind::i64 && high;
+  switch (kinds.to) {
+    case element_kind::i64: return high ? 0x7FFFFFFFFFFFFFFFU : from;
+    case element_kind::u64: return high ? 0U : from;
+    default: break;
+  }
+  const std::uint64_t sign = negative ? 0x8000000000000000U : 0U;
+  return sign | f64_bits::bits_of(f64_bits::nearest(negative ? 0U - from : from));
+}
+
+template <element_kind Kind>
+struct kind_tag {
+  static constexpr element_kind kind = Kind;
+};
+
+// Calls `work` with the tag of a kind: turns a run-time kind into a template argument.
+template <class Work>
+RINGLOAD_ANYWHERE auto with_kind(element_kind kind, const Work& work) {
+  switch (kind) {
+    case element_kind::f32:
+    case element_kind::blocks: break;  // Blocks are dequantised elsewhere.
+    case element_kind::f16: return work(kind_tag<element_kind::f16>());
+    case element_kind::bf16: return work(kind_tag<element_kind::bf16>());
+    case element_kind::f8_e4m3: return work(kind_tag<element_kind::f8_e4m3>());
+    case element_kind::f8_e5m2: return work(kind_tag<element_kind::f8_e5m2>());
+    case element_kind::f64: return work(kind_tag<element_kind::f64>());
+    case element_kind::boolean: return work(kind_tag<element_kind::boolean>());
+    case element_kind::i8: return work(kind_tag<element_kind::i8>());
+    case element_kind::u8: return work(kind_tag<element_kind::u8>());
+    case element_kind::i16: return work(kind_tag<element_kind::i16>());
+    case element_kind::u16: return work(kind_tag<element_kind::u16>());
+    case element_kind::i32: return work(kind_tag<element_kind::i32>());
+    case element_kind::u32: return work(kind_tag<element_kind::u32>());
+    case element_kind::i64: return work(kind_tag<element_kind::i64>());
+    case element_kind::u64: return work(kind_tag<element_kind::u64>());
+  }
+  return work(kind_tag<element_kind::f32>());
+}
+
+// Converts one element whose word is the low bytes of `from`. The result is the low bytes; the
+// others are 0. With it, one GPU kernel serves all pairs without divergence.
+RINGLOAD_ANYWHERE inline std::uint64_t converted_word(conversion kinds,
+                                                      std::uint64_t from) noexcept {
+  if (converts_integers(kinds)) return converted_integer(kinds, from);
+  const double wide = with_kind(kinds.from, [from](auto tag) {
+    using source = element_bits<decltype(tag)::kind>;
+    return source::widen(static_cast<typename source::word>(from));
+  });
+  return with_kind(kinds.to, [wide](auto tag) {
+    using target = element_bits<decltype(tag)::kind>;
+    using word = std::make_unsigned_t<typename target::word>;
+    return std::uint64_t{static_cast<word>(target::narrow(wide))};
+  });
+}
+
+}  // namespace v0
+}  // namespace ringload

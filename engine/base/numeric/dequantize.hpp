@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Converts quantised blocks to floating-point numbers on the CPU.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/numeric/quant_format.hpp"
+
+namespace ringload::inline v0 {
+
+// Returns the block type with this name in files ("q4_k"), or no type if it cannot be dequantised.
+std::optional<block_type> block_type_named(std::string_view name) noexcept;
+
+struct block_size {
+  std::uint32_t elements = 0;
+  std::uint32_t bytes = 0;
+};
+
+block_size size_of(block_type type) noexcept;
+
+// Maps block types to element kinds and back.
+constexpr element_kind kind_of(block_type type) noexcept { return blocks::kind_of(type); }
+constexpr block_type block_of(element_kind kind) noexcept {
+  return static_cast<block_type>(static_cast<unsigned>(kind) -
+                                 static_cast<unsigned>(element_kind::blocks));
+}
+
+// The ranges must not overlap and need not be aligned. `to_type` must be f32, f16 or bf16; f16 and
+// bf16 are rounded from f32.
+void dequantize(block_type type, const std::byte* from, std::byte* to, std::size_t count,
+                float_type to_type) noexcept;
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Copies the whole boxes of a range of stored bytes. Boxes that are contiguous on both sides are
+// copied as runs, others in square tiles, so that a transpose touches each cache line about once.
+
+#include "base/numeric/strided_copy.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/numeric/box_split.hpp"
+#include "base/numeric/convert.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr axis single_axis = {1, 0, 0};
+
+// Calls `work` with the source and destination address of each index of the box.
+template <class Work>
+void for_each(const whole_box& box, const std::byte* from, std::byte* to, const Work& work) {
+  std::size_t index[strided_map::dimensions_max] = {};
+  for (;;) {
+    work(from, to);
+    unsigned d = box.rank;
+    for (; d > 0; --d) {
+      const axis& a = box.axes[d - 1];
+      from += a.from;
+      to += a.to;
+      if (++index[d - 1] < a.count) break;
+      from -= static_cast<std::ptrdiff_t>(a.count) * a.from;
+      to -= static_cast<std::ptrdiff_t>(a.count) * a.to;
+      index[d - 1] = 0;
+    }
+    if (d == 0) return;
+  }
+}
+
+template <std::size_t Bytes>
+struct word_of;
+template <>
+struct word_of<1> {
+  using type = std::uint8_t;
+  static type reversed(type w) { return w; }
+};
+template <>
+struct word_of<2> {
+  using type = std::uint16_t;
+  static type reversed(type w) { return static_cast<type>((w << 8U) | (w >> 8U)); }
+};
+template <>
+struct word_of<4> {
+  using type = std::uint32_t;
+  static type reversed(type w) { return __builtin_bswap32(w); }
+};
+template <>
+struct word_of<8> {
+  using type = std::uint64_t;
+  static type reversed(type w) { return __builtin_bswap64(w); }
+};
+template <>
+struct word_of<16> {
+  struct type {
+    std::uint64_t low, high;
+  };
+  static type reversed(type w) { return w; }
+};
+
+template <std::size_t Bytes, bool Swap>
+[[gnu::always_inline]] inline void copy_word(const std::byte* from, std::byte* to) {
+  typename word_of<Bytes>::type word;
+  std::memcpy(&word, from, Bytes);
+  if constexpr (Swap) word = word_of<Bytes>::reversed(word);
+  std::memcpy(to, &word, Bytes);
+}
+
+// Swaps elements that are contiguous on both sides. No branch and a constant trip count, so that
+// the loop is vectorised in every optimised build.
+template <std::size_t Bytes>
+[[gnu::always_inline]] inline void swap_some(const std::byte* __restrict from,
+                                             std::byte* __restrict to, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) copy_word<Bytes, true>(from + i * Bytes, to + i * Bytes);
+}
+
+template <std::size_t Bytes>
+[[gnu::always_inline]] inline void swap_all(const std::byte* from, std::byte* to,
+                                            std::size_t count) {
+  constexpr std::size_t step = 64;
+  for (; count >= step; count -= step, from += step * Bytes, to += step * Bytes) {
+    swap_some<Bytes>(from, to, step);
+  }
+  swap_some<Bytes>(from, to, count);
+}
+
+#if defined(__x86_64__)
+template <std::size_t Bytes>
+[[gnu::target("avx2")]] void swap_avx2(const std::byte* from, std::byte* to, std::size_t count) {
+  swap_all<Bytes>(from, to, count);
+}
+#endif
+
+template <std::size_t Bytes>
+void swap_run(const std::byte* from, std::byte* to, std::size_t count) {
+#if defined(__x86_64__)
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+  if (has_avx2) return swap_avx2<Bytes>(from, to, count);
+#endif
+  swap_all<Bytes>(from, to, count);
+}
+
+void swap_bytes_of(const std::byte* from, std::byte* to, std::size_t bytes, std::uint8_t unit) {
+  switch (unit) {
+    case 2: return swap_run<2>(from, to, bytes / 2);
+    case 4: return swap_run<4>(from, to, bytes / 4);
+    case 8: return swap_run<8>(from, to, bytes / 8);
+    default: std::memcpy(to, from, bytes);
+  }
+}
+
+// Copies two dimensions in square tiles of about a cache line. `inner` has the smaller stride in
+// the destination, `outer` in the source.
+template <std::size_t Bytes, bool Swap>
+void copy_tiles(const std::byte* from, std::byte* to, const axis& inner, const axis& outer) {
+  constexpr std::size_t tile = Bytes >= 8 ? 8 : Bytes == 4 ? 16 : 32;
+  for (std::size_t o = 0; o < outer.count; o += tile) {
+    const std::size_t o_end = std::min(o + tile, outer.count);
+    for (std::size_t i = 0; i < inner.count; i += tile) {
+      const std::size_t i_end = std::min(i + tile, inner.count);
+      for (std::size_t a = o; a < o_end; ++a) {
+        const auto row = static_cast<std::ptrdiff_t>(a);
+        const std::byte* const row_from = from + row * outer.from;
+        std::byte* const row_to = to + row * outer.to;
+        for (std::size_t b = i; b < i_end; ++b) {
+          const auto index = static_cast<std::ptrdiff_t>(b);
+          copy_word<Bytes, Swap>(row_from + index * inner.from, row_to + index * inner.to);
+        }
+      }
+    }
+  }
+}
+
+template <std::size_t Bytes, bool Swap>
+void copy_line(const std::byte* from, std::byte* to, const axis& along) {
+  for (std::size_t i = 0; i < along.count; ++i) {
+    const auto index = static_cast<std::ptrdiff_t>(i);
+    copy_word<Bytes, Swap>(from + index * along.from, to + index * along.to);
+  }
+}
+
+// Returns the axis with the shortest `stride`; the innermost one if several are equal.
+unsigned shortest(const whole_box& box, std::ptrdiff_t axis::* stride) {
+  unsigned best = 0;
+  for (unsigned d = 1; d < box.rank; ++d) {
+    if (magnitude(box.axes[d].*stride) <= magnitude(box.axes[best].*stride)) best = d;
+  }
+  return best;
+}
+
+template <std::size_t Bytes, bool Swap>
+void copy_words(whole_box box, const std::byte* from, std::byte* to) {
+  const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::to)) : single_axis;
+  const axis outer = box.rank > 0 ? box.take(shortest(box, &axis::from)) : single_axis;
+  // If the same dimension is innermost on both sides, there is no transpose.
+  if (magnitude(inner.from) <= magnitude(outer.from) || outer.count == 1) {
+    box.axes[box.rank++] = outer;
+    for_each(box, from, to,
+             [&](const std::byte* f, std::byte* t) { copy_line<Bytes, Swap>(f, t, inner); });
+    return;
+  }
+  for_each(box, from, to,
+           [&](const std::byte* f, std::byte* t) { copy_tiles<Bytes, Swap>(f, t, inner, outer); });
+}
+
+template <bool Swap>
+void copy_words(std::uint32_t bytes, const whole_box& box, const std::byte* from, std::byte* to) {
+  switch (bytes) {
+    case 2: return copy_words<2, Swap>(box, from, to);
+    case 4: return copy_words<4, Swap>(box, from, to);
+    case 8: return copy_words<8, Swap>(box, from, to);
+    default: break;
+  }
+  if constexpr (!Swap) {
+    if (bytes == 16) return copy_words<16, false>(box, from, to);
+    return copy_words<1, false>(box, from, to);
+  }
+}
+
+// Size of the temporary buffers before and after conversion.
+constexpr std::size_t buffer_bytes = 4096;
+
+// Copies one row of elements of any width.
+void copy_line(const std::byte* from, std::byte* to, const axis& along, std::size_t bytes) {
+  switch (bytes) {
+    case 1: return copy_line<1, false>(from, to, along);
+    case 2: return copy_line<2, false>(from, to, along);
+    case 4: return copy_line<4, false>(from, to, along);
+    case 8: return copy_line<8, false>(from, to, along);
+    default: break;
+  }
+  for (std::size_t i = 0; i < along.count; ++i) {
+    const auto index = static_cast<std::ptrdiff_t>(i);
+    std::memcpy(to + index * along.to, from + index * along.from, bytes);
+  }
+}
+
+// Converts elements along one dimension: gathers, swaps, converts and scatters one buffer at a
+// time. Contiguous elements are used in place.
+void convert_line(const strided_map& map, const std::byte* from, std::byte* to, const axis& along) {
+  const std::size_t in = map.cast.from_bytes();
+  const std::size_t out = map.cast.to_bytes();
+  const bool gathers = along.from != static_cast<std::ptrdiff_t>(in);
+  const bool scatters = along.to != static_cast<std::ptrdiff_t>(out);
+  if (!gathers && !scatters && map.swap_bytes == 0) {
+    convert(from, to, along.count, map.cast);
+    return;
+  }
+  alignas(64) std::byte stored[buffer_bytes];
+  alignas(64) std::byte converted[buffer_bytes];
+  const std::size_t step = std::max<std::size_t>(1, buffer_bytes / std::max(in, out));
+  for (std::size_t i = 0; i < along.count; i += step) {
+    const std::size_t count = std::min(step, along.count - i);
+    const std::byte* source = from + static_cast<std::ptrdiff_t>(i) * along.from;
+    std::byte* const target = to + static_cast<std::ptrdiff_t>(i) * along.to;
+    if (gathers) {
+      copy_line(source, stored, {count, along.from, static_cast<std::ptrdiff_t>(in)}, in);
+      source = stored;
+    }
+    if (map.swap_bytes != 0) {
+      swap_bytes_of(source, stored, count * in, map.swap_bytes);
+      source = stored;
+    }
+    convert(source, scatters ? converted : target, count, map.cast);
+    if (scatters)
+      copy_line(converted, target, {count, static_cast<std::ptrdiff_t>(out), along.to}, out);
+  }
+}
+
+// Tiles of a transposing conversion: rows of the source are converted into a buffer, whose columns
+// become contiguous runs of at least a cache line in the destination.
+constexpr std::size_t tile_elements = 32;
+static_assert(tile_elements * tile_elements * 8 <= 2 * buffer_bytes);
+
+// `inner` has the smallest stride in the source, `outer` in the destination.
+void convert_tiles(const strided_map& map, const std::byte* from, std::byte* to, const axis& inner,
+                   const axis& outer) {
+  alignas(64) std::byte tile[2 * buffer_bytes];
+  const std::size_t out = map.cast.to_bytes();
+  const auto unit = static_cast<std::ptrdiff_t>(out);
+  for (std::size_t o = 0; o < outer.count; o += tile_elements) {
+    const std::size_t rows = std::min(tile_elements, outer.count - o);
+    for (std::size_t i = 0; i < inner.count; i += tile_elements) {
+      const std::size_t columns = std::min(tile_elements, inner.count - i);
+      const auto row = static_cast<std::ptrdiff_t>(o);
+      const auto column = static_cast<std::ptrdiff_t>(i);
+      const auto pitch = static_cast<std::ptrdiff_t>(columns) * unit;
+      const std::byte* const source = from + row * outer.from + column * inner.from;
+      for (std::size_t r = 0; r < rows; ++r) {
+        const auto index = static_cast<std::ptrdiff_t>(r);
+        convert_line(map, source + index * outer.from, tile + index * pitch,
+                     {columns, inner.from, unit});
+      }
+      std::byte* const target = to + row * outer.to + column * inner.to;
+      for (std::size_t c = 0; c < columns; ++c) {
+        const auto index = static_cast<std::ptrdiff_t>(c);
+        copy_line(tile + index * unit, target + index * inner.to, {rows, pitch, outer.to}, out);
+      }
+    }
+  }
+}
+
+void convert_box(const strided_map& map, whole_box box, const std::byte* from, std::byte* to) {
+  const axis inner = box.rank > 0 ? box.take(shortest(box, &axis::from)) : single_axis;
+  // A quantised block converts to more than a cache line and does not fit in a tile.
+  const bool transposed = box.rank > 0 && !is_block(map.cast.from) && [&] {
+    return magnitude(box.axes[shortest(box, &axis::to)].to) < magnitude(inner.to);
+  }();
+  if (!transposed) {
+    for_each(box, from, to,
+             [&](const std::byte* f, std::byte* t) { convert_line(map, f, t, inner); });
+    return;
+  }
+  const axis outer = box.take(shortest(box, &axis::to));
+  for_each(box, from, to,
+           [&](const std::byte* f, std::byte* t) { convert_tiles(map, f, t, inner, outer); });
+}
+
+// Copies elements, swapped or unchanged.
+void copy_box(const strided_map& map, whole_box box, const std::byte* from, std::byte* to) {
+  const auto unit = static_cast<std::ptrdiff_t>(map.element_bytes);
+  unsigned run = 0;
+  while (run < box.rank && (box.axes[run].from != unit || box.axes[run].to != unit)) ++run;
+  if (run == box.rank) {
+    if (map.swap_bytes != 0) return copy_words<true>(map.element_bytes, box, from, to);
+    return copy_words<false>(map.element_bytes, box, from, to);
+  }
+  const std::size_t bytes = box.take(run).count * map.element_bytes;
+  const auto width = static_cast<std::uint32_t>(std::min<std::size_t>(bytes, 32));
+  if (map.swap_bytes == 0 && has_word_width(width)) {
+    return copy_words<false>(width, box, from, to);
+  }
+  if (map.swap_bytes == 0) {
+    for_each(box, from, to, [&](const std::byte* f, std::byte* t) { std::memcpy(t, f, bytes); });
+    return;
+  }
+  for_each(box, from, to,
+           [&](const std::byte* f, std::byte* t) { swap_bytes_of(f, t, bytes, map.swap_bytes); });
+}
+
+void copy_whole(const strided_map& map, const whole_box& box, const std::byte* from,
+                std::byte* to) {
+  if (map.cast.needed()) return convert_box(map, box, from, to);
+  copy_box(map, box, from, to);
+}
+
+}  // namespace
+
+void copy_strided(const strided_map& map, std::span<const std::byte> source, std::uint64_t first,
+                  std::byte* to) noexcept {
+  for_each_whole_box(
+      map, first, source.size(),
+      [&](const whole_box& box, std::uint64_t from_offset, std::ptrdiff_t to_offset) {
+        copy_whole(map, box, source.data() + from_offset, to + to_offset);
+      });
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A strided copy of an n-dimensional box as data: for slices, transposed tensors and broadcasts.
+// Host and GPU kernels compile this file, so it is C++17.
+//
+// Source offsets are relative to the map's first stored byte. Destination offsets are relative to
+// the address of element (0, 0, ...). Element (i, j, ...) is stored at i *
+// dimensions[0].source_stride + j * dimensions[1].source_stride + ...
+
+#include <cstdint>
+
+#include "base/numeric/convert_float.hpp"
+
+namespace ringload {
+inline namespace v0 {
+
+// Element widths that are copied as machine words.
+inline bool has_word_width(std::uint32_t bytes) noexcept {
+  return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
+}
+
+inline std::uint64_t magnitude(std::int64_t stride) noexcept {
+  return stride < 0 ? 0 - static_cast<std::uint64_t>(stride) : static_cast<std::uint64_t>(stride);
+}
+
+struct strided_dimension {
+  std::uint64_t count;
+  std::uint64_t source_stride;      // In bytes; 0 broadcasts one stored element.
+  std::int64_t destination_stride;  // In bytes; may be negative.
+};
+
+inline bool operator==(const strided_dimension& a, const strided_dimension& b) noexcept {
+  return a.count == b.count && a.source_stride == b.source_stride &&
+         a.destination_stride == b.destination_stride;
+}
+
+// Built by coalesced(): dimensions of size 1 are removed, the rest are sorted by descending source
+// stride, and contiguous dimensions are merged. A contiguous run that is neither swapped nor
+// converted becomes a dimension of single bytes with both strides 1, so that it can be cut
+// anywhere.
+struct strided_map {
+  static constexpr std::uint32_t dimensions_max = 8;
+
+  strided_dimension dimensions[dimensions_max] = {};
+  std::uint32_t rank = 0;  // Number of dimensions. 0: a single element.
+  // Stored bytes of an element, which is never cut. A unit of `cast` if a conversion is needed.
+  std::uint32_t element_bytes = 1;
+  std::uint8_t swap_bytes = 0;  // Units that are byte-swapped first: 2, 4 or 8; 0: no swap.
+  conversion cast = {};
+
+  // Bytes of an element after the conversion, which follows the swap.
+  std::uint32_t landed_bytes() const noexcept {
+    return cast.needed() ? cast.to_bytes() : element_bytes;
+  }
+
+  bool empty() const noexcept {
+    for (std::uint32_t d = 0; d < rank; ++d) {
+      if (dimensions[d].count == 0) return true;
+    }
+    return false;
+  }
+
+  // From the first stored byte to the end of the last element.
+  std::uint64_t source_bytes() const noexcept {
+    if (empty()) return 0;
+    std::uint64_t sum = element_bytes;
+    for (std::uint32_t d = 0; d < rank; ++d) {
+      sum += (dimensions[d].count - 1) * dimensions[d].source_stride;
+    }
+    return sum;
+  }
+};
+
+inline bool operator==(const strided_map& a, const strided_map& b) noexcept {
+  if (a.rank != b.rank || a.element_bytes != b.element_bytes || a.swap_bytes != b.swap_bytes ||
+      !(a.cast == b.cast)) {
+    return false;
+  }
+  for (std::uint32_t d = 0; d < a.rank; ++d) {
+    if (!(a.dimensions[d] == b.dimensions[d])) return false;
+  }
+  return true;
+}
+
+}  // namespace v0
+}  // namespace ringload

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/packet_socket.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace ringload::inline v0 {
+
+namespace {
+
+fault failed() {
+  // A blocking socket reports EAGAIN when its time limit is exceeded.
+  const int number = errno == EAGAIN || errno == EWOULDBLOCK ? ETIMEDOUT : errno;
+  return {system_code(number), ""};
+}
+
+result<::sockaddr_un> address_of(const std::string& path) {
+  ::sockaddr_un to = {};
+  to.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof to.sun_path || path.find('\0') != std::string::npos) {
+    return fault{system_code(ENAMETOOLONG), "",
+                 "a socket's path has 1 to " + grouped(sizeof to.sun_path - 1) + " bytes"};
+  }
+  std::memcpy(to.sun_path, path.data(), path.size());
+  return to;
+}
+
+const ::sockaddr* generic(const ::sockaddr_un& address) noexcept {
+  return reinterpret_cast<const ::sockaddr*>(&address);
+}
+
+result<unique_fd> make_socket(int more_flags) {
+  unique_fd new_socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | more_flags, 0));
+  if (!new_socket) return failed();
+  return new_socket;
+}
+
+// Returns true if no process listens at the socket any more.
+bool is_abandoned(const std::string& path, const ::sockaddr_un& to) {
+  struct ::stat status = {};
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
+  const auto probe = make_socket(SOCK_NONBLOCK);
+  return probe && ::connect(probe->get(), generic(to), sizeof to) != 0 && errno == ECONNREFUSED;
+}
+
+result<void> limit(const unique_fd& endpoint, std::chrono::milliseconds most) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(most);
+  const std::chrono::microseconds rest = most - seconds;
+  const ::timeval time = {seconds.count(), rest.count()};
+  for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
+    if (::setsockopt(endpoint.get(), SOL_SOCKET, option, &time, sizeof time) != 0) return failed();
+  }
+  return {};
+}
+
+}  // namespace
+
+result<unique_fd> listen_at(const std::string& path, unsigned mode) {
+  const auto to = address_of(path);
+  if (!to) return to.error();
+  auto listener = make_socket(SOCK_NONBLOCK);
+  if (!listener) return listener.error();
+  bool bound = ::bind(listener->get(), generic(*to), sizeof *to) == 0;
+  if (!bound && errno == EADDRINUSE && is_abandoned(path, *to)) {
+    ::unlink(path.c_str());
+    bound = ::bind(listener->get(), generic(*to), sizeof *to) == 0;
+  }
+  if (!bound && errno == EADDRINUSE) {
+    struct ::stat there = {};
+    const bool is_socket = ::lstat(path.c_str(), &there) == 0 && S_ISSOCK(there.st_mode);
+    return fault{system_code(EADDRINUSE), "",
+                 is_socket ? "another program listens there"
+                           : "there is something else than an abandoned socket"};
+  }
+  if (!bound) return failed();
+  // No client can connect before listen().
+  if (::chmod(path.c_str(), mode) != 0 || ::listen(listener->get(), SOMAXCONN) != 0) {
+    const fault failure = failed();
+    ::unlink(path.c_str());
+    return failure;
+  }
+  return listener;
+}
+
+result<unique_fd> connect_to(const std::string& path, std::chrono::milliseconds most) {
+  const auto to = address_of(path);
+  if (!to) return to.error();
+  auto connection = make_socket(0);
+  if (!connection) return connection.error();
+  if (auto done = limit(*connection, most); !done) return done.error();
+  while (::connect(connection->get(), generic(*to), sizeof *to) != 0) {
+    if (errno != EINTR) return failed();
+  }
+  return connection;
+}
+
+result<void> send_packet(const unique_fd& to, std::span<const std::byte> bytes,
+                         std::span<const int> descriptors) {
+  ::iovec buffer = {const_cast<std::byte*>(bytes.data()), bytes.size()};
+  ::msghdr message = {};
+  message.msg_iov = &buffer;
+  message.msg_iovlen = 1;
+  alignas(::cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * descriptors_max)> control = {};
+  if (!descriptors.empty()) {
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+    ::cmsghdr* const head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+    std::memcpy(CMSG_DATA(head), descriptors.data(), descriptors.size_bytes());
+  }
+  while (::sendmsg(to.get(), &message, MSG_NOSIGNAL) < 0) {
+    if (errno != EINTR) return failed();
+  }
+  return {};
+}
+
+result<received_packet> receive_packet(const unique_fd& from, std::span<std::byte> room) {
+  ::iovec buffer = {room.data(), room.size()};
+  alignas(::cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * descriptors_max)> control = {};
+  ::msghdr message = {};
+  message.msg_iov = &buffer;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  ::ssize_t got = 0;
+  while ((got = ::recvmsg(from.get(), &message, MSG_CMSG_CLOEXEC)) < 0) {
+    if (errno != EINTR) return failed();
+  }
+  received_packet out;
+  out.bytes = static_cast<std::size_t>(got);
+  for (::cmsghdr* head = CMSG_FIRSTHDR(&message); head; head = CMSG_NXTHDR(&message, head)) {
+    if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    std::array<int, descriptors_max> found = {};
+    std::memcpy(found.data(), CMSG_DATA(head), std::min(count, found.size()) * sizeof(int));
+    for (std::size_t i = 0; i < std::min(count, found.size()); ++i) {
+      out.descriptors.emplace_back(found[i]);
+    }
+  }
+  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    return fault{errc::malformed_message, "",
+                 "a packet is larger than the protocol allows, or this process has no room for its "
+                 "descriptors (ulimit -n)"};
+  }
+  return out;
+}
+
+result<unsigned> user_at(const unique_fd& other_end) {
+  ::ucred peer = {};
+  ::socklen_t size = sizeof peer;
+  if (::getsockopt(other_end.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return failed();
+  return peer.uid;
+}
+
+}  // namespace ringload::inline v0

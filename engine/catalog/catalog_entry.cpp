@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalog/catalog_entry.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "formats/checksum_list.hpp"
+#include "formats/codec/filter_chain.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+std::string_view name(codec how) noexcept {
+  switch (how) {
+    case codec::raw: return "";
+    case codec::deflate: return "deflate";
+    case codec::zlib: return "zlib";
+    case codec::zstd: return "zstd";
+    case codec::varint: return "varint";
+  }
+  return "";
+}
+
+bool covers(const piece& one, const std::vector<std::uint64_t>& shape) {
+  return one.extent == shape &&
+         std::ranges::all_of(one.origin, [](std::uint64_t at) { return at == 0; });
+}
+
+// Whether the elements follow each other, the last dimension fastest. How far a dimension of one
+// element reaches does not matter.
+bool is_row_major(const piece& one, std::uint64_t element_bytes) {
+  std::uint64_t expected = element_bytes;
+  for (std::size_t d = one.extent.size(); d-- > 0;) {
+    if (one.extent[d] == 1) continue;
+    if (one.stride_bytes[d] != expected) return false;
+    expected *= one.extent[d];
+  }
+  return true;
+}
+
+bool is_plain_run(const stored_form& form, const entry& of) {
+  if (form.pieces.size() != 1 || form.swap_bytes != 0 || bits(of.dtype) % 8 != 0) return false;
+  const piece& only = form.pieces.front();
+  const stored_stream& stream = only.stored;
+  return stream.how == codec::raw && stream.chain == nullptr && stream.shuffle_bytes == 0 &&
+         !stream.fletcher32 && !stream.crc32 && stream.in_memory == nullptr &&
+         covers(only, of.shape) && is_row_major(only, bits(of.dtype) / 8);
+}
+
+void append_word(std::string& to, std::string_view word) {
+  if (word.empty() || to.find(word) != std::string::npos) return;
+  if (!to.empty()) to += '+';
+  to += word;
+}
+
+void append_filters(std::string& to, const filter_chain& filters) {
+  using kind = chain_filter::kind;
+  for (std::size_t i = filters.size(); i-- > 0;) {
+    if (filters[i].filter == kind::zlib) append_word(to, name(codec::zlib));
+    if (filters[i].filter == kind::shuffle) append_word(to, "shuffle");
+  }
+}
+
+std::string encoding_of(const stored_form& form, const entry& of) {
+  std::string words;
+  const auto any = [&](auto&& test) { return std::ranges::any_of(form.pieces, test); };
+  for (const piece& each : form.pieces) {
+    if (each.stored.chain != nullptr) {
+      append_filters(words, *each.stored.chain);
+    } else {
+      append_word(words, name(each.stored.how));
+    }
+  }
+  if (any([](const piece& p) { return p.stored.in_memory != nullptr; })) {
+    append_word(words, "inline");
+  }
+  if (any([](const piece& p) { return p.stored.shuffle_bytes != 0; })) {
+    append_word(words, "shuffle");
+  }
+  if (form.swap_bytes != 0) append_word(words, "big_endian");
+  if (form.pieces.size() != 1 || !covers(form.pieces.front(), of.shape)) {
+    append_word(words, "chunked");
+  } else if (bits(of.dtype) % 8 == 0 && !is_row_major(form.pieces.front(), bits(of.dtype) / 8)) {
+    append_word(words, "strided");
+  }
+  return words;
+}
+
+// Each stream once, however many boxes lie in it.
+std::uint64_t stored_bytes_of(const stored_form& form) {
+  using key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
+  std::vector<key> streams;
+  streams.reserve(form.pieces.size());
+  for (const piece& each : form.pieces) {
+    if (each.stored.in_memory != nullptr) continue;
+    streams.emplace_back(each.stored.file, each.stored.offset, each.stored.bytes);
+  }
+  std::ranges::sort(streams);
+  const auto rest = std::ranges::unique(streams);
+  streams.erase(rest.begin(), rest.end());
+  std::uint64_t sum = 0;
+  for (const key& each : streams) sum += std::get<2>(each);
+  return sum;
+}
+
+std::shared_ptr<const stored_form> renumbered(std::shared_ptr<const stored_form> form,
+                                              const std::vector<std::uint32_t>& files) {
+  const auto moves = [&](const piece& p) { return files[p.stored.file] != p.stored.file; };
+  if (std::ranges::none_of(form->pieces, moves)) return form;
+  auto out = std::make_shared<stored_form>(*form);
+  for (piece& each : out->pieces) each.stored.file = files[each.stored.file];
+  return out;
+}
+
+std::shared_ptr<const stored_digest> renumbered(std::shared_ptr<const stored_digest> digest,
+                                                const std::vector<std::uint32_t>& files) {
+  if (files[digest->of.file] == digest->of.file) return digest;
+  auto out = std::make_shared<stored_digest>(*digest);
+  out->of.file = files[digest->of.file];
+  return out;
+}
+
+}  // namespace
+
+catalog_entry catalog_entry_of(entry&& from, const std::vector<std::uint32_t>& files) {
+  catalog_entry out;
+  tensor_info& info = out.info;
+  info.file = files.front();
+  info.offset = from.offset;
+  info.stored_bytes = from.bytes;
+  if (from.stored != nullptr && is_plain_run(*from.stored, from)) {
+    const piece& only = from.stored->pieces.front();
+    info.file = files[only.stored.file];
+    info.offset = only.stored.offset + only.first_byte;
+  } else if (from.stored != nullptr) {
+    info.encoding = encoding_of(*from.stored, from);
+    info.stored_bytes = stored_bytes_of(*from.stored);
+    out.stored = renumbered(std::move(from.stored), files);
+  }
+  info.name = std::move(from.name);
+  info.dtype = from.dtype;
+  info.shape = std::move(from.shape);
+  info.bytes = from.bytes;
+  info.type = std::move(from.type);
+  info.original_shape = std::move(from.original_shape);
+  info.attributes = std::move(from.attributes);
+  if (from.digest != nullptr) {
+    info.digest = std::string(name(from.digest->algorithm)) + " " + hex(from.digest->bytes);
+    out.digest = renumbered(std::move(from.digest), files);
+  }
+  return out;
+}
+
+}  // namespace ringload::inline v0

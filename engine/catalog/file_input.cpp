@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalog/file_input.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ringload::inline v0 {
+
+bool file_input::in_window(std::uint64_t offset, std::size_t count) const noexcept {
+  const std::uint64_t window_end = window_begin_ + window_.size();
+  return offset >= window_begin_ && offset <= window_end && count <= window_end - offset;
+}
+
+result<void> file_input::check(std::uint64_t offset, std::size_t count) const {
+  if (offset <= from_.bytes && count <= from_.bytes - offset) return {};
+  return fault{errc::truncated_file, "byte " + grouped(offset),
+               grouped(count) + " bytes were expected, the file ends at " + grouped(from_.bytes)};
+}
+
+result<void> file_input::read_into(std::uint64_t offset, std::span<std::byte> into) {
+  if (in_window(offset, into.size())) return input::read_into(offset, into);
+  if (auto good = check(offset, into.size()); !good) return good.error();
+  return read_bytes_into(from_, offset, into);
+}
+
+result<std::span<const std::byte>> file_input::read(std::uint64_t offset, std::size_t count) {
+  const std::uint64_t window_end = window_begin_ + window_.size();
+  if (!in_window(offset, count)) {
+    if (auto good = check(offset, count); !good) return good.error();
+    const bool goes_on = offset >= window_begin_ && offset <= window_end + window_bytes_max;
+    next_bytes_ =
+        goes_on ? std::clamp(next_bytes_ * 2, first_bytes_, window_bytes_max) : first_bytes_;
+    const std::uint64_t left = from_.bytes - offset;
+    window_ = {};  // Never two at a time.
+    auto more = read_bytes(
+        from_, offset,
+        static_cast<std::size_t>(std::min<std::uint64_t>(std::max(next_bytes_, count), left)));
+    if (!more) return more.error();
+    window_ = std::move(*more);
+    window_begin_ = offset;
+  }
+  return std::span<const std::byte>(window_).subspan(
+      static_cast<std::size_t>(offset - window_begin_), count);
+}
+
+}  // namespace ringload::inline v0

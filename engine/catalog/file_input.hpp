@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// An open file as parsers see it. What they ask for is read through one window, which grows while
+// they go on from where they were and is small again where they jump: 100,000 headers that stand
+// close together cost a few hundred reads, and a few headers between gigabytes cost 4 KiB each.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "catalog/source_file.hpp"
+#include "formats/text/input.hpp"
+
+namespace ringload::inline v0 {
+
+class file_input final : public input {
+ public:
+  // The file outlives this.
+  explicit file_input(const source_file& from) noexcept
+      : from_(from), first_bytes_(from.object ? window_bytes_max : window_bytes_min) {}
+
+  std::uint64_t bytes() const noexcept override { return from_.bytes; }
+  result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) override;
+  result<void> read_into(std::uint64_t offset, std::span<std::byte> into) override;
+
+ private:
+  bool in_window(std::uint64_t offset, std::size_t count) const noexcept;
+  result<void> check(std::uint64_t offset, std::size_t count) const;
+
+  const source_file& from_;
+  std::vector<std::byte> window_;
+  std::uint64_t window_begin_ = 0;
+  // Of a window where it jumps. What comes over a network costs a round trip, and is large at once.
+  const std::size_t first_bytes_;
+  std::size_t next_bytes_ = 0;
+
+  static constexpr std::size_t window_bytes_min = std::size_t{4} << 10;
+  static constexpr std::size_t window_bytes_max = std::size_t{256} << 10;
+};
+
+}  // namespace ringload::inline v0

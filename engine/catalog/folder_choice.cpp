@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalog/folder_choice.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "catalog/series_number.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+// Files of one kind, and what the model among them is called on the hub; empty: nothing else
+// counts.
+struct file_kind {
+  std::string_view suffix;
+  std::string_view model_stem;
+};
+
+constexpr std::array<file_kind, 11> file_kinds = {{
+    {".safetensors", "model"},
+    {".bin", "pytorch_model"},
+    {".gguf", {}},
+    {".pt", {}},
+    {".pth", {}},
+    {".zt", {}},
+    {".npz", {}},
+    {".npy", {}},
+    {".onnx", {}},
+    {".h5", {}},
+    {".hdf5", {}},
+}};
+
+constexpr std::string_view shard_index_suffix = ".index.json";  // After that of its shards.
+constexpr std::size_t shown_max = 4;                            // How many names a message lists.
+
+// "model.fp16-00001-of-00002.safetensors": stem "model.fp16", number 1, total 2.
+struct series_file {
+  std::string_view stem;
+  std::uint32_t total = 0;
+  std::uint32_t number = 0;
+  std::string_view name;
+  std::string_view suffix;
+
+  bool same_series(const series_file& other) const {
+    return stem == other.stem && total == other.total;
+  }
+  auto operator<=>(const series_file&) const = default;
+};
+
+// Takes "-00002" or "-of-00002" from the end of `text`.
+std::optional<std::uint32_t> take_number(std::string_view& text, std::string_view before) {
+  if (text.size() < before.size() + series_number_digits) return std::nullopt;
+  std::uint32_t value = 0;
+  for (const char c : text.substr(text.size() - series_number_digits)) {
+    if (c < '0' || c > '9') return std::nullopt;
+    value = value * 10 + static_cast<std::uint32_t>(c - '0');
+  }
+  const std::string_view rest = text.substr(0, text.size() - series_number_digits);
+  if (!rest.ends_with(before)) return std::nullopt;
+  text = rest.substr(0, rest.size() - before.size());
+  return value;
+}
+
+std::optional<series_file> as_series_file(std::string_view name, std::string_view suffix) {
+  if (!name.ends_with(suffix)) return std::nullopt;
+  series_file out;
+  out.name = name;
+  out.suffix = suffix;
+  out.stem = name.substr(0, name.size() - suffix.size());
+  const auto total = take_number(out.stem, "-of-");
+  const auto number = total ? take_number(out.stem, "-") : std::nullopt;
+  if (!number) return std::nullopt;
+  out.total = *total;
+  out.number = *number;
+  return out;
+}
+
+std::string file_name(const series_file& of, std::uint32_t number) {
+  return std::string(of.stem) + "-" + series_number(number) + "-of-" + series_number(of.total) +
+         std::string(of.suffix);
+}
+
+template <class Names>
+std::string listed(const Names& names) {
+  std::string out;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i == shown_max) return out + " and " + grouped(names.size() - shown_max) + " more";
+    if (i != 0) out += ", ";
+    out += "'" + printable(names[i]) + "'";
+  }
+  return out;
+}
+
+template <class Names>
+fault ambiguous(const Names& candidates) {
+  return {errc::ambiguous_source, "",
+          "more than one file could be meant here, name one of them: " + listed(candidates)};
+}
+
+// `files` is sorted: by stem, then total, then number.
+result<folder_choice> whole_series(const std::vector<series_file>& files) {
+  const series_file& first = files.front();
+  for (const series_file& each : files) {
+    if (!each.same_series(first)) {
+      return ambiguous(std::vector<std::string_view>{first.name, each.name});
+    }
+  }
+  folder_choice chosen;
+  std::uint32_t expected = 1;
+  for (const series_file& each : files) {
+    if (each.number == 0 || each.number > each.total) {
+      return fault{
+          errc::ambiguous_source, "",
+          "'" + printable(each.name) + "' is no part of a series of " + std::to_string(each.total)};
+    }
+    if (each.number != expected) break;
+    ++expected;
+    chosen.files.emplace_back(each.name);
+  }
+  if (expected > first.total) return chosen;
+  return fault{errc::incomplete_series, "",
+               "'" + printable(file_name(first, expected)) + "' is missing"};
+}
+
+struct sorted_names {
+  std::vector<std::string_view> indexes;
+  std::vector<std::string_view> files;  // Those that are in no series.
+  std::vector<series_file> series;
+
+  bool empty() const { return indexes.empty() && files.empty() && series.empty(); }
+  std::string_view first() const {
+    return !indexes.empty() ? indexes.front()
+           : !files.empty() ? files.front()
+                            : series.front().name;
+  }
+};
+
+sorted_names sort_out(const std::vector<std::string>& names, std::string_view suffix) {
+  const std::string suffix_of_index = std::string(suffix) + std::string(shard_index_suffix);
+  sorted_names out;
+  for (const std::string& name : names) {
+    if (name.ends_with(suffix_of_index)) {
+      out.indexes.push_back(name);
+    } else if (const auto part = as_series_file(name, suffix)) {
+      out.series.push_back(*part);
+    } else if (name.ends_with(suffix)) {
+      out.files.push_back(name);
+    }
+  }
+  std::ranges::sort(out.indexes);
+  std::ranges::sort(out.files);
+  std::ranges::sort(out.series);
+  return out;
+}
+
+folder_choice the_index(std::string_view name) { return {std::string(name), {}}; }
+folder_choice the_file(std::string_view name) { return {{}, {std::string(name)}}; }
+
+// What is called as the hub calls a model. Nothing where nothing is.
+std::optional<result<folder_choice>> choose_model(const sorted_names& found,
+                                                  const file_kind& kind) {
+  if (kind.model_stem.empty()) return std::nullopt;
+  const std::string file = std::string(kind.model_stem) + std::string(kind.suffix);
+  const std::string index = file + std::string(shard_index_suffix);
+  if (std::ranges::find(found.indexes, index) != found.indexes.end()) return the_index(index);
+  if (std::ranges::find(found.files, file) != found.files.end()) return the_file(file);
+  const auto is_model = [&](const series_file& each) { return each.stem == kind.model_stem; };
+  if (std::ranges::none_of(found.series, is_model)) return std::nullopt;
+  // A variant of the same model, such as `model.fp16.safetensors`, could be meant as well.
+  for (const std::string_view each : found.files) {
+    if (!each.starts_with(std::string(kind.model_stem) + ".")) continue;
+    return ambiguous(std::vector<std::string_view>{found.series.front().name, each});
+  }
+  return whole_series(found.series);
+}
+
+// The only index, the only series or the only file.
+result<folder_choice> choose_only(const sorted_names& found) {
+  if (found.indexes.size() == 1) return the_index(found.indexes.front());
+  if (found.indexes.size() > 1) return ambiguous(found.indexes);
+  if (!found.series.empty() && !found.files.empty()) {
+    return ambiguous(std::vector<std::string_view>{found.files.front(), found.series.front().name});
+  }
+  if (!found.series.empty()) return whole_series(found.series);
+  if (found.files.size() == 1) return the_file(found.files.front());
+  return ambiguous(found.files);
+}
+
+}  // namespace
+
+result<folder_choice> choose_checkpoint(const std::vector<std::string>& names) {
+  std::vector<sorted_names> others;
+  for (const file_kind& kind : file_kinds) {
+    sorted_names found = sort_out(names, kind.suffix);
+    if (found.empty()) continue;
+    if (auto model = choose_model(found, kind)) return *model;
+    // Where there are safetensors, the same tensors often lie beside them in other forms.
+    if (&kind == &file_kinds.front()) return choose_only(found);
+    others.push_back(std::move(found));
+  }
+  if (others.size() == 1) return choose_only(others.front());
+  if (others.size() > 1) {
+    std::vector<std::string_view> candidates;
+    for (const sorted_names& each : others) candidates.push_back(each.first());
+    return ambiguous(candidates);
+  }
+  return fault{errc::not_a_checkpoint, "",
+               names.empty() ? "the folder is empty"
+                             : "the folder holds no file of tensors, only " + listed(names)};
+}
+
+result<std::vector<std::string>> choose_independent_files(std::vector<std::string> names) {
+  const auto lies_hidden = [](std::string_view name) {
+    const std::size_t file = name.rfind('/');
+    return file != name.npos && (name.starts_with('.') || name.find("/.") < file);
+  };
+  std::erase_if(names, [&](const std::string& name) {
+    return !is_checkpoint_file(name) || lies_hidden(name);
+  });
+  if (!names.empty()) return names;
+  return fault{errc::not_a_checkpoint, "", "no file in the folder has the name of a checkpoint's"};
+}
+
+bool is_checkpoint_file(std::string_view name) noexcept {
+  return std::ranges::any_of(file_kinds,
+                             [&](const file_kind& each) { return name.ends_with(each.suffix); });
+}
+
+}  // namespace ringload::inline v0

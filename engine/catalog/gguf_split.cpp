@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalog/gguf_split.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "catalog/series_number.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr std::string_view gguf_suffix = ".gguf";
+constexpr std::string_view first_number = "-00001-of-";
+
+std::optional<std::uint64_t> number(std::string_view text) noexcept {
+  std::uint64_t value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<std::uint64_t> value_of(const file_content& file, std::string_view key) {
+  const auto found = std::ranges::find(file.entries.metadata, key, &attributes::value_type::first);
+  return found == file.entries.metadata.end() ? std::nullopt : number(found->second.text());
+}
+
+fault at(const file_content& file, errc code, std::string cause) {
+  return {code, printable_path(file.info.path), std::move(cause)};
+}
+
+}  // namespace
+
+std::vector<std::string> gguf_series(std::string_view name) {
+  const std::size_t tail = first_number.size() + series_number_digits + gguf_suffix.size();
+  if (name.size() <= tail || !name.ends_with(gguf_suffix)) return {};
+  const std::string_view stem = name.substr(0, name.size() - tail);
+  const std::string_view total =
+      name.substr(name.size() - gguf_suffix.size() - series_number_digits, series_number_digits);
+  const auto count = number(total);
+  if (!name.substr(stem.size()).starts_with(first_number) || !count || *count == 0) return {};
+  std::vector<std::string> out;
+  for (std::uint64_t i = 1; i <= *count; ++i) {
+    out.push_back(std::string(stem) + "-" + series_number(i) + "-of-" + std::string(total) +
+                  std::string(gguf_suffix));
+  }
+  return out;
+}
+
+std::optional<fault> check_gguf_split(std::span<const file_content> files) {
+  if (files.size() < 2) return std::nullopt;
+  std::uint64_t tensors = 0;
+  for (const file_content& file : files) tensors += file.entries.tensors.size();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const file_content& file = files[i];
+    const auto count = value_of(file, "split.count");
+    if (file.info.format != "gguf" || !count) continue;
+    if (*count != files.size()) {
+      return at(file, errc::incomplete_series,
+                "it says that it is one of " + grouped(*count) + " files, and here are " +
+                    grouped(files.size()));
+    }
+    if (const auto place = value_of(file, "split.no"); place.value_or(i) != i) {
+      return at(file, errc::incomplete_series,
+                "it says that it is file " + grouped(*place + 1) +
+                    " of the series, and is named as " + grouped(i + 1));
+    }
+  }
+  // Each is where it belongs.
+
+  for (const file_content& file : files) {
+    if (file.info.format != "gguf") continue;
+    if (const auto all = value_of(file, "split.tensors.count"); all.value_or(tensors) != tensors) {
+      return at(file, errc::missing_tensor,
+                "it says that the series has " + grouped(*all) + " tensors, and it has " +
+                    grouped(tensors));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace ringload::inline v0

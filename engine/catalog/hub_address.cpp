@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalog/hub_address.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/printable.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr std::string_view default_revision = "main";
+constexpr std::size_t repository_name_max = 96;
+constexpr std::size_t revision_bytes_max = 255;
+
+fault invalid(std::string cause) { return {errc::invalid_source_name, "", std::move(cause)}; }
+
+std::optional<fault> check_part(std::string_view part) {
+  const auto is_allowed = [](char c) { return is_word(c) || c == '-' || c == '.'; };
+  const auto is_edge = [](char c) { return c == '-' || c == '.'; };
+  if (part.empty()) return invalid("a part of the model's name is empty");
+  if (!std::ranges::all_of(part, is_allowed)) {
+    return invalid("a model's name has only letters, digits, '_', '-' and '.'");
+  }
+  if (is_edge(part.front()) || is_edge(part.back())) {
+    return invalid("no part of a model's name begins or ends with '-' or '.'");
+  }
+  if (part.find("--") != part.npos || part.find("..") != part.npos) {
+    return invalid("a model's name has no '--' and no '..'");
+  }
+  return std::nullopt;
+}
+
+std::optional<fault> check_repository(std::string_view text) {
+  const std::size_t slash = text.find('/');
+  const std::string_view name = slash == text.npos ? text : text.substr(slash + 1);
+  if (slash != text.npos) {
+    if (auto bad = check_part(text.substr(0, slash))) return bad;
+  }
+  if (auto bad = check_part(name)) return bad;
+  if (name.size() > repository_name_max) return invalid("the model's name is too long");
+  if (name.ends_with(".git")) return invalid("a model's name does not end with '.git'");
+  return std::nullopt;
+}
+
+std::optional<fault> check_revision(std::string_view text) {
+  if (text.empty()) return invalid("the revision after '@' is empty");
+  if (text.size() > revision_bytes_max) return invalid("the revision is too long");
+  if (has_control_character(text)) return invalid("the revision holds a control character");
+  while (true) {
+    const std::size_t slash = text.find('/');
+    const std::string_view part = text.substr(0, slash);
+    if (part.empty() || part == "." || part == "..") {
+      return invalid("a revision is a branch, a tag or a commit, and no path");
+    }
+    if (slash == text.npos) return std::nullopt;
+    text.remove_prefix(slash + 1);
+  }
+}
+
+}  // namespace
+
+result<model_name> parse_model_name(std::string_view text) {
+  const std::size_t at = text.find('@');
+  const std::string_view repository = text.substr(0, at);
+  const std::string_view revision = at == text.npos ? default_revision : text.substr(at + 1);
+  if (auto bad = check_repository(repository)) return *bad;
+  if (auto bad = check_revision(revision)) return *bad;
+  return model_name{std::string(repository), std::string(revision)};
+}
+
+namespace {
+
+constexpr std::string_view name_scheme = "hf://";
+constexpr std::string_view page_schemes[] = {"https://", "http://"};
+constexpr std::string_view page_hosts[] = {"huggingface.co/", "www.huggingface.co/", "hf.co/"};
+
+// What follows the host in the address of a page of the hub.
+std::optional<std::string_view> page_path(std::string_view text) noexcept {
+  for (const std::string_view scheme : page_schemes) {
+    if (!begins_with_scheme(text, scheme)) continue;
+    const std::string_view rest = text.substr(scheme.size());
+    for (const std::string_view host : page_hosts) {
+      if (begins_with_scheme(rest, host)) return rest.substr(host.size());
+    }
+  }
+  return std::nullopt;
+}
+
+// Takes the part of the path up to the next '/', and that with it.
+std::string_view take_part(std::string_view& path) noexcept {
+  const std::size_t slash = path.find('/');
+  const std::string_view part = path.substr(0, slash);
+  path = slash == path.npos ? std::string_view() : path.substr(slash + 1);
+  return part;
+}
+
+// In a revision the hub's pages write a '/' as %2F; no other escape can stand in one.
+std::string revision_of(std::string_view part) {
+  std::string out;
+  while (!part.empty()) {
+    const bool slash = part.starts_with("%2F") || part.starts_with("%2f");
+    out += slash ? '/' : part.front();
+    part.remove_prefix(slash ? 3 : 1);
+  }
+  return out;
+}
+
+result<hub_address> named(std::string_view repository, std::string_view revision,
+                          std::string_view file) {
+  std::string text(repository);
+  if (!revision.empty()) text += "@" + revision_of(revision);
+  auto model = parse_model_name(text);
+  if (!model) return model.error();
+  return hub_address{std::move(*model), std::string(file)};
+}
+
+// A pull request's revision, and the ones that the hub makes itself, hold two '/' as they are.
+std::string_view take_revision(std::string_view& path) noexcept {
+  const bool special = path.starts_with("refs/pr/") || path.starts_with("refs/convert/");
+  std::string_view rest = path;
+  if (special) {
+    take_part(rest);
+    take_part(rest);
+  }
+  take_part(rest);
+  std::string_view out = path.substr(0, path.size() - rest.size());
+  if (out.ends_with('/')) out.remove_suffix(1);
+  path = rest;
+  return out;
+}
+
+// owner/model[@REVISION][/FILE]
+result<hub_address> parse_name(std::string_view path) {
+  const std::size_t owner_end = path.find('/');
+  const std::string_view owner = path.substr(0, owner_end);
+  if (owner == "datasets" || owner == "spaces") {
+    return invalid("only models are loaded from the hub, no datasets and no spaces");
+  }
+  // The revision comes after the first '@', which may stand in the first part: hf://gpt2@main.
+  const std::size_t at = path.find('@');
+  const std::size_t model_end = owner_end == path.npos ? path.npos : path.find('/', owner_end + 1);
+  if (at == path.npos || at > model_end) {
+    const std::string_view file = model_end == path.npos ? "" : path.substr(model_end + 1);
+    return named(path.substr(0, model_end), "", file);
+  }
+  std::string_view rest = path.substr(at + 1);
+  const std::string_view revision = take_revision(rest);
+  if (revision.empty()) return invalid("the revision after '@' is empty");
+  return named(path.substr(0, at), revision, rest);
+}
+
+// owner/model[/tree/REVISION | /(resolve|blob|raw)/REVISION/FILE]
+result<hub_address> parse_page(std::string_view path) {
+  path = path.substr(0, path.find_first_of("?#"));
+  const std::string_view owner = take_part(path);
+  const std::string_view name = take_part(path);
+  std::string model = std::string(owner);
+  if (!name.empty()) model += "/" + std::string(name);
+  const std::string_view what = take_part(path);
+  if (what.empty()) return named(model, "", "");
+  const bool is_folder = what == "tree";
+  if (!is_folder && what != "resolve" && what != "blob" && what != "raw") {
+    return invalid("the address is neither a model's nor a file's of one");
+  }
+  const std::string_view revision = take_part(path);
+  if (revision.empty()) return invalid("the address names no revision");
+  if (!is_folder && path.empty()) return invalid("the address names no file");
+  if (is_folder && !path.empty()) {
+    return invalid(
+        "the address is of a folder inside the model; a model is taken whole, or one "
+        "file of it by /resolve/REVISION/FILE");
+  }
+  return named(model, revision, path);
+}
+
+}  // namespace
+
+bool begins_with_scheme(std::string_view text, std::string_view scheme) noexcept {
+  const auto lower = [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  };
+  return text.size() >= scheme.size() &&
+         std::ranges::equal(text.substr(0, scheme.size()), scheme, {}, lower);
+}
+
+bool is_hub_address(std::string_view text) noexcept {
+  return begins_with_scheme(text, name_scheme) || page_path(text).has_value();
+}
+
+result<hub_address> parse_hub_address(std::string_view text) {
+  if (begins_with_scheme(text, name_scheme)) return parse_name(text.substr(name_scheme.size()));
+  if (const auto path = page_path(text)) return parse_page(*path);
+  return invalid("this is no address of a model on the hub");
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalog/model_folder.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "catalog/openat_beneath.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct rooted_path {
+  std::string root;
+  std::string inside;
+};
+
+// /x/models--owner--name/snapshots/<commit>/unet: the root is /x/models--owner--name.
+rooted_path rooted(const fs::path& real) {
+  const std::vector<fs::path> parts(real.begin(), real.end());
+  for (std::size_t i = parts.size(); i-- > 2;) {
+    if (!is_commit(parts[i].native()) || parts[i - 1] != "snapshots") continue;
+    if (!parts[i - 2].native().starts_with("models--")) continue;
+    fs::path root;
+    fs::path inside;
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      (part <= i - 2 ? root : inside) /= parts[part];
+    }
+    return {root.native(), inside.native() + "/"};
+  }
+  return {real.native(), ""};
+}
+
+// Of an entry of the folder `parent`. A symlink is none.
+bool is_folder_at(int parent, const dirent& entry) noexcept {
+  if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_DIR;
+  struct ::stat status = {};
+  return ::fstatat(parent, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISDIR(status.st_mode);
+}
+
+}  // namespace
+
+bool is_commit(std::string_view text) noexcept {
+  constexpr std::size_t commit_digits = 40;
+  return text.size() == commit_digits && std::ranges::all_of(text, [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+result<model_folder> model_folder::open(const std::string& path) {
+  std::error_code code;
+  const fs::path real = fs::canonical(path, code);
+  if (code) return fault{system_code(code.value()), ""};
+  rooted_path where = rooted(real);
+  return open_rooted(where.root, std::move(where.inside), path);
+}
+
+result<model_folder> model_folder::open_rooted(const std::string& root, std::string inside,
+                                               std::string shown) {
+  unique_fd fd(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return fault{system_code(errno), ""};
+  return model_folder(std::move(fd), std::move(inside), std::move(shown));
+}
+
+result<source_file> model_folder::open_file(const std::string& name) const {
+  const std::string path = inside_ + name;
+  auto fd = openat_beneath(root_.get(), path, open_unknown_flags);
+  if (fd) return as_regular_file(std::move(*fd));
+  fault bad = fd.error();
+  if (bad.code == errc::source_not_found && is_symlink_at(root_.get(), path)) {
+    bad.cause = "it is a symlink to a file that is not there, as an incomplete download leaves it";
+  }
+  return bad;
+}
+
+result<std::string> model_folder::read_text(const std::string& name, std::size_t bytes_max) const {
+  auto file = open_file(name);
+  if (!file) return file.error();
+  auto bytes = read_bytes(*file, 0, std::min<std::size_t>(file->bytes, bytes_max));
+  if (!bytes) return bytes.error();
+  return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+}
+
+// `folder` is empty, or ends with '/'.
+result<void> model_folder::list(const std::string& folder, entries& into) const {
+  const std::string path = inside_ + folder;
+  auto fd =
+      openat_beneath(root_.get(), path.empty() ? "." : path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (!fd) return fd.error();
+  const int listed = ::dup(fd->get());  // Which closedir() closes.
+  if (listed < 0) return fault{system_code(errno), ""};
+  const auto close = [](DIR* each) { ::closedir(each); };
+  const std::unique_ptr<DIR, decltype(close)> listing(::fdopendir(listed), close);
+  if (!listing) {
+    const int error_number = errno;
+    ::close(listed);
+    return fault{system_code(error_number), ""};
+  }
+  errno = 0;
+  while (const dirent* each = ::readdir(listing.get())) {
+    const std::string_view name(each->d_name);
+    if (name == "." || name == "..") continue;
+    if (into.files.size() + into.folders.size() == folder_names_max) {
+      return fault{errc::not_a_checkpoint, "",
+                   "the folder has more than " + grouped(folder_names_max) + " files"};
+    }
+    const bool is_folder = is_folder_at(fd->get(), *each);
+    (is_folder ? into.folders : into.files).push_back(folder + each->d_name);
+    errno = 0;
+  }
+  if (errno != 0) return fault{system_code(errno), ""};
+  return {};
+}
+
+result<std::vector<std::string>> model_folder::names() const {
+  entries all;
+  if (auto listed = list("", all); !listed) return listed.error();
+  std::ranges::move(all.folders, std::back_inserter(all.files));
+  std::ranges::sort(all.files);
+  return std::move(all.files);
+}
+
+result<std::vector<std::string>> model_folder::names_beneath() const {
+  entries all;
+  auto listed = list("", all);
+  for (std::size_t i = 0; listed && i < all.folders.size(); ++i) {
+    const std::string folder = all.folders[i] + "/";
+    if (fs::path(all.folders[i]).filename().native().starts_with('.')) continue;
+    listed = list(folder, all);
+    if (!listed) return listed.error().in(printable_path(path_of(folder)));
+  }
+  if (!listed) return listed.error();
+  std::ranges::sort(all.files);
+  return std::move(all.files);
+}
+
+std::string model_folder::path_of(const std::string& name) const {
+  return (fs::path(shown_) / name).native();
+}
+
+}  // namespace ringload::inline v0

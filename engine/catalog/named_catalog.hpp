@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// An immutable catalog with a lookup by name. Any thread.
+
+#include <cstdint>
+#include <optional>
+#include <ringload/catalog.hpp>
+#include <string_view>
+#include <utility>
+
+#include "catalog/name_index.hpp"
+
+namespace ringload::inline v0::detail {
+
+class named_catalog {
+ public:
+  explicit named_catalog(ringload::catalog what) : catalog_(std::move(what)), names_(catalog_) {}
+
+  const ringload::catalog& catalog() const noexcept { return catalog_; }
+  const name_index& names() const noexcept { return names_; }
+  std::optional<std::uint32_t> find(std::string_view name) const noexcept {
+    return names_.find(name);
+  }
+
+ private:
+  const ringload::catalog catalog_;
+  const name_index names_;  // Of it.
+};
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalog/opened_checkpoint.hpp"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/catch_as_fault.hpp"
+#include "base/printable.hpp"
+#include "catalog/resolve_source.hpp"
+#include "io/block_device_id.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+result<void> check_unchanged_size(const struct ::stat& now, const std::string& path,
+                                  std::uint64_t before) {
+  const auto bytes = static_cast<std::uint64_t>(now.st_size);
+  if (bytes == before) return {};
+  return fault{bytes < before ? errc::truncated_file : errc::changed_file, printable_path(path),
+               "the file had " + grouped(before) + " bytes when it was opened, and has " +
+                   grouped(bytes) + " now"};
+}
+
+result<std::string> identity_of(const byte_source& object, const std::string& path) {
+  auto found = attempt([&]() -> result<std::string> { return object.identity(); });
+  if (!found && found.error().where.empty()) return found.error().in(printable_path(path));
+  return found;
+}
+
+result<void> check_unchanged(const open_file& file) {
+  if (file.supply) return {};
+  if (file.object) {
+    const auto identity = identity_of(*file.object, file.path);
+    if (!identity) return identity.error();
+    if (*identity == file.identity) return {};
+    return fault{errc::changed_file, printable_path(file.path), {}};
+  }
+  struct ::stat now = {};
+  if (::fstat(file.buffered.get(), &now) != 0)
+    return fault{system_code(errno), printable_path(file.path)};
+  if (auto same = check_unchanged_size(now, file.path, file.bytes); !same) return same.error();
+  if (now.st_mtim.tv_sec != file.modified.tv_sec || now.st_mtim.tv_nsec != file.modified.tv_nsec) {
+    return fault{errc::changed_file, printable_path(file.path), {}};
+  }
+  return {};
+}
+
+result<open_file> open_for_reading(source_file opened, const file_info& info, read_route route,
+                                   direct_files& direct) {
+  open_file file;
+  file.path = info.path;
+  file.bytes = info.bytes;
+  if (opened.object) {
+    if (route == read_route::direct) file.direct_refusal = "it is not a file of a file system";
+    auto identity = identity_of(*opened.object, info.path);
+    if (!identity) return identity.error();
+    file.identity = std::move(*identity);
+    file.object = std::move(opened.object);
+    file.drive = open_file::of_store;
+    return file;
+  }
+  unique_fd& buffered = opened.fd;
+  struct ::stat status = {};
+  if (::fstat(buffered.get(), &status) != 0)
+    return fault{system_code(errno), printable_path(info.path)};
+  file.modified = status.st_mtim;
+  file.drive = drive_number(status.st_dev);
+  if (auto same = check_unchanged_size(status, info.path, info.bytes); !same) return same.error();
+
+  if (route != read_route::buffered) {
+    auto second = direct.open(buffered.get(), info.path, info.bytes);
+    if (!second) return second.error().in(printable_path(info.path));
+    file.direct_refusal = second->refusal;
+    file.direct_address_alignment = second->address_alignment;
+    file.direct = std::move(second->fd);
+  }
+  file.buffered = std::move(buffered);
+  return file;
+}
+
+result<opened_source> find_source(const source_name& source, const open_options& options,
+                                  const opening& by) {
+  read_options reading = options.strictness;
+  reading.nameless = options.nameless;
+  source_options how(reading, by.with, by.stop);
+  if (const auto* list = std::get_if<path_list>(&source)) return open_files(list->paths, how);
+  if (const auto* found = std::get_if<found_source>(&source)) {
+    how.independent_files = options.independent_files;
+    return open_found(*found, how);
+  }
+  how.independent_files = options.independent_files;
+  return open_checkpoint(std::get<std::string>(source), how);
+}
+
+catalog catalog_of_source(const source_name& source, const open_options& how,
+                          std::span<const extension> with) {
+  auto found = attempt([&] { return find_source(source, how, {with, {}}); });
+  if (!found) throw to_error(found.error());
+  return std::move(found->catalog);
+}
+
+}  // namespace
+
+std::string shown(const source_name& source) {
+  if (const auto* name = std::get_if<std::string>(&source)) return *name;
+  if (const auto* found = std::get_if<found_source>(&source)) {
+    return found->folder ? found->folder->path_of(found->file) : found->local_path;
+  }
+  const auto& paths = std::get<path_list>(source).paths;
+  if (paths.empty()) return "";
+  if (paths.size() == 1) return paths.front();
+  return paths.front() + " and " + grouped(paths.size() - 1) + " more";
+}
+
+std::string shown(const load_request& what) {
+  if (what.copy) return tensor_place(what.copy->from.name());
+  return what.opened ? what.opened.opened()->name : shown(what.source);
+}
+
+result<std::shared_ptr<const opened_checkpoint>> open_source(const source_name& source,
+                                                             const open_options& how,
+                                                             read_route route, direct_files& direct,
+                                                             const opening& by) {
+  auto found = find_source(source, how, by);
+  if (!found) return found.error();
+  auto made = std::make_shared<opened_checkpoint>();
+  made->name = shown(source);
+  for (std::size_t i = 0; i < found->files.size(); ++i) {
+    auto file =
+        open_for_reading(std::move(found->files[i]), found->catalog.files[i], route, direct);
+    if (!file) return file.error();
+    made->files.push_back(std::move(*file));
+  }
+  made->stored = std::move(found->stored);
+  made->digests = std::move(found->digests);
+  made->named = std::make_shared<const named_catalog>(std::move(found->catalog));
+  return std::shared_ptr<const opened_checkpoint>(std::move(made));
+}
+
+// All files are asked: an object may say only then what is wrong with it.
+result<void> check_unchanged(const opened_checkpoint& one) {
+  result<void> out;
+  for (const open_file& file : one.files) {
+    auto same = check_unchanged(file);
+    if (out && !same) out = std::move(same);
+  }
+  return out;
+}
+
+}  // namespace ringload::inline v0::detail
+
+namespace ringload::inline v0 {
+
+catalog read_catalog(std::string_view source, const open_options& how,
+                     const std::vector<extension>& with) {
+  return detail::catalog_of_source(std::string(source), how, with);
+}
+
+catalog read_catalog(const std::vector<std::string>& files, const open_options& how,
+                     const std::vector<extension>& with) {
+  return detail::catalog_of_source(detail::path_list{files}, how, with);
+}
+
+}  // namespace ringload::inline v0

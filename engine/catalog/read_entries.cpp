@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalog/read_entries.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <ringload/byte_source.hpp>
+#include <string>
+#include <utility>
+
+#include "base/catch_as_fault.hpp"
+#include "base/printable.hpp"
+#include "catalog/detect.hpp"
+#include "catalog/file_input.hpp"
+#include "formats/gguf/gguf.hpp"
+#include "formats/hdf5.hpp"
+#include "formats/npy/npy.hpp"
+#include "formats/onnx/onnx.hpp"
+#include "formats/pytorch/pytorch.hpp"
+#include "formats/safetensors/safetensors.hpp"
+#include "formats/zip/zip.hpp"
+#include "formats/zt/zt.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr std::size_t hdf5_magic_bytes = 8;
+constexpr std::uint64_t index_bytes_max = 100'000'000;  // As for a header: nothing real comes near.
+
+// What the file looks like; its name decides only where the first bytes do not.
+result<format_guess> guess_format(const source_file& file, std::string_view name) {
+  const std::uint64_t probe_bytes = std::min<std::uint64_t>(file.bytes, format_probe_bytes);
+  auto first = read_bytes(file, 0, static_cast<std::size_t>(probe_bytes));
+  if (!first) return first.error();
+  const format_guess guess = format_of(*first, name);
+  const bool by_bytes = guess.format != file_format::unknown && !guess.by_name_only;
+  if (by_bytes) return guess;
+  // HDF5 leaves room for a block of the user's, of 512 bytes or twice, four times... as many.
+  for (std::uint64_t at = 512; at < file.bytes && file.bytes - at >= hdf5_magic_bytes; at *= 2) {
+    auto later = read_bytes(file, at, hdf5_magic_bytes);
+    if (!later) return later.error();
+    const format_guess inside = format_of(*later, {});
+    if (inside.format == file_format::hdf5) return inside;
+  }
+  return guess;
+}
+
+fault foreign(format_guess guess, std::string_view wanted) {
+  std::string cause = sentence_of(guess);
+  if (guess.format != file_format::git_lfs_pointer && !guess.by_name_only) {
+    cause += "; " + std::string(wanted);
+  }
+  return {errc::not_a_checkpoint, "", std::move(cause)};
+}
+
+result<file_entries> read_safetensors(const source_file& file, profile strictness) {
+  const auto prefix_bytes =
+      static_cast<std::size_t>(std::min(file.bytes, safetensors_prefix_bytes));
+  auto prefix = read_bytes(file, 0, prefix_bytes);
+  if (!prefix) return prefix.error();
+  auto end = safetensors_header_end(*prefix, file.bytes);
+  if (!end) return end.error();
+  // The header lies in the file, so that no more is allocated than the file holds.
+
+  auto header = read_bytes(file, safetensors_prefix_bytes,
+                           static_cast<std::size_t>(*end - safetensors_prefix_bytes));
+  if (!header) return header.error();
+  return parse_safetensors(*header, file.bytes, strictness);
+}
+
+result<parsed_file> as(std::string_view format, result<file_entries> found) {
+  if (!found) return found.error();
+  return parsed_file{format, std::move(*found)};
+}
+
+// What a lone tensor is called: as its file, without folder and extension.
+std::string stem_of(std::string_view name) { return std::filesystem::path(name).stem().native(); }
+
+// The members say what the archive is.
+result<parsed_file> read_zip(input& from, std::string_view name, const read_options& how) {
+  auto members = read_zip_directory(from);
+  if (!members) return members.error();
+  if (is_pytorch_archive(*members)) {
+    return as("pytorch", parse_pytorch_zip(from, *members, {how.strictness, stem_of(name)}));
+  }
+  return as("npz", parse_npz(from, *members, how));
+}
+
+result<file_entries> read_hdf5(const source_file& file, const source_options& with) {
+  if (file.object) {
+    return fault{errc::unsupported_feature, "",
+                 "this is an HDF5 file, and libhdf5 is given files of a file system only"};
+  }
+  const hdf5_library* const library = with.hdf5();
+  if (library == nullptr) {
+    return fault{errc::unsupported_feature, "",
+                 "this is an HDF5 file, which takes the component hdf5: the loader was made "
+                 "without the extension ringload::hdf5(), or this ringload was built without it"};
+  }
+  auto found = library->describe(file.fd.get());
+  if (!found) {
+    const fault& why = found.error();  // Of text that the file may have chosen.
+    return fault{why.code, printable_path(why.where), printable_path(why.cause)};
+  }
+  return parse_hdf5(std::move(*found), file.bytes, with.reading.strictness);
+}
+
+}  // namespace
+
+result<parsed_file> read_entries(const source_file& file, std::string_view name,
+                                 const source_options& with) {
+  const read_options& how = with.reading;
+  auto guess = guess_format(file, name);
+  if (!guess) return guess.error();
+  file_input from(file);
+  switch (guess->format) {
+    case file_format::unknown:  // Perhaps a damaged safetensors file: its parser says what is
+                                // wrong.
+    case file_format::safetensors: return as("safetensors", read_safetensors(file, how.strictness));
+    case file_format::gguf: return as("gguf", parse_gguf(from, how.strictness));
+    case file_format::onnx: return as("onnx", parse_onnx(from, how.strictness));
+    case file_format::zt:
+    case file_format::zt_0_1:
+    case file_format::zt_2: return as("zt", parse_zt(from, how.strictness));
+    case file_format::npy: return as("npy", parse_npy(from, stem_of(name), how));
+    case file_format::zip: return read_zip(from, name, how);
+    case file_format::hdf5:
+      if (guess->by_name_only) return foreign(*guess, {});
+      return as("hdf5", read_hdf5(file, with));
+    case file_format::pickle:
+      if (guess->by_name_only) return foreign(*guess, {});
+      return as("pytorch", parse_pytorch_legacy(from, {how.strictness, stem_of(name)}));
+    case file_format::tar:
+      return foreign(*guess, "PyTorch 0.1 wrote such files, and they are not read");
+    default: return foreign(*guess, "such files cannot be loaded");
+  }
+}
+
+result<std::vector<std::byte>> read_index_text(const source_file& file) {
+  auto guess = guess_format(file, {});
+  if (!guess) return guess.error();
+  if (guess->format != file_format::json && guess->format != file_format::unknown) {
+    return foreign(*guess, "a shard index is JSON text");
+  }
+  if (file.bytes > index_bytes_max) {
+    return fault{errc::malformed_index, "",
+                 "the index has " + grouped(file.bytes) + " bytes, and no more than " +
+                     grouped(index_bytes_max) + " are allowed"};
+  }
+  auto text = read_bytes(file, 0, static_cast<std::size_t>(file.bytes));
+  if (!text || !file.object) return text;
+  // An object that checks a digest does so once all of it was read.
+  const auto known = attempt([&]() -> result<void> {
+    file.object->identity();
+    return {};
+  });
+  if (!known) return known.error();
+  return text;
+}
+
+}  // namespace ringload::inline v0

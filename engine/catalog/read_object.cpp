@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalog/read_object.hpp"
+
+#include <cerrno>
+#include <future>
+
+#include "base/catch_as_fault.hpp"
+
+namespace ringload::inline v0 {
+
+result<void> read_object(byte_source& from, const source_read& what) {
+  return attempt([&]() -> result<void> {
+    const auto done = std::make_shared<std::promise<void>>();
+    auto waiting = done->get_future();
+    from.read_async(what, [done](const std::exception_ptr& failed) {
+      if (failed) {
+        done->set_exception(failed);
+      } else {
+        done->set_value();
+      }
+    });
+    waiting.get();
+    if (what.stop.stop_requested()) return fault{system_code(ECANCELED), ""};
+    return {};
+  });
+}
+
+}  // namespace ringload::inline v0

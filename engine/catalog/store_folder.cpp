@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalog/store_folder.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/catch_as_fault.hpp"
+#include "base/printable.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+// Names come from an index, which is as trustworthy as who wrote it.
+bool stays_inside(std::string_view name) noexcept {
+  for (std::size_t begin = 0;;) {
+    const std::size_t end = name.find('/', begin);
+    const std::string_view part = name.substr(begin, end == name.npos ? end : end - begin);
+    if (part.empty() || part == "." || part == "..") return false;
+    if (end == name.npos) return name.find('\0') == name.npos;
+    begin = end + 1;
+  }
+}
+
+}  // namespace
+
+result<source_file> store_folder::open_file(const std::string& name) const {
+  if (!stays_inside(name)) {
+    return fault{errc::path_outside_source, "",
+                 "'" + printable(name) + "' is not the name of a file in this folder"};
+  }
+  return attempt([&]() -> result<source_file> {
+    source_file out;
+    out.object = of_->open(name, stop_);
+    if (stop_.stop_requested()) return fault{system_code(ECANCELED), ""};
+    if (!out.object) return fault{errc::source_not_found, "", "the store has no such object"};
+    out.bytes = out.object->bytes();
+    out.stop = stop_;
+    return out;
+  });
+}
+
+result<std::vector<std::string>> store_folder::names() const { return sorted(&byte_folder::names); }
+
+result<std::vector<std::string>> store_folder::names_beneath() const {
+  return sorted(&byte_folder::names_beneath);
+}
+
+result<std::vector<std::string>> store_folder::sorted(listing list) const {
+  auto found = attempt([&]() -> result<std::vector<std::string>> { return ((*of_).*list)(stop_); });
+  if (!found) return found.error();
+  if (found->size() > folder_names_max) {
+    return fault{errc::not_a_checkpoint, "",
+                 "the folder has more than " + grouped(folder_names_max) + " files"};
+  }
+  std::ranges::sort(*found);
+  return found;
+}
+
+void store_folder::expect(std::span<const std::string> names) const {
+  if (!std::ranges::all_of(names, stays_inside)) return;  // Opening says which one.
+  (void)attempt([&]() -> result<void> {
+    of_->expect(names, stop_);
+    return {};
+  });
+}
+
+byte_store* store_of(std::string_view source, const source_options& how) noexcept {
+  for (const extension& each : how.with) {
+    if (each.store() && each.store()->has_name(source)) return each.store().get();
+  }
+  return nullptr;
+}
+
+result<found_source> find_in(byte_store& store, std::string_view source,
+                             const std::stop_token& stop) {
+  return attempt([&]() -> result<found_source> {
+    found_source found = store.find(source, stop);
+    if (stop.stop_requested()) return fault{system_code(ECANCELED), ""};
+    if (!found.folder && found.local_path.empty())
+      return fault{errc::source_not_found, "", "the store has nothing of that name"};
+    return found;
+  });
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/cuda/stream_slot.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "device/cuda/kernels.hpp"
+
+namespace ringload::inline v0::cuda {
+
+using boost::system::error_code;
+
+namespace {
+
+constexpr std::size_t staging_bytes_min = std::size_t{1} << 20;
+
+}  // namespace
+
+void lane::take_staging(const transfer& slot_transfer, const allocation_log& log) {
+  std::size_t needed = staging_bytes_min;
+  for (const slot_range& range : slot_transfer.staged)
+    needed = std::max<std::size_t>(needed, range.end);
+  if (needed <= staging_bytes_) return;
+  // A power of two, like slot sizes: the first large slot sets the final size.
+  staging_bytes_ = std::bit_ceil(needed);
+  if (staging_.data()) (void)wait_out();
+  staging_.give_back();
+  (void)staging_.take(staging_bytes_, log);
+}
+
+error_code lane::launch(const copy_operation& op, const transfer& slot_transfer,
+                        std::span<const box_piece> boxes, const std::byte* slot_on_device) {
+  for (const copy_op& copy : slot_transfer.direct) {
+    if (auto failed = copy_direct(op, copy)) return failed;
+  }
+  if (slot_transfer.staged.empty()) return {};
+  std::byte* const staging = staging_.data();
+  const std::byte* const from = staging ? staging : slot_on_device;
+  if (!from) return code_of(cudaErrorMemoryAllocation);
+  for (std::size_t i = 0; staging && i < slot_transfer.staged.size(); ++i) {
+    const slot_range& range = slot_transfer.staged[i];
+    auto failed =
+        code_of(cudaMemcpyAsync(staging + range.begin, op.slot + range.begin,
+                                range.end - range.begin, cudaMemcpyHostToDevice, stream_.get()));
+    if (failed) return failed;
+  }
+  if (auto failed = copy_boxes(op, boxes, from)) return failed;
+  return scatter(op, slot_transfer, from);
+}
+
+error_code lane::copy_direct(const copy_operation& op, const copy_op& copy) {
+  return for_each_part<error_code>(copy, copy_bytes_max, [&](const copy_part& part) {
+    return code_of(cudaMemcpyAsync(
+        op.destination(copy) + part.landed_offset, op.slot + part.slot_offset, part.bytes,
+        op.peer ? cudaMemcpyDefault : cudaMemcpyHostToDevice, stream_.get()));
+  });
+}
+
+// `from` contains every byte at its offset in the slot.
+error_code lane::scatter(const copy_operation& op, const transfer& slot_transfer,
+                         const std::byte* from) {
+  if (slot_transfer.scattered.empty()) return {};
+  scatter_table table = {};
+  for (const copy_op& copy : slot_transfer.scattered) {
+    const std::uint32_t element_bytes = copy.cast.needed() ? copy.cast.from_bytes() : 1;
+    auto failed = for_each_part<error_code>(
+        copy, scatter_piece::bytes_max, [&](const copy_part& part) -> error_code {
+          if (table.count == scatter_table::pieces_max) {
+            if (auto refused = code_of(launch_scatter(table, stream_.get()))) return refused;
+            table.count = 0;
+          }
+          table.pieces[table.count++] = {from + part.slot_offset,
+                                         op.destination(copy) + part.landed_offset,
+                                         part.bytes / element_bytes, copy.cast};
+          return {};
+        });
+    if (failed) return failed;
+  }
+  return code_of(launch_scatter(table, stream_.get()));
+}
+
+error_code lane::copy_boxes(const copy_operation& op, std::span<const box_piece> boxes,
+                            const std::byte* from) {
+  box_table table = {};
+  for (const box_piece& piece : boxes) {
+    table.pieces[table.count] = piece;
+    table.pieces[table.count++].from = from + (static_cast<const std::byte*>(piece.from) - op.slot);
+    if (table.count < box_table::pieces_max) continue;
+    if (auto refused = code_of(launch_boxes(table, stream_.get()))) return refused;
+    table.count = 0;
+  }
+  return table.count == 0 ? error_code() : code_of(launch_boxes(table, stream_.get()));
+}
+
+}  // namespace ringload::inline v0::cuda

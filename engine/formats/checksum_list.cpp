@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/checksum_list.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+
+#include "base/printable.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr std::string_view hex_digits = "0123456789abcdef";
+
+// 0 to 15; upper-case digits are taken as well.
+std::optional<unsigned> digit(char c) noexcept {
+  if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
+  if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
+  if (c >= 'A' && c <= 'F') return static_cast<unsigned>(c - 'A' + 10);
+  return std::nullopt;
+}
+
+std::optional<std::vector<std::byte>> bytes_of_hex(std::string_view text, std::size_t count) {
+  if (text.size() != 2 * count) return std::nullopt;
+  std::vector<std::byte> bytes;
+  bytes.reserve(count);
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    const auto high = digit(text[i]);
+    const auto low = digit(text[i + 1]);
+    if (!high || !low) return std::nullopt;
+    bytes.push_back(static_cast<std::byte>(*high << 4U | *low));
+  }
+  return bytes;
+}
+
+bool is_control(char c) noexcept { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+
+std::string escaped(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    switch (c) {
+      case '\\': text += "\\\\"; break;
+      case '\n': text += "\\n"; break;
+      case '\r': text += "\\r"; break;
+      case '\t': text += "\\t"; break;
+      default:
+        if (!is_control(c)) {
+          text += c;
+          break;
+        }
+        text += "\\x";
+        text += hex_digits[static_cast<unsigned char>(c) >> 4U];
+        text += hex_digits[static_cast<unsigned char>(c) & 15U];
+    }
+  }
+  return text;
+}
+
+std::optional<std::string> unescaped(std::string_view text) {
+  std::string name;
+  while (!text.empty()) {
+    const char c = text.front();
+    text.remove_prefix(1);
+    if (c != '\\') {
+      name += c;
+      continue;
+    }
+    if (text.empty()) return std::nullopt;
+    const char kind = text.front();
+    text.remove_prefix(1);
+    switch (kind) {
+      case '\\': name += '\\'; break;
+      case 'n': name += '\n'; break;
+      case 'r': name += '\r'; break;
+      case 't': name += '\t'; break;
+      case 'x': {
+        const auto code = bytes_of_hex(text.substr(0, 2), 1);
+        if (!code) return std::nullopt;
+        name += static_cast<char>(code->front());
+        text.remove_prefix(2);
+        break;
+      }
+      default: return std::nullopt;
+    }
+  }
+  return name;
+}
+
+std::optional<digest_algorithm> algorithm_named(std::string_view word) noexcept {
+  for (const auto one : {digest_algorithm::crc32c, digest_algorithm::sha256}) {
+    if (name(one) == word) return one;
+  }
+  return std::nullopt;
+}
+
+// The tensor of a line, or what is wrong with it.
+result<tensor_digest> parse_line(std::string_view line) {
+  const auto wrong = [](std::string why) {
+    return fault{errc::malformed_manifest, "", std::move(why)};
+  };
+  const bool is_escaped = line.starts_with('\\');
+  if (is_escaped) line.remove_prefix(1);
+
+  const std::size_t space = line.find(' ');
+  const auto algorithm = algorithm_named(line.substr(0, space));
+  if (!algorithm) {
+    return wrong("'" + printable(line.substr(0, space)) + "' is none of crc32c, sha256");
+  }
+  line.remove_prefix(std::min(space, line.size() - 1) + 1);
+
+  const std::size_t gap = line.find("  ");
+  const std::size_t count = digest_bytes(*algorithm);
+  auto expected = bytes_of_hex(line.substr(0, gap), count);
+  if (!expected) {
+    return wrong("a " + std::string(name(*algorithm)) + " has " + std::to_string(2 * count) +
+                 " hexadecimal digits");
+  }
+  if (gap == std::string_view::npos) return wrong("two spaces and the tensor's name are missing");
+  line.remove_prefix(gap + 2);
+
+  if (has_control_character(line)) {
+    return wrong("a control character that is not escaped; lines end with \\n alone");
+  }
+  auto name = is_escaped ? unescaped(line) : std::string(line);
+  if (!name) return wrong("an escape in the name that is none of \\\\, \\n, \\r, \\t, \\x00");
+  tensor_digest one;
+  one.name = std::move(*name);
+  one.algorithm = *algorithm;
+  one.bytes = std::move(*expected);
+  return one;
+}
+
+}  // namespace
+
+std::string_view name(digest_algorithm algorithm) noexcept {
+  switch (algorithm) {
+    case digest_algorithm::crc32c: return "crc32c";
+    case digest_algorithm::sha256: return "sha256";
+  }
+  return "unknown";
+}
+
+std::size_t digest_bytes(digest_algorithm algorithm) noexcept {
+  return algorithm == digest_algorithm::crc32c ? 4 : 32;
+}
+
+std::string hex(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte b : bytes) {
+    text += hex_digits[static_cast<unsigned>(b) >> 4U];
+    text += hex_digits[static_cast<unsigned>(b) & 15U];
+  }
+  return text;
+}
+
+result<manifest> parse_manifest_text(std::string_view text, const std::string& place) {
+  manifest parsed;
+  parsed.place = place;
+  std::unordered_set<std::string> names;
+  for (std::uint64_t number = 1; !text.empty(); ++number) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty() || line.front() == '#') continue;
+
+    auto one = parse_line(line);
+    if (one && !names.insert(one->name).second) {
+      one = fault{errc::malformed_manifest, "", tensor_place(one->name) + " stands here again"};
+    }
+    if (!one) return one.error().in(printable_path(place) + ": line " + grouped(number));
+    parsed.tensors.push_back(std::move(*one));
+  }
+  return parsed;
+}
+
+manifest parse_manifest(std::string_view text, std::string place) {
+  auto parsed = parse_manifest_text(text, place);
+  if (!parsed) throw to_error(parsed.error());
+  return std::move(*parsed);
+}
+
+std::string manifest_line(const tensor_digest& of) {
+  const std::string shown = escaped(of.name);
+  return (shown == of.name ? "" : "\\") + std::string(name(of.algorithm)) + " " + hex(of.bytes) +
+         "  " + shown + "\n";
+}
+
+}  // namespace ringload::inline v0

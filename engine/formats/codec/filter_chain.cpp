@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/codec/filter_chain.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "formats/codec/fletcher32.hpp"
+#include "formats/codec/shuffle.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+class chain_decoder final : public decoder {
+ public:
+  chain_decoder(filter_chain filters, std::uint64_t stored_bytes, std::uint64_t decoded_bytes)
+      : filters_(std::move(filters)), stored_bytes_(stored_bytes), decoded_bytes_(decoded_bytes) {}
+
+  result<progress> decode(std::span<const std::byte> in, std::span<std::byte> out) override {
+    progress done;
+    if (!decoded_) {
+      done.taken = std::min(in.size(), stored_bytes_ - chunk_.size());
+      chunk_.insert(chunk_.end(), in.begin(), in.begin() + static_cast<std::ptrdiff_t>(done.taken));
+      if (chunk_.size() < stored_bytes_) return done;
+      if (auto status = undo_all(); !status) return status.error();
+      decoded_ = true;
+    }
+    done.given = std::min(out.size(), chunk_.size() - given_);
+    std::ranges::copy(std::span(chunk_).subspan(given_, done.given), out.begin());
+    given_ += done.given;
+    done.ended = given_ == chunk_.size();
+    return done;
+  }
+
+ private:
+  result<void> undo_all() {
+    // Counts the checksums that are still in the chunk. They determine how many bytes zlib must
+    // produce.
+    auto sums = static_cast<std::uint64_t>(
+        std::ranges::count(filters_, chain_filter::kind::fletcher32, &chain_filter::filter));
+    for (std::size_t i = filters_.size(); i-- > 0;) {
+      result<void> status;
+      switch (filters_[i].filter) {
+        case chain_filter::kind::shuffle: undo_shuffle(filters_[i].element_bytes); break;
+        case chain_filter::kind::zlib: status = inflate(decoded_bytes_ + sums * sum_bytes); break;
+        case chain_filter::kind::fletcher32:
+          status = check_sum();
+          --sums;
+          break;
+      }
+      if (!status) return status;
+    }
+    if (chunk_.size() == decoded_bytes_) return {};
+    return malformed_stream("it decodes to " + grouped(chunk_.size()) + " bytes, the header says " +
+                            grouped(decoded_bytes_));
+  }
+
+  void undo_shuffle(std::size_t width) {
+    if (width < 2) return;
+    std::vector<std::byte> out(chunk_.size());
+    unshuffle(chunk_, width, 0, out);
+    chunk_ = std::move(out);
+  }
+
+  result<void> inflate(std::uint64_t bytes) {
+    auto inflater = make_decoder(codec::zlib, 1);
+    if (!inflater) return inflater.error();
+    // One byte more detects excess output.
+    std::vector<std::byte> out(static_cast<std::size_t>(bytes) + 1);
+    std::span<const std::byte> in = chunk_;
+    std::span<std::byte> room = out;
+    for (;;) {
+      auto done = (*inflater)->decode(in, room);
+      if (!done) return done.error();
+      in = in.subspan(done->taken);
+      room = room.subspan(done->given);
+      if (done->ended) break;
+      if (room.empty() || (done->taken == 0 && done->given == 0)) {
+        return malformed_stream("its deflated stream does not end after " +
+                                grouped(out.size() - room.size()) + " bytes");
+      }
+    }
+    if (!in.empty())
+      return malformed_stream(grouped(in.size()) + " bytes follow the end of its deflated stream");
+    out.resize(out.size() - room.size());
+    chunk_ = std::move(out);
+    return {};
+  }
+
+  result<void> check_sum() {
+    if (chunk_.size() < sum_bytes) {
+      return malformed_stream("it has " + grouped(chunk_.size()) + " bytes, expected at least " +
+                              grouped(sum_bytes) + " for its checksum");
+    }
+    const std::span<const std::byte> chunk = chunk_;
+    const std::size_t summed = chunk.size() - sum_bytes;
+    fletcher32 sum;
+    sum.take(chunk.first(summed));
+    std::uint32_t stated = 0;
+    for (std::size_t i = 0; i < sum_bytes; ++i) {
+      stated |= static_cast<std::uint32_t>(chunk[summed + i]) << (8U * i);
+    }
+    if (!same_fletcher32(sum.value(), stated)) return malformed_stream("wrong Fletcher checksum");
+    chunk_.resize(summed);
+    return {};
+  }
+
+  static constexpr std::size_t sum_bytes = 4;
+
+  const filter_chain filters_;
+  const std::uint64_t stored_bytes_;
+  const std::uint64_t decoded_bytes_;
+  std::vector<std::byte> chunk_;  // The stored bytes, later the decoded bytes.
+  std::size_t given_ = 0;
+  bool decoded_ = false;
+};
+
+}  // namespace
+
+result<std::unique_ptr<decoder>> make_chain_decoder(filter_chain filters,
+                                                    std::uint64_t stored_bytes,
+                                                    std::uint64_t decoded_bytes) {
+  if (stored_bytes > chunk_bytes_max || decoded_bytes > chunk_bytes_max) {
+    return malformed_stream("a filtered chunk has " +
+                            grouped(std::max(stored_bytes, decoded_bytes)) +
+                            " bytes, the limit is " + grouped(chunk_bytes_max));
+  }
+  return std::unique_ptr<decoder>(
+      std::make_unique<chain_decoder>(std::move(filters), stored_bytes, decoded_bytes));
+}
+
+}  // namespace ringload::inline v0

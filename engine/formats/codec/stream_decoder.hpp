@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Decodes one stored stream from its first byte to its last. Takes the stored bytes in order, gives
+// exactly the promised number of decoded bytes, and verifies checksums.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/fault.hpp"
+#include "formats/codec/decoder.hpp"
+#include "formats/codec/fletcher32.hpp"
+#include "formats/codec/stored_stream.hpp"
+
+namespace ringload::inline v0 {
+
+// Receives decoded bytes in order.
+class decoded_output {
+ public:
+  virtual ~decoded_output() = default;
+
+  // Returns where the next bytes may be put. Must not be empty while bytes are missing.
+  virtual std::span<std::byte> room() = 0;
+  // `bytes` bytes were put at the beginning of the last room().
+  virtual void filled(std::size_t bytes) = 0;
+};
+
+class stream_decoder {
+ public:
+  // `element_bytes` is passed to make_decoder. `into` describes the memory of
+  // decoded_output::room().
+  static result<stream_decoder> make(const stored_stream& stream, unsigned element_bytes,
+                                     decoded_into into = decoded_into::pieces);
+
+  // Takes the next stored bytes. Faults say what is wrong with the stream; the caller adds its
+  // place.
+  result<void> take(std::span<const std::byte> in, decoded_output& out);
+  // Must be called after the last bytes. Checks that the stream is complete and correct.
+  result<void> finish(decoded_output& out);
+
+ private:
+  stream_decoder(const stored_stream& stream, std::unique_ptr<decoder> stream_codec)
+      : stream_(stream), decoder_(std::move(stream_codec)) {}
+
+  result<void> decode(std::span<const std::byte> in, decoded_output& out);
+  result<void> expect_end(std::span<const std::byte>& in);
+  void give_unshuffled(decoded_output& out) const;
+
+  stored_stream stream_;
+  std::unique_ptr<decoder> decoder_;
+  std::uint64_t taken_ = 0;  // Stored bytes.
+  std::uint64_t given_ = 0;  // Decoded bytes.
+  bool ended_ = false;
+  std::uint32_t crc32_ = 0;
+  fletcher32 sum_;
+  std::uint32_t stated_sum_ = 0;
+  std::vector<std::byte> shuffled_;  // The whole chunk if it is shuffled.
+};
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/codec/zstd_frame.hpp"
+
+#if RINGLOAD_HAS_ZSTD
+#include <zstd.h>
+
+#include <new>
+#include <string>
+#endif
+
+namespace ringload::inline v0 {
+
+#if RINGLOAD_HAS_ZSTD
+
+namespace {
+
+class library_encoder final : public zstd_frame_encoder {
+ public:
+  explicit library_encoder(::ZSTD_CCtx* context) noexcept : context_(context) {}
+
+  result<void> encode(std::span<const std::byte> in, std::vector<std::byte>& out) override {
+    out.resize(::ZSTD_compressBound(in.size()));
+    const std::size_t bytes =
+        ::ZSTD_compress2(context_.get(), out.data(), out.size(), in.data(), in.size());
+    if (::ZSTD_isError(bytes)) {
+      return fault{errc::malformed_stream, "", std::string("zstd: ") + ::ZSTD_getErrorName(bytes)};
+    }
+    out.resize(bytes);
+    return {};
+  }
+
+ private:
+  struct release {
+    void operator()(::ZSTD_CCtx* context) const noexcept { ::ZSTD_freeCCtx(context); }
+  };
+
+  std::unique_ptr<::ZSTD_CCtx, release> context_;
+};
+
+}  // namespace
+
+result<std::unique_ptr<zstd_frame_encoder>> zstd_frame_encoder::make(int level) {
+  ::ZSTD_CCtx* const context = ::ZSTD_createCCtx();
+  if (context == nullptr) throw std::bad_alloc();
+  std::unique_ptr<zstd_frame_encoder> encoder = std::make_unique<library_encoder>(context);
+  ::ZSTD_CCtx_setParameter(context, ::ZSTD_c_compressionLevel, level);
+  ::ZSTD_CCtx_setParameter(context, ::ZSTD_c_contentSizeFlag, 0);
+  return encoder;
+}
+
+#else
+
+result<std::unique_ptr<zstd_frame_encoder>> zstd_frame_encoder::make(int) {
+  return fault{errc::codec_unavailable, "",
+               "compressing with zstd was requested, but this ringload was built with "
+               "RINGLOAD_ZSTD=OFF"};
+}
+
+#endif
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/gguf/gguf.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+#include "base/checked.hpp"
+#include "base/printable.hpp"
+#include "base/utf8.hpp"
+#include "formats/gguf/gguf_metadata.hpp"
+#include "formats/gguf/gguf_types.hpp"
+#include "formats/shape.hpp"
+#include "formats/text/input_cursor.hpp"
+#include "formats/text/json_text.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr std::uint64_t name_bytes_end = 64;  // Names are shorter than this.
+constexpr std::uint32_t gguf_rank_max = 4;
+// An info without a dimension, of the empty name.
+constexpr std::uint64_t info_bytes_min = 8 + 4 + 4 + 8;
+
+struct prologue {
+  std::endian order = std::endian::little;
+  std::uint64_t tensors = 0;
+  std::uint64_t pairs = 0;
+};
+
+bool read_version(input_cursor& in, std::endian& order) {
+  const std::uint64_t at = in.position();
+  std::uint32_t version = 0;
+  if (!in.number(version)) return false;
+  // There is no flag for the byte order: a version of 2 or 3, swapped, ends with 16 zeros.
+  order = (version & 0xFFFFU) == 0 && version != 0 ? std::endian::big : std::endian::little;
+  if (order == std::endian::big) version = __builtin_bswap32(version);
+  if (version == 2 || version == 3) return true;
+  return in.fail_at(
+      at, errc::unsupported_feature,
+      "this is version " + grouped(version) + " of GGUF, and versions 2 and 3 are read");
+}
+
+bool read_prologue(input_cursor& in, prologue& out) {
+  std::string_view magic;
+  if (!in.text(gguf_magic.size(), magic)) return false;
+  if (magic != gguf_magic) {
+    return in.fail_at(0, errc::malformed_header, "a GGUF file begins with 'GGUF'");
+  }
+  if (!read_version(in, out.order)) return false;
+  const std::uint64_t counts_at = in.position();
+  if (!in.number(out.tensors, out.order) || !in.number(out.pairs, out.order)) return false;
+  // Before anything is allocated by these numbers.
+  const std::uint64_t left = in.left();
+  if (out.tensors > left / info_bytes_min || out.pairs > left / gguf_pair_bytes_min ||
+      out.tensors * info_bytes_min + out.pairs * gguf_pair_bytes_min > left) {
+    return in.fail_at(counts_at, errc::header_outside_file,
+                      grouped(out.tensors) + " tensors and " + grouped(out.pairs) +
+                          " pairs cannot stand in the " + grouped(left) + " bytes that are left");
+  }
+  if (out.tensors > gguf_tensors_max || out.pairs > gguf_pairs_max) {
+    return in.fail(errc::header_too_large, grouped(out.tensors) + " tensors and " +
+                                               grouped(out.pairs) + " pairs, and no more than " +
+                                               grouped(gguf_tensors_max) + " and " +
+                                               grouped(gguf_pairs_max) + " are allowed");
+  }
+  return true;
+}
+
+// One tensor as its info says it.
+struct tensor_claim {
+  std::uint64_t info_byte = 0;
+  std::string name;
+  std::vector<std::uint64_t> dims;  // As in the file: the innermost first.
+  const gguf_type* type = nullptr;
+  std::uint64_t offset = 0;  // From the beginning of the data.
+};
+
+fault at_tensor(const tensor_claim& claim, errc code, std::string cause) {
+  return {code, tensor_place(claim.name) + ", byte " + grouped(claim.info_byte), std::move(cause)};
+}
+
+bool read_name(input_cursor& in, std::endian order, tensor_claim& out) {
+  const std::uint64_t at = in.position();
+  std::uint64_t bytes = 0;
+  std::string_view text;
+  if (!in.number(bytes, order)) return false;
+  if (bytes >= name_bytes_end) {
+    return in.fail_at(at, errc::malformed_header,
+                      "a tensor's name has " + grouped(bytes) + " bytes, and fewer than " +
+                          grouped(name_bytes_end) + " are allowed");
+  }
+  if (!in.text(static_cast<std::size_t>(bytes), text)) return false;
+  if (utf8_valid_bytes(text) != text.size()) {
+    return in.fail_at(at, errc::header_not_utf8,
+                      "the name of tensor '" + printable(text) + "' is not UTF-8");
+  }
+  out.name = text;
+  return true;
+}
+
+bool read_dims(input_cursor& in, std::endian order, tensor_claim& out) {
+  std::uint32_t rank = 0;
+  if (!in.number(rank, order)) return false;
+  if (rank > gguf_rank_max) {
+    return in.fail(at_tensor(out, errc::malformed_header,
+                             "it has " + grouped(rank) + " dimensions, and no more than " +
+                                 grouped(gguf_rank_max) + " are allowed"));
+  }
+  out.dims.resize(rank);
+  for (std::uint64_t& dim : out.dims) {
+    if (!in.number(dim, order)) return false;
+    if (dim >> 63U != 0) {
+      return in.fail(at_tensor(out, errc::size_overflow,
+                               "the dimension " + grouped(dim) + " does not fit in 63 bits"));
+    }
+  }
+  return true;
+}
+
+bool read_type(input_cursor& in, std::endian order, tensor_claim& out) {
+  std::uint32_t id = 0;
+  if (!in.number(id, order)) return false;
+  out.type = gguf_type_of(id);
+  if (out.type != nullptr) return true;
+  return in.fail(at_tensor(out, errc::unsupported_feature,
+                           "its type has the number " + grouped(id) + ", which " +
+                               (gguf_type_removed(id) ? "GGUF no longer has" : "is not known")));
+}
+
+bool read_info(input_cursor& in, std::endian order, tensor_claim& out) {
+  out.info_byte = in.position();
+  return read_name(in, order, out) && read_dims(in, order, out) && read_type(in, order, out) &&
+         in.number(out.offset, order);
+}
+
+result<std::uint64_t> bytes_of(const tensor_claim& claim) {
+  const gguf_type& type = *claim.type;
+  const std::uint64_t row = claim.dims.empty() ? 1 : claim.dims.front();
+  if (row % type.block_elements != 0) {
+    return at_tensor(claim, errc::wrong_tensor_bytes,
+                     "its rows have " + grouped(row) + " elements, which are no whole blocks of " +
+                         grouped(type.block_elements) + ", as " + std::string(type.name) + " has");
+  }
+  const auto elements = element_count(claim.dims);
+  const auto bytes = elements ? checked_multiply(*elements / type.block_elements, type.block_bytes)
+                              : std::optional<std::uint64_t>{};
+  if (!bytes) {
+    return at_tensor(claim, errc::size_overflow,
+                     "the size of " + std::string(type.name) + " " + shape_text(claim.dims) +
+                         " does not fit in 64 bits");
+  }
+  return *bytes;
+}
+
+// Where the data is, and how far the tensors before have filled it.
+struct data_section {
+  std::uint64_t begin = 0;
+  std::uint64_t file_bytes = 0;
+  std::uint64_t alignment = 0;
+  std::uint64_t filled = 0;  // From `begin`; a multiple of the alignment.
+};
+
+// Sets the extent, and moves `data.filled` past it.
+std::optional<fault> place(const tensor_claim& claim, data_section& data, entry& out) {
+  const auto bytes = bytes_of(claim);
+  if (!bytes) return bytes.error();
+  if (claim.offset != data.filled) {
+    return at_tensor(claim, errc::invalid_offsets,
+                     "its offset is " + grouped(claim.offset) +
+                         ", but the tensors before it end, aligned, at " + grouped(data.filled));
+  }
+  const std::uint64_t room = data.file_bytes - data.begin;
+  if (claim.offset > room || *bytes > room - claim.offset) {
+    const auto end = checked_add(claim.offset, *bytes);
+    const auto in_file = end ? checked_add(*end, data.begin) : end;
+    return at_tensor(claim, errc::extent_outside_file,
+                     "its bytes end at " + (in_file ? grouped(*in_file) : "more than 64 bits say") +
+                         " but the file ends at " + grouped(data.file_bytes));
+  }
+  out.offset = data.begin + claim.offset;
+  out.bytes = *bytes;
+  // It ends in the file, so only an alignment near 2^64 can carry this too far.
+  const auto padded = checked_add(claim.offset + *bytes, data.alignment - 1);
+  if (!padded) {
+    return at_tensor(claim, errc::size_overflow, "its end, aligned, does not fit in 64 bits");
+  }
+  data.filled = round_down(*padded, data.alignment);
+  return std::nullopt;
+}
+
+void describe(tensor_claim claim, std::endian order, entry& out) {
+  out.name = std::move(claim.name);
+  out.shape.assign(claim.dims.rbegin(), claim.dims.rend());
+  if (!claim.type->plain) {
+    out.dtype = dtype::u8;
+    out.type = claim.type->name;
+    out.original_shape = std::move(out.shape);
+    out.shape = {out.bytes};
+    return;
+  }
+  out.dtype = *claim.type->plain;
+  const auto width = static_cast<std::uint8_t>(bits(out.dtype) / 8);
+  if (order == std::endian::little || width == 1 || out.bytes == 0) return;
+  stored_stream raw;
+  raw.offset = out.offset;
+  raw.bytes = out.bytes;
+  raw.decoded_bytes = out.bytes;
+  out.stored = one_stream(std::move(raw), out.shape, width, width);
+}
+
+bool read_infos(input_cursor& in, const prologue& has, profile strictness,
+                std::vector<tensor_claim>& out) {
+  std::unordered_set<std::string> names;
+  names.reserve(has.tensors);
+  out.reserve(has.tensors);
+  for (std::uint64_t i = 0; i < has.tensors; ++i) {
+    tensor_claim& claim = out.emplace_back();
+    if (!read_info(in, has.order, claim)) return false;
+    if (claim.name.empty() && strictness == profile::strict) {
+      return in.fail(at_tensor(claim, errc::malformed_header, "its name is empty"));
+    }
+    if (!names.insert(claim.name).second) {
+      return in.fail(at_tensor(claim, errc::duplicate_tensor, "another tensor has the same name"));
+    }
+  }
+  return true;
+}
+
+result<data_section> data_after(std::uint64_t header_end, std::uint64_t alignment,
+                                std::uint64_t file_bytes, bool has_tensors) {
+  const auto padded = checked_add(header_end, alignment - 1);
+  const std::uint64_t begin = padded ? round_down(*padded, alignment) : UINT64_MAX;
+  if (begin <= file_bytes) return data_section{begin, file_bytes, alignment, 0};
+  if (!has_tensors) return data_section{file_bytes, file_bytes, alignment, 0};
+  return fault{errc::header_outside_file, "byte " + grouped(header_end),
+               "the data would begin at the next multiple of " + grouped(alignment) +
+                   ", but the file ends at " + grouped(file_bytes)};
+}
+
+void add_notes(file_entries& found, const data_section& data, std::endian order,
+               std::uint64_t data_end) {
+  // Padding after the last tensor may be there or not.
+  const std::uint64_t padded = checked_add(data.begin, data.filled).value_or(data_end);
+  if (data.file_bytes > std::max(padded, data_end)) {
+    found.notes.push_back("the file goes on after the last tensor, from byte " + grouped(padded) +
+                          " to " + grouped(data.file_bytes));
+  }
+  if (order == std::endian::little) return;
+  for (const entry& each : found.tensors) {
+    if (each.type.empty()) continue;
+    found.notes.push_back(
+        "the file is big-endian, and nothing in it says whether the numbers inside of blocks are: "
+        "blocks land as they are stored, and are dequantised as little-endian ones");
+    return;
+  }
+}
+
+}  // namespace
+
+result<file_entries> parse_gguf(input& from, profile strictness) {
+  const std::uint64_t file_bytes = from.bytes();
+  input_cursor in(from, 0, std::min(file_bytes, gguf_header_bytes_max));
+  prologue has;
+  if (!read_prologue(in, has)) return in.error();
+
+  file_entries found;
+  std::uint64_t alignment = gguf_alignment_usual;
+  if (!read_gguf_metadata(in, {has.order, has.pairs, strictness}, found, alignment)) {
+    return in.error();
+  }
+  std::vector<tensor_claim> claims;
+  if (!read_infos(in, has, strictness, claims)) return in.error();
+  // All of the header is read. Nothing below reads the file.
+
+  auto data = data_after(in.position(), alignment, file_bytes, !claims.empty());
+  if (!data) return data.error();
+  found.tensors.reserve(claims.size());
+  std::uint64_t data_end = data->begin;
+  for (tensor_claim& claim : claims) {
+    entry& tensor = found.tensors.emplace_back();
+    if (auto bad = place(claim, *data, tensor)) return *bad;
+    data_end = tensor.offset + tensor.bytes;
+    describe(std::move(claim), has.order, tensor);
+  }
+  add_notes(found, *data, has.order, data_end);
+  return found;
+}
+
+}  // namespace ringload::inline v0

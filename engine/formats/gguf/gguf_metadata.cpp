@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/gguf/gguf_metadata.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_set>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "base/utf8.hpp"
+#include "formats/gguf/gguf.hpp"
+#include "formats/text/cbor_writer.hpp"
+#include "formats/text/json_text.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr std::uint64_t key_bytes_max = 65'535;
+constexpr std::uint64_t string_bytes_max = std::uint64_t{1} << 30;
+constexpr std::uint64_t array_elements_max = std::uint64_t{1} << 30;
+constexpr std::string_view alignment_key = "general.alignment";
+
+enum class value_type : std::uint32_t {
+  u8,
+  i8,
+  u16,
+  i16,
+  u32,
+  i32,
+  f32,
+  boolean,
+  string,
+  array,
+  u64,
+  i64,
+  f64,
+};
+constexpr std::uint32_t value_type_count = 13;
+
+// Of a value, and of an element of an array: bytes at least.
+std::uint64_t bytes_of(value_type type) noexcept {
+  switch (type) {
+    case value_type::u8:
+    case value_type::i8:
+    case value_type::boolean: return 1;
+    case value_type::u16:
+    case value_type::i16: return 2;
+    case value_type::u32:
+    case value_type::i32:
+    case value_type::f32: return 4;
+    case value_type::u64:
+    case value_type::i64:
+    case value_type::f64:
+    case value_type::string: return 8;  // A string's length.
+    case value_type::array: break;
+  }
+  return 12;
+}
+
+class metadata_reader {
+ public:
+  metadata_reader(input_cursor& in, const gguf_pairs& pairs) noexcept
+      : in_(in), order_(pairs.order), strict_(pairs.strictness == profile::strict) {}
+
+  bool pair(std::string& key, attribute& out, std::uint64_t& alignment, bool& left_out);
+
+ private:
+  bool length(std::uint64_t bytes_max, std::size_t& out);
+  bool string(std::string_view& out);
+  bool type(value_type& out);
+  bool value(value_type of, std::string& out);
+  bool boolean(std::string& out);
+  bool array(std::string& out);
+  bool set_alignment(value_type of, std::uint64_t& alignment);
+
+  template <class T>
+  bool number(std::string& out) {
+    using bits_type = std::conditional_t<
+        sizeof(T) == 1, std::uint8_t,
+        std::conditional_t<sizeof(T) == 2, std::uint16_t,
+                           std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
+    bits_type raw = 0;
+    if (!in_.number(raw, order_)) return false;
+    const T made = std::bit_cast<T>(raw);
+    cbor_writer to(out);
+    if constexpr (std::is_floating_point_v<T>) {
+      to.floating(made);
+    } else if constexpr (std::is_signed_v<T>) {
+      to.integer(std::int64_t{made});
+    } else {
+      to.unsigned_integer(std::uint64_t{made});
+    }
+    return true;
+  }
+
+  // What would exceed the limit is read on, for what comes after it, and its text is let go.
+  bool fits(const std::string& out) noexcept {
+    if (out.size() > gguf_metadata_bytes_max - used_) left_out_ = true;
+    return !left_out_;
+  }
+
+  input_cursor& in_;
+  const std::endian order_;
+  const bool strict_;
+  std::uint64_t used_ = 0;  // At most gguf_metadata_bytes_max.
+  bool left_out_ = false;   // The pair that is being read.
+};
+
+bool metadata_reader::length(std::uint64_t bytes_max, std::size_t& out) {
+  const std::uint64_t at = in_.position();
+  std::uint64_t bytes = 0;
+  if (!in_.number(bytes, order_)) return false;
+  if (bytes > bytes_max || bytes > in_.left()) {
+    return in_.fail_at(at, errc::header_outside_file,
+                       "a string of " + grouped(bytes) + " bytes is announced, and " +
+                           grouped(std::min(bytes_max, in_.left())) + " are possible");
+  }
+  out = static_cast<std::size_t>(bytes);
+  return true;
+}
+
+// A string that may be left out is not read at all: with escapes its JSON text can become six times
+// as long.
+bool metadata_reader::string(std::string_view& out) {
+  std::size_t bytes = 0;
+  if (!length(string_bytes_max, bytes)) return false;
+  if (bytes <= (gguf_metadata_bytes_max - used_) / 6) return in_.text(bytes, out);
+  left_out_ = true;
+  out = {};
+  return in_.skip(bytes);
+}
+
+bool metadata_reader::type(value_type& out) {
+  const std::uint64_t at = in_.position();
+  std::uint32_t number = 0;
+  if (!in_.number(number, order_)) return false;
+  if (number >= value_type_count) {
+    return in_.fail_at(at, errc::malformed_header,
+                       "there is no type of values with the number " + grouped(number));
+  }
+  out = static_cast<value_type>(number);
+  return true;
+}
+
+bool metadata_reader::boolean(std::string& out) {
+  const std::uint64_t at = in_.position();
+  std::uint8_t value = 0;
+  if (!in_.number(value, order_)) return false;
+  if (value > 1 && strict_) {
+    return in_.fail_at(at, errc::malformed_header, "a bool is 0 or 1, and not " + grouped(value));
+  }
+  cbor_writer(out).boolean(value != 0);
+  return true;
+}
+
+bool metadata_reader::array(std::string& out) {
+  const std::uint64_t at = in_.position();
+  value_type of = value_type::u8;
+  std::uint64_t count = 0;
+  if (!type(of) || !in_.number(count, order_)) return false;
+  if (of == value_type::array) {
+    return in_.fail_at(at, errc::malformed_header, "an array of arrays is not allowed");
+  }
+  if (count > array_elements_max || count > in_.left() / bytes_of(of)) {
+    return in_.fail_at(at, errc::header_outside_file,
+                       "an array of " + grouped(count) + " elements is announced, and " +
+                           grouped(std::min(array_elements_max, in_.left() / bytes_of(of))) +
+                           " are possible");
+  }
+  // Each of them has to be passed by itself.
+  if (of == value_type::string && count > gguf_strings_max) {
+    return in_.fail_at(at, errc::header_too_large,
+                       "an array of " + grouped(count) +
+                           " strings is announced, and no more than " + grouped(gguf_strings_max) +
+                           " are allowed");
+  }
+  cbor_writer(out).array(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (!value(of, out)) return false;
+    if (fits(out)) continue;
+    out.clear();
+    if (of != value_type::string) return in_.skip((count - i - 1) * bytes_of(of));
+  }
+  return true;
+}
+
+bool metadata_reader::value(value_type of, std::string& out) {
+  switch (of) {
+    case value_type::u8: return number<std::uint8_t>(out);
+    case value_type::i8: return number<std::int8_t>(out);
+    case value_type::u16: return number<std::uint16_t>(out);
+    case value_type::i16: return number<std::int16_t>(out);
+    case value_type::u32: return number<std::uint32_t>(out);
+    case value_type::i32: return number<std::int32_t>(out);
+    case value_type::f32: return number<float>(out);
+    case value_type::boolean: return boolean(out);
+    case value_type::u64: return number<std::uint64_t>(out);
+    case value_type::i64: return number<std::int64_t>(out);
+    case value_type::f64: return number<double>(out);
+    case value_type::array: return array(out);
+    case value_type::string: break;
+  }
+  std::string_view text;
+  if (!string(text)) return false;
+  cbor_writer(out).text(as_utf8(text));
+  return true;
+}
+
+bool metadata_reader::set_alignment(value_type of, std::uint64_t& alignment) {
+  const std::uint64_t at = in_.position();
+  if (of != value_type::u32) {
+    return in_.fail_at(at, errc::malformed_header, "general.alignment must be a u32");
+  }
+  std::uint32_t value = 0;
+  if (!in_.number(value, order_)) return false;
+  if (!std::has_single_bit(value)) {
+    return in_.fail_at(at, errc::malformed_header,
+                       "general.alignment is " + grouped(value) + ", which is no power of two");
+  }
+  alignment = value;
+  return true;
+}
+
+bool metadata_reader::pair(std::string& key, attribute& out, std::uint64_t& alignment,
+                           bool& left_out) {
+  const std::uint64_t at = in_.position();
+  left_out_ = false;
+  std::size_t bytes = 0;
+  std::string_view name;
+  if (!length(key_bytes_max, bytes) || !in_.text(bytes, name)) return false;
+  if (name.empty() || utf8_valid_bytes(name) != name.size()) {
+    return in_.fail_at(
+        at, errc::malformed_header,
+        name.empty() ? "a key is empty" : "the key '" + printable(name) + "' is not UTF-8");
+  }
+  key = name;
+  value_type of = value_type::u8;
+  if (!type(of)) return false;
+  std::string encoded;
+  if (key == alignment_key) {
+    if (!set_alignment(of, alignment)) return false;
+    cbor_writer(encoded).unsigned_integer(alignment);
+  } else if (of == value_type::string) {
+    if (!string(name)) return false;
+    cbor_writer(encoded).text(as_utf8(name));
+  } else if (!value(of, encoded)) {
+    return false;
+  }
+  if (!left_out_) out = attribute::cbor(std::move(encoded));
+  left_out = left_out_ || !fits(out.text());
+  if (!left_out) used_ += out.text().size();
+  return true;
+}
+
+}  // namespace
+
+bool read_gguf_metadata(input_cursor& in, const gguf_pairs& pairs, file_entries& found,
+                        std::uint64_t& alignment) {
+  metadata_reader reader(in, pairs);
+  std::unordered_set<std::string> keys;
+  std::string key;
+  attribute value;
+  for (std::uint64_t i = 0; i < pairs.count; ++i) {
+    const std::uint64_t at = in.position();
+    bool left_out = false;
+    if (!reader.pair(key, value, alignment, left_out)) return false;
+    if (!keys.insert(key).second) {
+      return in.fail_at(at, errc::malformed_header,
+                        "the key '" + printable(key) + "' stands there twice");
+    }
+    if (left_out) {
+      found.notes.push_back("the value of '" + printable(key) +
+                            "' is left out: it would make more than the " +
+                            grouped(gguf_metadata_bytes_max) + " bytes of metadata that are kept");
+    } else {
+      found.metadata.emplace_back(key, std::move(value));
+    }
+  }
+  return true;
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The key-value pairs of a GGUF file.
+
+#include <bit>
+#include <cstdint>
+#include <ringload/catalog.hpp>
+
+#include "formats/catalog_entries.hpp"
+#include "formats/text/input_cursor.hpp"
+
+namespace ringload::inline v0 {
+
+inline constexpr std::uint64_t gguf_alignment_usual = 32;
+
+// A key of one byte, a type, and a value of one byte.
+inline constexpr std::uint64_t gguf_pair_bytes_min = 8 + 1 + 4 + 1;
+
+struct gguf_pairs {
+  std::endian order = std::endian::little;
+  std::uint64_t count = 0;
+  profile strictness = profile::strict;
+};
+
+// Adds the pairs to the metadata of `found`, and sets `alignment` if a pair does. False: `in` says
+// why.
+bool read_gguf_metadata(input_cursor& in, const gguf_pairs& pairs, file_entries& found,
+                        std::uint64_t& alignment);
+
+}  // namespace ringload::inline v0

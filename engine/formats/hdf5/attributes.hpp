@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Reads the attributes of the file and of its groups. Keras, for example, stores layer_names there.
+
+#include <hdf5.h>
+
+#include <cstddef>
+#include <string>
+
+#include "base/fault.hpp"
+#include "formats/hdf5.hpp"
+
+namespace ringload::inline v0::h5 {
+
+// Limit for all attributes together.
+inline constexpr std::size_t attribute_bytes_max = std::size_t{64} << 20;
+
+struct attribute_reader {
+  hdf5_contents& to;
+  std::size_t bytes_left = attribute_bytes_max;
+
+  // Reads the attributes of the object called `name`: texts and lists of numbers. Other attributes
+  // are counted.
+  result<void> read_all(hid_t object, const std::string& name);
+};
+
+}  // namespace ringload::inline v0::h5

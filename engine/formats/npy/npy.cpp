@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/npy/npy.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "formats/shape.hpp"
+#include "formats/zip/inflate.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr std::string_view member_suffix = ".npy";
+constexpr std::size_t usual_header_bytes = 128;
+
+// The elements of an array are the decoded bytes of `from`, from `first_byte` on. The tensor is
+// called later.
+entry entry_of(npy_header header, stored_stream from, std::uint64_t first_byte) {
+  entry out;
+  out.dtype = header.dtype;
+  out.bytes = header.data_bytes;
+  out.offset = from.offset;
+  const auto longer_than_1 = std::ranges::count_if(header.shape, [](auto dim) { return dim > 1; });
+  const bool turned = header.fortran_order && longer_than_1 > 1;
+  if (from.how == codec::raw) {
+    out.offset += first_byte;
+    from.offset += first_byte;
+    from.bytes = from.decoded_bytes = header.data_bytes;
+    from.crc32.reset();  // That of the header and of the elements together.
+    first_byte = 0;
+  }
+  out.shape = std::move(header.shape);
+  if (out.bytes == 0 || (from.how == codec::raw && !turned && header.swap_bytes == 0)) return out;
+
+  auto form = std::make_shared<stored_form>();
+  form->swap_bytes = header.swap_bytes;
+  piece& whole = form->pieces.emplace_back();
+  whole.stored = std::move(from);
+  whole.first_byte = first_byte;
+  whole.origin.assign(out.shape.size(), 0);
+  whole.extent = out.shape;
+  whole.stride_bytes.assign(out.shape.size(), 0);
+  std::uint64_t stride = bits(out.dtype) / 8;
+  for (std::size_t i = 0; i < out.shape.size(); ++i) {
+    const std::size_t d = turned ? i : out.shape.size() - 1 - i;
+    whole.stride_bytes[d] = stride;
+    stride *= out.shape[d];
+  }
+  out.stored = std::move(form);
+  return out;
+}
+
+// Whether the array fits in what holds it: a file, or a member.
+result<void> check_bytes(std::uint64_t header_bytes, std::uint64_t data_bytes,
+                         std::uint64_t holder_bytes, profile strictness) {
+  const std::uint64_t there = holder_bytes - header_bytes;
+  if (data_bytes > there) {
+    return fault{errc::extent_outside_file, "byte " + grouped(header_bytes),
+                 "its elements have " + grouped(data_bytes) + " bytes, but only " + grouped(there) +
+                     " follow"};
+  }
+  if (data_bytes < there && strictness == profile::strict) {
+    return fault{errc::trailing_bytes, "byte " + grouped(header_bytes + data_bytes),
+                 "the array ends here, and " + grouped(there - data_bytes) + " more bytes follow"};
+  }
+  return {};
+}
+
+// The first bytes of a member, whichever way it is stored.
+result<std::span<const std::byte>> read_beginning(input& from, const zip_member& of,
+                                                  inflater& inflating, std::size_t count) {
+  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(count, of.bytes));
+  if (of.how == codec::raw) return from.read(of.data_offset, wanted);
+  auto found = inflating.read(from, of.data_offset, of.stored_bytes, wanted);
+  if (!found) return found.error();
+  return found->bytes;
+}
+
+result<entry> read_member(input& from, const zip_member& of, inflater& inflating,
+                          const read_options& how) {
+  auto beginning = read_beginning(from, of, inflating, usual_header_bytes);
+  if (!beginning) return beginning.error();
+  auto end = npy_header_end(beginning->first(std::min(beginning->size(), npy_prefix_bytes)));
+  if (!end) return end.error();
+  if (*end > beginning->size()) {
+    beginning = read_beginning(from, of, inflating, *end);
+    if (!beginning) return beginning.error();
+  }
+  if (*end > beginning->size()) {
+    return fault{errc::header_outside_file, "byte " + grouped(beginning->size()),
+                 "its header would end at " + grouped(*end)};
+  }
+  auto header = parse_npy_header(beginning->first(*end), how);
+  if (!header) return header.error();
+  auto fits = check_bytes(*end, header->data_bytes, of.bytes, how.strictness);
+  if (!fits) return fits.error();
+  return entry_of(std::move(*header), of.stream(), *end);
+}
+
+}  // namespace
+
+result<file_entries> parse_npy(input& from, std::string name, const read_options& how) {
+  const std::string place = tensor_place(name);
+  const auto prefix_bytes =
+      static_cast<std::size_t>(std::min<std::uint64_t>(from.bytes(), npy_prefix_bytes));
+  auto prefix = from.read(0, prefix_bytes);
+  if (!prefix) return prefix.error();
+  auto end = npy_header_end(*prefix);
+  if (!end) return end.error().in(place);
+  if (*end > from.bytes()) {
+    return fault{errc::header_outside_file, place,
+                 "the header would end at " + grouped(*end) + " but the file ends at " +
+                     grouped(from.bytes())};
+  }
+  auto text = from.read(0, *end);
+  if (!text) return text.error();
+  auto header = parse_npy_header(*text, how);
+  if (!header) return header.error().in(place);
+  auto fits = check_bytes(*end, header->data_bytes, from.bytes(), how.strictness);
+  if (!fits) return fits.error().in(place);
+
+  stored_stream all;
+  all.bytes = all.decoded_bytes = from.bytes();
+  file_entries found;
+  found.tensors.push_back(entry_of(std::move(*header), std::move(all), *end));
+  found.tensors.back().name = std::move(name);
+  return found;
+}
+
+result<file_entries> parse_npz(input& from, const zip_directory& members, const read_options& how) {
+  file_entries found;
+  inflater inflating;
+  std::uint64_t others = 0;
+  std::string_view first_other;
+  for (const zip_member& each : members.members) {
+    if (!each.name.ends_with(member_suffix)) {
+      if (others++ == 0) first_other = each.name;
+      continue;
+    }
+    const std::string_view name = each.name.substr(0, each.name.size() - member_suffix.size());
+    auto made = read_member(from, each, inflating, how);
+    if (!made) return made.error().in(tensor_place(name));
+    made->name = name;
+    found.tensors.push_back(std::move(*made));
+  }
+  if (found.tensors.empty() && others != 0) {
+    return fault{
+        errc::not_a_checkpoint, member_place(first_other),
+        "this zip archive holds neither arrays (.npy) nor a PyTorch checkpoint (data.pkl)"};
+  }
+  if (others != 0) {
+    found.notes.push_back("members that are no arrays, and that are left out: " + grouped(others) +
+                          ", the first is '" + printable(first_other) + "'");
+  }
+  return found;
+}
+
+}  // namespace ringload::inline v0

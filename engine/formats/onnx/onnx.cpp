@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/onnx/onnx.hpp"
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/printable.hpp"
+#include "base/utf8.hpp"
+#include "formats/onnx/onnx_graph.hpp"
+#include "formats/onnx/onnx_tensor.hpp"
+#include "formats/text/input_cursor.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+// Gives each tensor a name that no other has. Initializers have theirs first; then constants that
+// have no name but their output's, which is theirs alone in a valid model; then those whose own
+// names exporters repeat ("value"): the first has it, and the others their output's.
+class namer {
+ public:
+  bool take(const std::string& name) { return taken_.insert(name).second; }
+
+  std::string choose(const std::string& path, const std::string& own, const std::string& fallback) {
+    if (!own.empty() && take(path + own)) return path + own;
+    const std::string other = path + (fallback.empty() ? own : fallback);
+    if (take(other)) return other;
+    // Once in a while, in models that are not valid; so the search is from the last number on.
+    while (true) {
+      std::string numbered = other + "#" + std::to_string(++last_);
+      if (take(numbered)) return numbered;
+    }
+  }
+
+ private:
+  std::unordered_set<std::string> taken_;
+  std::uint64_t last_ = 1;
+};
+
+// All that is made of a model, but for the metadata.
+class assembler {
+ public:
+  assembler(const onnx_model& model, input& from, file_entries& found) noexcept
+      : model_(model), from_(from), found_(found) {}
+
+  result<void> assemble();
+
+ private:
+  result<void> name_initializers();
+  void name_others();
+  result<void> add_tensors();
+  result<void> add_sparse(const onnx_sparse& each);
+  void add_notes();
+
+  const onnx_model& model_;
+  input& from_;
+  file_entries& found_;
+  onnx_files beside_;
+  namer names_;
+  std::vector<std::string> chosen_;  // For each of model_.tensors.
+  std::uint64_t strings_ = 0;
+  std::string first_string_;
+};
+
+result<void> assembler::name_initializers() {
+  chosen_.resize(model_.tensors.size());
+  for (std::size_t i = 0; i < model_.tensors.size(); ++i) {
+    const onnx_found& each = model_.tensors[i];
+    if (!each.initializer) continue;
+    chosen_[i] = each.path + each.tensor.name;
+    if (!names_.take(chosen_[i])) {
+      return fault{errc::duplicate_tensor,
+                   tensor_place(chosen_[i]) + ", byte " + grouped(each.tensor.file_byte),
+                   "another initializer has the same name"};
+    }
+  }
+  return {};
+}
+
+void assembler::name_others() {
+  for (const bool named : {false, true}) {
+    for (std::size_t i = 0; i < model_.tensors.size(); ++i) {
+      const onnx_found& each = model_.tensors[i];
+      if (each.initializer || each.tensor.name.empty() == named) continue;
+      chosen_[i] = names_.choose(each.path, each.tensor.name, each.fallback);
+    }
+  }
+}
+
+result<void> assembler::add_tensors() {
+  found_.tensors.reserve(model_.tensors.size());
+  for (std::size_t i = 0; i < model_.tensors.size(); ++i) {
+    const onnx_tensor& each = model_.tensors[i].tensor;
+    if (each.data_type == onnx_string_type) {
+      if (strings_++ == 0) first_string_ = chosen_[i];
+      continue;
+    }
+    if (utf8_valid_bytes(chosen_[i]) != chosen_[i].size()) {
+      return fault{errc::header_not_utf8,
+                   tensor_place(chosen_[i]) + ", byte " + grouped(each.file_byte),
+                   "its name is not UTF-8"};
+    }
+    auto made = entry_of(each, from_, beside_);
+    if (!made) return made.error();
+    made->name = std::move(chosen_[i]);
+    found_.tensors.push_back(std::move(*made));
+  }
+  return {};
+}
+
+result<void> assembler::add_sparse(const onnx_sparse& each) {
+  composite whole;
+  whole.name = names_.choose(each.path, each.values.name, each.fallback);
+  whole.layout = "sparse_coo";
+  whole.shape = each.dims;
+  whole.parts = {"values", "indices"};
+  auto values = entry_of(each.values, from_, beside_);
+  if (!values) return values.error();
+  auto indices = entry_of(each.indices, from_, beside_);
+  if (!indices) return indices.error();
+  const fault wrong = {errc::wrong_tensor_bytes,
+                       tensor_place(whole.name) + ", byte " + grouped(each.file_byte),
+                       "a sparse tensor must have values [n] and i64 indices [n] or [n, rank]"};
+  if (values->shape.size() != 1 || indices->dtype != dtype::i64) return wrong;
+  // Indices are [n] or [n, rank], for the n of the values.
+  const std::vector<std::uint64_t>& shape = indices->shape;
+  if (shape.empty() || shape.size() > 2 || shape[0] != values->shape[0]) return wrong;
+  if (shape.size() == 2 && shape[1] != each.dims.size()) return wrong;
+  if (utf8_valid_bytes(whole.name) != whole.name.size()) {
+    return fault{errc::header_not_utf8, wrong.where, "its name is not UTF-8"};
+  }
+  values->name = whole.name + "/values";
+  indices->name = whole.name + "/indices";
+  if (!names_.take(values->name) || !names_.take(indices->name)) {
+    return fault{errc::duplicate_tensor, wrong.where, "one of its parts has another's name"};
+  }
+  found_.tensors.push_back(std::move(*values));
+  found_.tensors.push_back(std::move(*indices));
+  found_.composites.push_back(std::move(whole));
+  return {};
+}
+
+void assembler::add_notes() {
+  if (strings_ > 0) {
+    found_.notes.push_back(grouped(strings_) + " tensors of strings are left out, the first is '" +
+                           printable(first_string_) + "'");
+  }
+  if (model_.unnamed > 0) {
+    found_.notes.push_back(grouped(model_.unnamed) + " initializers without a name are left out");
+  }
+  if (model_.metadata_left_out) {
+    found_.notes.push_back("metadata is left out where it makes more than " +
+                           grouped(onnx_metadata_bytes_max) + " bytes");
+  }
+}
+
+result<void> assembler::assemble() {
+  if (auto named = name_initializers(); !named) return named;
+  name_others();
+  if (auto added = add_tensors(); !added) return added;
+  for (const onnx_sparse& each : model_.sparse) {
+    if (auto added = add_sparse(each); !added) return added;
+  }
+  std::ranges::stable_sort(found_.tensors, {}, [](const entry& e) {
+    const std::uint32_t file = e.stored == nullptr ? 0 : e.stored->pieces.front().stored.file;
+    return std::tuple(file, e.offset);
+  });
+  found_.files_beside = std::move(beside_.paths);
+  add_notes();
+  return {};
+}
+
+}  // namespace
+
+result<file_entries> parse_onnx(input& from, profile) {
+  onnx_model model;
+  input_cursor in(from, 0, from.bytes());
+  if (!read_onnx_model(in, model)) return in.error();
+  // Where every tensor stands and what its fields say is known.
+
+  file_entries found;
+  found.metadata.assign(model.metadata.begin(), model.metadata.end());
+  if (auto done = assembler(model, from, found).assemble(); !done) return done.error();
+  return found;
+}
+
+}  // namespace ringload::inline v0

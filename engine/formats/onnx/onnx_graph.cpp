@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/onnx/onnx_graph.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "formats/onnx/onnx.hpp"
+#include "formats/text/json_text.hpp"
+#include "formats/text/protobuf_reader.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+namespace model_field {
+enum field : std::uint32_t { graph = 7, metadata = 14, training = 20, functions = 25 };
+}
+namespace training_field {
+enum field : std::uint32_t { initialization = 1, algorithm = 2 };
+}
+namespace graph_field {
+enum field : std::uint32_t { node = 1, initializer = 5, sparse_initializer = 15 };
+}
+namespace node_field {
+enum field : std::uint32_t { output = 2, name = 3, type = 4, attribute = 5 };
+}
+namespace attribute_field {
+enum field : std::uint32_t {
+  name = 1,
+  number = 2,
+  integer = 3,
+  text = 4,
+  tensor = 5,
+  graph = 6,
+  numbers = 7,
+  integers = 8,
+  texts = 9,
+  tensors = 10,
+  graphs = 11,
+  sparse = 22,
+  sparses = 23,
+};
+}
+namespace function_field {
+enum field : std::uint32_t { name = 1, node = 7, domain = 10 };
+}
+namespace sparse_field {
+enum field : std::uint32_t { values = 1, indices = 2, dims = 3 };
+}
+
+// The attributes of a Constant that are its value without being a tensor.
+struct value_attribute {
+  std::string_view name;
+  std::uint32_t field;
+};
+constexpr auto value_attributes = std::to_array<value_attribute>({
+    {"value_float", attribute_field::number},
+    {"value_floats", attribute_field::numbers},
+    {"value_int", attribute_field::integer},
+    {"value_ints", attribute_field::integers},
+    {"value_string", attribute_field::text},
+    {"value_strings", attribute_field::texts},
+});
+
+class graph_walker {
+ public:
+  graph_walker(input_cursor& in, onnx_model& out) noexcept : in_(in), out_(out) {}
+
+  bool model();
+
+ private:
+  // Who a node is: its first output, which no other node of the graph has; else its name.
+  struct identity {
+    std::string output;
+    std::string name;
+    std::string type;
+    bool has_attributes = false;
+
+    const std::string& key() const noexcept { return output.empty() ? name : output; }
+  };
+
+  bool training(const protobuf_field& message, std::size_t index);
+  bool function(const protobuf_field& message);
+  bool graph(const protobuf_field& message, const std::string& path);
+  bool node(const protobuf_field& message, const std::string& path);
+  bool identify(identity& out);
+  bool attribute(const protobuf_field& message, const std::string& path, const identity& of);
+  bool attribute_name(std::string& out);
+  bool numbers(const protobuf_field& message, std::uint32_t field, const std::string& path,
+               const std::string& name);
+  bool tensor(const protobuf_field& message, const std::string& path, std::string fallback);
+  bool initializer(const protobuf_field& message, const std::string& path);
+  bool named(const protobuf_field& message, const std::string& path, const std::string& name);
+  bool sparse(const protobuf_field& message, const std::string& path, std::string fallback);
+  bool metadata(const protobuf_field& message);
+  bool once(const protobuf_field& part, std::uint32_t& seen);
+
+  protobuf_reader in_;
+  onnx_model& out_;
+  std::uint64_t metadata_bytes_ = 0;
+  std::uint64_t name_bytes_ = 0;
+};
+
+// Of what may stand there once: readers differ in which of two they take.
+bool graph_walker::once(const protobuf_field& part, std::uint32_t& seen) {
+  const std::uint32_t bit = part.number < 32 ? 1U << part.number : 0;
+  if ((seen & bit) != 0) {
+    return in_.fail(part, errc::malformed_header,
+                    "the field " + grouped(part.number) + " stands there twice");
+  }
+  seen |= bit;
+  return true;
+}
+
+bool graph_walker::tensor(const protobuf_field& message, const std::string& path,
+                          std::string fallback) {
+  onnx_found& found = out_.tensors.emplace_back();
+  found.path = path;
+  found.fallback = std::move(fallback);
+  return read_onnx_tensor(in_, message, found.tensor) && named(message, path, found.tensor.name);
+}
+
+bool graph_walker::initializer(const protobuf_field& message, const std::string& path) {
+  if (!tensor(message, path, {})) return false;
+  out_.tensors.back().initializer = true;
+  if (!out_.tensors.back().tensor.name.empty()) return true;
+  ++out_.unnamed;
+  out_.tensors.pop_back();
+  return true;
+}
+
+bool graph_walker::named(const protobuf_field& message, const std::string& path,
+                         const std::string& name) {
+  name_bytes_ += path.size() + name.size();
+  if (out_.tensors.size() + out_.sparse.size() > onnx_tensors_max) {
+    return in_.fail(message, errc::header_too_large,
+                    "the model has more than " + grouped(onnx_tensors_max) + " tensors");
+  }
+  return name_bytes_ <= onnx_name_bytes_max ||
+         in_.fail(message, errc::header_too_large,
+                  "the names of tensors make more than " + grouped(onnx_name_bytes_max) + " bytes");
+}
+
+bool graph_walker::sparse(const protobuf_field& message, const std::string& path,
+                          std::string fallback) {
+  onnx_sparse& found = out_.sparse.emplace_back();
+  found.path = path;
+  found.fallback = std::move(fallback);
+  if (!named(message, path, found.fallback)) return false;
+  found.file_byte = message.offset;
+  if (!in_.enter(message)) return false;
+  std::uint32_t seen = 0;
+  protobuf_field part;
+  while (in_.next(part)) {
+    bool read = true;
+    switch (part.number) {
+      case sparse_field::values:
+        read = once(part, seen) && read_onnx_tensor(in_, part, found.values);
+        break;
+      case sparse_field::indices:
+        read = once(part, seen) && read_onnx_tensor(in_, part, found.indices);
+        break;
+      case sparse_field::dims: read = in_.integers(part, onnx_rank_max, found.dims); break;
+      default: break;
+    }
+    if (!read) return false;
+  }
+  if (in_.failed()) return false;
+  in_.leave();
+  return true;
+}
+
+bool graph_walker::attribute_name(std::string& out) {
+  std::uint32_t seen = 0;
+  protobuf_field part;
+  while (in_.next(part)) {
+    if (part.number != attribute_field::name) continue;
+    if (!once(part, seen) || !in_.text(part, onnx_text_bytes_max, out)) return false;
+  }
+  in_.rewind();
+  return !in_.failed();
+}
+
+// The value of a Constant that is no tensor: a number, or a list of them in one dimension.
+bool graph_walker::numbers(const protobuf_field& message, std::uint32_t field,
+                           const std::string& path, const std::string& name) {
+  const bool list = field == attribute_field::numbers || field == attribute_field::integers;
+  const bool floats = field == attribute_field::number || field == attribute_field::numbers;
+  const bool text = field == attribute_field::text || field == attribute_field::texts;
+  onnx_tensor value;
+  std::uint64_t count = 0;
+  protobuf_field part;
+  while (in_.next(part)) {
+    if (part.number != field) continue;
+    if (text) {
+      value.data_type = onnx_string_type;
+      count += 1;
+    } else if (!read_onnx_numbers(in_, part, floats, value, count)) {
+      return false;
+    }
+  }
+  if (in_.failed()) return false;
+  in_.leave();
+  if (count == 0) return true;
+  if (!list && count > 1) {
+    return in_.fail(message, errc::malformed_header, "the value of a constant stands there twice");
+  }
+  if (list) value.dims = {count};
+  onnx_found& found = out_.tensors.emplace_back();
+  found.path = path;
+  found.fallback = name;
+  found.tensor = std::move(value);
+  return named(message, path, name);
+}
+
+bool graph_walker::attribute(const protobuf_field& message, const std::string& path,
+                             const identity& of) {
+  if (!in_.enter(message)) return false;
+  std::string name;
+  if (!attribute_name(name)) return false;
+  const auto plain = std::ranges::find(value_attributes, name, &value_attribute::name);
+  if (of.type == "Constant" && plain != value_attributes.end()) {
+    return numbers(message, plain->field, path, of.key());
+  }
+  // The value of a Constant is its output.
+  const std::string here = of.key() + "/" + name;
+  const bool is_output = of.type == "Constant" && (name == "value" || name == "sparse_value");
+  const std::string& value = is_output ? of.key() : here;
+  std::uint32_t seen = 0;
+  std::size_t index = 0;
+  protobuf_field part;
+  while (in_.next(part)) {
+    bool read = true;
+    switch (part.number) {
+      case attribute_field::tensor: read = once(part, seen) && tensor(part, path, value); break;
+      case attribute_field::sparse: read = once(part, seen) && sparse(part, path, value); break;
+      case attribute_field::graph: read = once(part, seen) && graph(part, path + here + "/"); break;
+      case attribute_field::tensors:
+        read = tensor(part, path, here + "/" + std::to_string(index++));
+        break;
+      case attribute_field::sparses:
+        read = sparse(part, path, here + "/" + std::to_string(index++));
+        break;
+      case attribute_field::graphs:
+        read = graph(part, path + here + "/" + std::to_string(index++) + "/");
+        break;
+      default: break;
+    }
+    if (!read) return false;
+  }
+  if (in_.failed()) return false;
+  in_.leave();
+  return true;
+}
+
+bool graph_walker::identify(identity& out) {
+  std::uint32_t seen = 0;
+  protobuf_field part;
+  while (in_.next(part)) {
+    bool read = true;
+    switch (part.number) {
+      case node_field::output:
+        if (out.output.empty()) read = in_.text(part, onnx_text_bytes_max, out.output);
+        break;
+      case node_field::name:
+        read = once(part, seen) && in_.text(part, onnx_text_bytes_max, out.name);
+        break;
+      case node_field::type:
+        read = once(part, seen) && in_.text(part, onnx_text_bytes_max, out.type);
+        break;
+      case node_field::attribute: out.has_attributes = true; break;
+      default: break;
+    }
+    if (!read) return false;
+  }
+  in_.rewind();
+  return !in_.failed();
+}
+
+bool graph_walker::node(const protobuf_field& message, const std::string& path) {
+  if (!in_.enter(message)) return false;
+  identity who;
+  if (!identify(who)) return false;
+  protobuf_field part;
+  while (who.has_attributes && in_.next(part)) {
+    if (part.number == node_field::attribute && !attribute(part, path, who)) return false;
+  }
+  if (in_.failed()) return false;
+  in_.leave();
+  return true;
+}
+
+bool graph_walker::graph(const protobuf_field& message, const std::string& path) {
+  if (!in_.enter(message)) return false;
+  protobuf_field part;
+  while (in_.next(part)) {
+    bool read = true;
+    switch (part.number) {
+      case graph_field::node: read = node(part, path); break;
+      case graph_field::initializer: read = initializer(part, path); break;
+      case graph_field::sparse_initializer: read = sparse(part, path, {}); break;
+      default: break;
+    }
+    if (!read) return false;
+  }
+  if (in_.failed()) return false;
+  in_.leave();
+  return true;
+}
+
+bool graph_walker::function(const protobuf_field& message) {
+  if (!in_.enter(message)) return false;
+  std::string name;
+  std::string domain;
+  protobuf_field part;
+  while (in_.next(part)) {
+    if (part.number == function_field::name && !in_.text(part, onnx_text_bytes_max, name))
+      return false;
+    if (part.number == function_field::domain && !in_.text(part, onnx_text_bytes_max, domain)) {
+      return false;
+    }
+  }
+  if (in_.failed()) return false;
+  in_.rewind();
+  const std::string path = (domain.empty() ? name : domain + "." + name) + "/";
+  while (in_.next(part)) {
+    if (part.number == function_field::node && !node(part, path)) return false;
+  }
+  if (in_.failed()) return false;
+  in_.leave();
+  return true;
+}
+
+bool graph_walker::training(const protobuf_field& message, std::size_t index) {
+  if (!in_.enter(message)) return false;
+  const std::string path = "training_info/" + std::to_string(index) + "/";
+  protobuf_field part;
+  while (in_.next(part)) {
+    const bool first = part.number == training_field::initialization;
+    if (!first && part.number != training_field::algorithm) continue;
+    if (!graph(part, path + (first ? "initialization/" : "algorithm/"))) return false;
+  }
+  if (in_.failed()) return false;
+  in_.leave();
+  return true;
+}
+
+// What does not fit is left out, and so is all after it.
+bool graph_walker::metadata(const protobuf_field& message) {
+  metadata_bytes_ += message.bytes;
+  if (metadata_bytes_ > onnx_metadata_bytes_max) {
+    out_.metadata_left_out = true;
+    return true;
+  }
+  if (!in_.enter(message)) return false;
+  std::string key;
+  std::string value;
+  protobuf_field part;
+  while (in_.next(part)) {
+    if (part.number == 1 && !in_.text(part, onnx_metadata_bytes_max, key)) return false;
+    if (part.number == 2 && !in_.text(part, onnx_metadata_bytes_max, value)) return false;
+  }
+  if (in_.failed()) return false;
+  in_.leave();
+  out_.metadata.emplace_back(as_utf8(key), as_utf8(value));
+  return true;
+}
+
+bool graph_walker::model() {
+  std::uint32_t seen = 0;
+  std::size_t trainings = 0;
+  bool has_graph = false;
+  protobuf_field part;
+  while (in_.next(part)) {
+    bool read = true;
+    switch (part.number) {
+      case model_field::graph:
+        has_graph = true;
+        read = once(part, seen) && graph(part, {});
+        break;
+      case model_field::metadata: read = metadata(part); break;
+      case model_field::training: read = training(part, trainings++); break;
+      case model_field::functions: read = function(part); break;
+      default: break;
+    }
+    if (!read) return false;
+  }
+  if (in_.failed()) return false;
+  return has_graph || in_.fail({errc::malformed_header, "byte 0", "the model has no graph"});
+}
+
+}  // namespace
+
+bool read_onnx_model(input_cursor& in, onnx_model& out) { return graph_walker(in, out).model(); }
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/pytorch/pickle.hpp"
+
+#include <array>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "formats/pytorch/pickle_machine.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr std::size_t globals_max = 10'000;  // Of PyTorch's there are some dozens.
+constexpr unsigned protocol_min = 2;
+constexpr unsigned protocol_max = 5;
+
+struct opcode_name {
+  unsigned char code;
+  std::string_view name;
+};
+
+// Opcodes that are not read, for the message.
+constexpr std::array<opcode_name, 18> other_opcodes = {{
+    {'i', "INST"},
+    {'o', "OBJ"},
+    {0x82, "EXT1"},
+    {0x83, "EXT2"},
+    {0x84, "EXT4"},
+    {'I', "INT"},
+    {'S', "STRING"},
+    {'V', "UNICODE"},
+    {'p', "PUT"},
+    {'g', "GET"},
+    {'P', "PERSID"},
+    {'d', "DICT"},
+    {'l', "LIST"},
+    {0x8B, "LONG4"},
+    {'T', "BINSTRING"},
+    {'2', "DUP"},
+    {0x92, "NEWOBJ_EX"},
+    {0x97, "NEXT_BUFFER"},
+}};
+
+std::string shown(unsigned char code) {
+  std::array<char, 8> hex = {};
+  std::snprintf(hex.data(), hex.size(), "0x%02X", static_cast<unsigned>(code));
+  for (const opcode_name& each : other_opcodes) {
+    if (each.code == code) return std::string(each.name) + " (" + hex.data() + ")";
+  }
+  return hex.data();
+}
+
+}  // namespace
+
+bool pickle_machine::global() {
+  std::string_view module;
+  std::string_view name;
+  return line(module) && line(name) && push_global(module, name);
+}
+
+// STACK_GLOBAL: both names are on the stack, as text.
+bool pickle_machine::global_of_stack() {
+  pickle_value name;
+  pickle_value module;
+  if (!pop(name) || !pop(module)) return false;
+  if (!name.is(pickle_kind::text) || !module.is(pickle_kind::text)) {
+    return fail(errc::malformed_header, "the name of a class or function is no text");
+  }
+  if (name.b() >= pickle_name_bytes_max || module.b() >= pickle_name_bytes_max) {
+    return fail(errc::malformed_header, "the name of a class or function is too long");
+  }
+  return push_global(made_.text(module), made_.text(name));
+}
+
+bool pickle_machine::push_global(std::string_view module, std::string_view name) {
+  const auto [found, is_new] =
+      global_numbers_.try_emplace({module, name}, static_cast<std::uint32_t>(made_.globals.size()));
+  if (is_new) {
+    if (made_.globals.size() == globals_max) {
+      return fail(errc::header_too_large,
+                  "the pickle names more than " + grouped(globals_max) + " classes and functions");
+    }
+    made_.globals.push_back({module, name, static_cast<std::uint32_t>(opcode_at_)});
+  }
+  return push({pickle_kind::global, found->second});
+}
+
+// OrderedDict([["name", tensor], ...]), as Python 2 wrote it.
+bool pickle_machine::fill_from_pairs(pickle_value pairs) {
+  const std::vector<pickle_value> list = made_.container(pairs);
+  for (const pickle_value pair : list) {
+    const auto items = pair.is(pickle_kind::tuple) ? made_.tuple(pair)
+                       : pair.is(pickle_kind::list)
+                           ? std::span<const pickle_value>(made_.container(pair))
+                           : std::span<const pickle_value>();
+    if (items.size() != 2)
+      return fail(errc::malformed_header, "an item of a dictionary is no pair");
+    const std::array<pickle_value, 2> both = {items[0], items[1]};
+    if (!extend(stack_.back(), both)) return false;
+  }
+  return true;
+}
+
+bool pickle_machine::call() {
+  pickle_value arguments;
+  pickle_value callee;
+  if (!pop(arguments) || !pop(callee)) return false;
+  if (!arguments.is(pickle_kind::tuple)) {
+    return fail(errc::malformed_header, "the arguments of a call are no tuple");
+  }
+  if (!callee.is(pickle_kind::global) && !callee.is(pickle_kind::call)) {
+    return fail(errc::malformed_header, "something is called that is no function");
+  }
+  // The one class whose objects are filled after they are made, and hold tensors.
+  if (callee.is(pickle_kind::global) && made_.global(callee).is("collections", "OrderedDict")) {
+    const auto items = made_.tuple(arguments);
+    const bool from_pairs = items.size() == 1 && items[0].is(pickle_kind::list);
+    if (!items.empty() && !from_pairs) {
+      return fail(errc::malformed_header, "an OrderedDict is made of something unknown");
+    }
+    const pickle_value pairs = from_pairs ? items[0] : pickle_value();
+    return push_container(pickle_kind::dict) && (!from_pairs || fill_from_pairs(pairs));
+  }
+  const std::array<pickle_value, 2> both = {callee, arguments};
+  return push({pickle_kind::call, add_items(both)});
+}
+
+// The state of an object, which nobody needs; but a tensor's would be another storage.
+bool pickle_machine::build() {
+  pickle_value state;
+  if (!pop(state)) return false;
+  if (stack_.size() <= floor()) return fail(errc::malformed_header, "the stack is empty here");
+  const pickle_value object = stack_.back();
+  if (!object.is(pickle_kind::call)) return true;
+  const pickle_value callee = made_.callee(object);
+  if (!callee.is(pickle_kind::global) || !made_.global(callee).name.starts_with("_rebuild")) {
+    return true;
+  }
+  return fail(errc::unsupported_feature, "a tensor would be changed after it was made");
+}
+
+bool pickle_machine::step(unsigned char code) {
+  pickle_value top;
+  std::uint64_t value = 0;
+  switch (code) {
+    case 0x80:
+      if (!number<std::uint8_t>(value)) return false;
+      if (value >= protocol_min && value <= protocol_max) return true;
+      return fail(errc::unsupported_feature, "this is a pickle of protocol " + grouped(value) +
+                                                 ", and protocols 2 to 5 are read");
+    case 'N': return push({pickle_kind::none, 0});
+    case 0x88: return push({pickle_kind::boolean, 1});
+    case 0x89: return push({pickle_kind::boolean, 0});
+    case 'J':
+    case 'K':
+    case 'M':
+    case 'G':
+    case 0x8A: return push_number(code);
+    case 'X':
+    case 'U':
+    case 'B':
+    case 'C':
+    case 0x8C:
+    case 0x8D:
+    case 0x8E:
+    case 0x96: return push_text(code);
+    case 0x95: return number<std::uint64_t>(value);  // FRAME: how much to read ahead.
+    case '(':
+      if (!charge(1) || !check_height(marks_.size())) return false;
+      marks_.push_back(stack_.size());
+      return true;
+    case 't':
+    case 0x91:
+    case ')':
+    case 0x85:
+    case 0x86:
+    case 0x87: return build_tuple(code);
+    case ']':
+    case 0x8F: return push_container(pickle_kind::list);
+    case '}': return push_container(pickle_kind::dict);
+    case 'a':
+    case 'e':
+    case 0x90:
+    case 's':
+    case 'u': return fill(code);
+    case 'q':
+    case 'r':
+    case 'h':
+    case 'j': return remember(code);
+    case 0x94: return remember_as(remembered_);
+    case 'c': return global();
+    case 0x93: return global_of_stack();
+    case 'R':
+    case 0x81: return call();
+    case 'b': return build();
+    case 'Q': {
+      if (!pop(top)) return false;
+      const pickle_value kept(pickle_kind::persistent, add_items(std::span(&top, 1)));
+      made_.persistents.push_back(kept);
+      return charge(1) && push(kept);
+    }
+    default:
+      return fail(errc::unsupported_feature,
+                  "the opcode " + shown(code) + " is none that a checkpoint of PyTorch's has");
+  }
+}
+
+result<pickle> pickle_machine::run() {
+  for (;;) {
+    opcode_at_ = at_;
+    std::span<const std::byte> code;
+    if (!take(1, code)) return fault_;
+    const auto opcode = std::to_integer<unsigned char>(code.front());
+    if (opcode == '.') break;
+    if (!step(opcode)) return fault_;
+  }
+  if (stack_.size() != 1 || !marks_.empty()) {
+    fail(errc::malformed_header,
+         "the pickle ends with " + grouped(stack_.size()) + " values on its stack instead of one");
+    return fault_;
+  }
+  made_.root = stack_.back();
+  made_.end = at_;
+  return std::move(made_);
+}
+
+pickle_value pickle_value::of_integer(std::int64_t value) noexcept {
+  pickle_value out;
+  out.bits_ =
+      static_cast<std::uint64_t>(value) << 4 | static_cast<std::uint64_t>(pickle_kind::integer);
+  return out;
+}
+
+result<pickle> read_pickle(std::span<const std::byte> bytes, std::uint64_t first_byte) {
+  return pickle_machine(as_text(bytes), first_byte).run();
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/checked.hpp"
+#include "base/printable.hpp"
+#include "formats/pytorch/pickle.hpp"
+#include "formats/pytorch/pytorch.hpp"
+#include "formats/pytorch/torch_state.hpp"
+#include "formats/text/little_endian.hpp"
+#include "formats/text/malformed.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr std::string_view magic_number = "\x6C\xFC\x9C\x46\xF9\x20\x6A\xA8\x50\x19";
+constexpr std::int64_t protocol_version = 1001;
+constexpr std::size_t window_bytes_min = std::size_t{256} << 10;
+constexpr std::size_t window_growth = 64;
+constexpr std::size_t count_bytes = 8;  // Before each storage's elements.
+
+// The five pickles that the file begins with, and where each of them does.
+struct pickles {
+  std::vector<std::byte> bytes;
+  std::array<pickle, 5> each;
+  std::array<std::uint64_t, 5> begin = {};
+  std::uint64_t end = 0;
+};
+
+result<void> read_all(pickles& to) {
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < to.each.size(); ++i) {
+    to.begin[i] = at;
+    auto found = read_pickle(std::span<const std::byte>(to.bytes).subspan(at), at);
+    if (!found) return found.error();
+    to.each[i] = std::move(*found);
+    at += to.each[i].end;
+    const pickle& p = to.each[i];
+    const bool is_magic = p.root.is(pickle_kind::number) && p.text(p.root) == magic_number;
+    if (i == 0 && !is_magic) {
+      return fault{errc::not_a_checkpoint, "byte 0",
+                   "this is a Python pickle, but it does not begin with PyTorch's magic number"};
+    }
+    if (i == 1 && !(p.root.is(pickle_kind::integer) && p.root.integer() == protocol_version)) {
+      return fault{errc::unsupported_feature, "byte " + grouped(to.begin[i]),
+                   "this is no checkpoint of protocol " + grouped(protocol_version)};
+    }
+  }
+  to.end = at;
+  return {};
+}
+
+// Where the pickles end is known only once they are read, so more and more of the file is taken.
+// Each time they are read anew, so the second window is large.
+result<pickles> read_pickles(input& from) {
+  pickles out;
+  for (std::size_t wanted = window_bytes_min;; wanted *= window_growth) {
+    const auto bytes = static_cast<std::size_t>(
+        std::min<std::uint64_t>({wanted, from.bytes(), pickle_bytes_max + window_bytes_min}));
+    out = {};
+    out.bytes.resize(bytes);
+    if (auto read = from.read_into(0, out.bytes); !read) return read.error();
+    auto good = read_all(out);
+    if (good) return out;
+    const bool all = bytes < wanted || bytes == from.bytes();
+    if (good.error().code != errc::truncated_file) return good.error();
+    if (all) return malformed_at(bytes, "the pickles go on past here, and nothing more is read");
+  }
+}
+
+// The width of the elements of each storage that the object names, sorted by key.
+using widths = std::vector<std::pair<std::string_view, std::uint8_t>>;
+
+result<widths> widths_of(const pickle& object) {
+  widths out;
+  for (const pickle_value each : object.persistents) {
+    auto identity = identity_of(object, each);
+    if (!identity) return identity.error();
+    out.emplace_back(identity->key, identity->element_bytes);
+  }
+  std::ranges::sort(out);
+  const auto rest = std::ranges::unique(out);
+  out.erase(rest.begin(), rest.end());
+  return out;
+}
+
+// Goes over the storages in the order of their keys.
+struct found_storages {
+  torch_storages storages;
+  std::uint64_t end = 0;  // Of the last.
+};
+
+result<found_storages> find_storages(input& from, const pickles& read) {
+  const pickle& keys = read.each[4];
+  if (!keys.root.is(pickle_kind::list)) {
+    return malformed_at(read.begin[4], "the keys of the storages are no list");
+  }
+  auto known = widths_of(read.each[3]);
+  if (!known) return known.error().in("byte " + grouped(read.begin[3]));
+  torch_storages out;
+  std::uint64_t at = read.end;
+  for (const pickle_value each : keys.container(keys.root)) {
+    if (!each.is(pickle_kind::text)) {
+      return malformed_at(read.begin[4], "the key of a storage is no text");
+    }
+    const std::string_view key = keys.text(each);
+    const std::string place = "storage '" + printable(key) + "'";
+    const auto width = std::ranges::lower_bound(*known, key, {}, &widths::value_type::first);
+    if (width == known->end() || width->first != key) {
+      return malformed_at(at, "no tensor says what the elements of " + place + " are");
+    }
+    if (std::next(width) != known->end() && std::next(width)->first == key) {
+      return malformed_at(
+          at, "tensors contradict each other in what the elements of " + place + " are");
+    }
+    if (count_bytes > from.bytes() - at) {
+      return fault{errc::extent_outside_file, place, "the file ends before it"};
+    }
+    auto count = from.read(at, count_bytes);
+    if (!count) return count.error();
+    const auto bytes = checked_multiply(little_endian<std::uint64_t>(*count), width->second);
+    at += count_bytes;
+    if (!bytes || *bytes > from.bytes() - at) {
+      return fault{errc::extent_outside_file, place,
+                   "it would end past the end of the file, from byte " + grouped(at) + " on"};
+    }
+    stored_stream stream;
+    stream.offset = at;
+    stream.bytes = stream.decoded_bytes = *bytes;
+    out.all.push_back({key, std::move(stream)});
+    at += *bytes;
+  }
+  std::ranges::sort(out.all, {}, &torch_storage::key);
+  const auto twice = std::ranges::adjacent_find(out.all, {}, &torch_storage::key);
+  if (twice != out.all.end()) {
+    return malformed_at(read.begin[4], "the storage '" + printable(twice->key) + "' stands twice");
+  }
+  // Little-endian on every machine: PyTorch turns the bytes around when it writes this form.
+  return found_storages{std::move(out), at};
+}
+
+}  // namespace
+
+result<file_entries> parse_pytorch_legacy(input& from, const torch_options& how) {
+  auto read = read_pickles(from);
+  if (!read) return read.error();
+  auto found = find_storages(from, *read);
+  if (!found) return found.error();
+  auto made = tensors_of_state(read->each[3], found->storages,
+                               {how.lone_name, from.bytes(), read->begin[3], how.strictness});
+  if (made && found->end != from.bytes()) {
+    made->notes.push_back("the file goes on for " + grouped(from.bytes() - found->end) +
+                          " bytes after its last storage");
+  }
+  return made;
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/pytorch/torch_state.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/printable.hpp"
+#include "base/utf8.hpp"
+#include "formats/pytorch/torch_names.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr unsigned state_depth_max = 100;
+constexpr std::size_t name_bytes_max = std::size_t{32} << 20;     // Of all tensors together.
+constexpr std::size_t joined_bytes_max = std::size_t{256} << 20;  // Of all names ever put together.
+
+// Things of one kind that were left out: how many, and which was the first.
+struct left_out {
+  std::uint64_t count = 0;
+  std::string first;
+
+  void add(std::string_view name, std::string_view what) {
+    if (count++ != 0) return;
+    first = "'" + printable(name) + "'";
+    if (!what.empty()) first += ", " + std::string(what);
+  }
+};
+
+class state_walker {
+ public:
+  state_walker(const pickle& in, const torch_storages& storages, const torch_state_source& from)
+      : in_(in), storages_(storages), from_(from) {}
+
+  result<file_entries> run();
+
+ private:
+  // Each returns false once something was wrong.
+  bool check_globals();
+  bool visit(pickle_value v, const std::string& name, unsigned depth);
+  bool visit_dict(pickle_value v, const std::string& name, unsigned depth);
+  bool visit_nameless(pickle_value v, const std::string& of, unsigned depth);
+  bool visit_items(std::span<const pickle_value> items, const std::string& name, unsigned depth);
+  bool visit_call(const torch_call& call, const std::string& name, unsigned depth);
+  bool add_tensor(const torch_call& call, const std::string& name);
+  bool add_sparse(const torch_call& call, const std::string& name, unsigned depth);
+  bool from_type(const torch_call& call, const std::string& name, unsigned depth);
+  bool not_read(const std::string& name, errc code, std::string why);
+
+  bool fail(const std::string& name, errc code, std::string cause) {
+    fault_ = {code, tensor_place(name), std::move(cause)};
+    return false;
+  }
+  bool strict() const { return from_.strictness == profile::strict; }
+  bool joined(const std::string& to, std::string_view key, std::string& out);
+  bool check_names();
+  void add_notes();
+
+  const pickle& in_;
+  const torch_storages& storages_;
+  const torch_state_source& from_;
+  file_entries found_;
+  left_out plain_;    // No tensors.
+  left_out refused_;  // Tensors and objects that are not read.
+  std::size_t visits_ = 0;
+  std::size_t name_bytes_ = 0;
+  std::size_t joined_bytes_ = 0;
+  std::uint64_t repeated_ = 0;
+  fault fault_;
+};
+
+bool state_walker::check_globals() {
+  for (const pickle_global& each : in_.globals) {
+    if (role_of(each) != torch_role::unknown) continue;
+    fault_ = {errc::unsupported_feature, "byte " + grouped(from_.first_byte + each.at),
+              "the pickle names '" + full_name(each) +
+                  "', which is no part of a checkpoint of tensors; nothing in it is ever called"};
+    return false;
+  }
+  return true;
+}
+
+bool state_walker::joined(const std::string& to, std::string_view key, std::string& out) {
+  joined_bytes_ += to.size() + key.size();
+  if (joined_bytes_ > joined_bytes_max) {
+    return fail(to, errc::header_too_large, "the names of what it holds are too long");
+  }
+  out = to;
+  if (!to.empty()) out += '.';
+  out += key;
+  return true;
+}
+
+// What would make a tensor, or may hold some.
+bool state_walker::not_read(const std::string& name, errc code, std::string why) {
+  if (strict()) return fail(name, code, std::move(why));
+  refused_.add(name, why);
+  return true;
+}
+
+bool state_walker::visit_items(std::span<const pickle_value> items, const std::string& name,
+                               unsigned depth) {
+  std::string child;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!joined(name, std::to_string(i), child) || !visit(items[i], child, depth)) return false;
+  }
+  return true;
+}
+
+bool state_walker::visit_dict(pickle_value v, const std::string& name, unsigned depth) {
+  const auto& items = in_.container(v);
+  std::string child;
+  for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+    const pickle_value key = items[i];
+    if (key.is(pickle_kind::text)) {
+      const std::string_view text = in_.text(key);
+      if (utf8_valid_bytes(text) != text.size()) {
+        return fail(name, errc::malformed_header, "a key of it is not UTF-8");
+      }
+      if (!joined(name, text, child)) return false;
+    } else if (key.is(pickle_kind::integer)) {
+      if (!joined(name, std::to_string(key.integer()), child)) return false;
+    } else if (key.is(pickle_kind::boolean)) {
+      if (!joined(name, key.boolean() ? "True" : "False", child)) return false;
+    } else if (key.is(pickle_kind::none)) {
+      if (!joined(name, "None", child)) return false;
+    } else {
+      if (!visit_nameless(items[i + 1], name, depth)) return false;
+      continue;
+    }
+    if (!visit(items[i + 1], child, depth)) return false;
+  }
+  return true;
+}
+
+// What stands under a key that is a fraction, a tuple or the like. It is left out, which matters
+// only where it holds tensors.
+bool state_walker::visit_nameless(pickle_value v, const std::string& of, unsigned depth) {
+  const std::size_t tensors = found_.tensors.size();
+  const std::size_t composites = found_.composites.size();
+  if (!visit(v, of, depth)) return false;
+  if (found_.tensors.size() == tensors) return true;
+  found_.tensors.erase(found_.tensors.begin() + static_cast<std::ptrdiff_t>(tensors),
+                       found_.tensors.end());
+  found_.composites.erase(found_.composites.begin() + static_cast<std::ptrdiff_t>(composites),
+                          found_.composites.end());
+  return not_read(of, errc::unsupported_feature,
+                  "it has tensors under a key that is neither text nor an integer");
+}
+
+bool state_walker::visit(pickle_value v, const std::string& name, unsigned depth) {
+  if (++visits_ > pickle_values_max) {
+    return fail(name, errc::header_too_large, "the same objects are met again and again");
+  }
+  if (depth == state_depth_max) {
+    return fail(
+        name, errc::malformed_header,
+        "it holds itself, or is nested more than " + std::to_string(state_depth_max) + " deep");
+  }
+  switch (v.kind()) {
+    case pickle_kind::dict: return visit_dict(v, name, depth + 1);
+    case pickle_kind::list: return visit_items(in_.container(v), name, depth + 1);
+    case pickle_kind::tuple: return visit_items(in_.tuple(v), name, depth + 1);
+    case pickle_kind::call: {
+      const pickle_value callee = in_.callee(v);
+      if (callee.is(pickle_kind::global)) {
+        return visit_call({in_.global(callee), in_.tuple(in_.arguments(v))}, name, depth + 1);
+      }
+      return not_read(name, errc::unsupported_feature, "it is made by what a call has given");
+    }
+    case pickle_kind::none: plain_.add(name, "None"); return true;
+    case pickle_kind::boolean: plain_.add(name, "True or False"); return true;
+    case pickle_kind::integer:
+    case pickle_kind::number: plain_.add(name, "a number"); return true;
+    case pickle_kind::text: plain_.add(name, "text"); return true;
+    case pickle_kind::bytes: plain_.add(name, "bytes"); return true;
+    case pickle_kind::global: plain_.add(name, full_name(in_.global(v))); return true;
+    case pickle_kind::persistent: plain_.add(name, "a storage without a shape"); return true;
+  }
+  return true;
+}
+
+bool state_walker::visit_call(const torch_call& call, const std::string& name, unsigned depth) {
+  if (depth >= state_depth_max) {
+    return fail(name, errc::malformed_header,
+                "it is nested more than " + std::to_string(state_depth_max) + " deep");
+  }
+  switch (role_of(call.function)) {
+    case torch_role::rebuild:
+    case torch_role::rebuild_typed: return add_tensor(call, name);
+    case torch_role::parameter:
+      if (call.arguments.empty()) {
+        return fail(name, errc::malformed_header, "a parameter is made of nothing");
+      }
+      return visit(call.arguments[0], name, depth + 1);
+    case torch_role::tensor_class:  // Parameter(tensor)
+      if (call.arguments.empty()) {
+        return not_read(name, errc::unsupported_feature,
+                        "it is an object of '" + full_name(call.function) +
+                            "' that is filled after it was made, which is not read");
+      }
+      return visit(call.arguments[0], name, depth + 1);
+    case torch_role::from_type: return from_type(call, name, depth);
+    case torch_role::sparse: return add_sparse(call, name, depth);
+    case torch_role::unsupported:
+      return not_read(name, errc::unsupported_feature,
+                      "it is " + std::string(kind_of_unsupported(call.function)) + " (" +
+                          full_name(call.function) + "), which is not read");
+    case torch_role::unknown:
+      return not_read(name, errc::unsupported_feature,
+                      "it is an object of '" + full_name(call.function) + "'");
+    default: break;
+  }
+  plain_.add(name, full_name(call.function));
+  return true;
+}
+
+// _rebuild_from_type_v2(function, class, arguments, state)
+bool state_walker::from_type(const torch_call& call, const std::string& name, unsigned depth) {
+  const auto a = call.arguments;
+  if (a.size() < 3 || !a[0].is(pickle_kind::global) || !a[1].is(pickle_kind::global) ||
+      !a[2].is(pickle_kind::tuple)) {
+    return fail(name, errc::malformed_header,
+                "it is rebuilt from no function, class and arguments");
+  }
+  if (role_of(in_.global(a[1])) != torch_role::tensor_class) {
+    return not_read(name, errc::unsupported_feature,
+                    "it is a tensor of the class '" + full_name(in_.global(a[1])) + "'");
+  }
+  return visit_call({in_.global(a[0]), in_.tuple(a[2])}, name, depth + 1);
+}
+
+bool state_walker::add_tensor(const torch_call& call, const std::string& name) {
+  auto made = rebuilt_tensor(in_, call, storages_);
+  if (!made) {
+    const fault bad = made.error();
+    if (bad.code == errc::unsupported_feature)
+      return not_read(name, errc::unsupported_feature, bad.cause);
+    fault_ = bad.in(tensor_place(name));
+    return false;
+  }
+  name_bytes_ += name.size();
+  if (name_bytes_ > name_bytes_max || found_.tensors.size() == torch_tensors_max) {
+    return fail(name, errc::header_too_large,
+                "the file holds more than " + grouped(torch_tensors_max) +
+                    " tensors, or more than " + grouped(name_bytes_max) + " bytes of their names");
+  }
+  const std::uint64_t more = repeated_bytes(*made);
+  const std::uint64_t allowed = std::max(from_.file_bytes, torch_repeated_bytes_usual);
+  if (more > allowed || repeated_ > allowed - more) {
+    return fail(name, errc::wrong_tensor_bytes,
+                "it repeats its elements: " + grouped(made->bytes) +
+                    " bytes would be made of far fewer, in a file of " + grouped(from_.file_bytes));
+  }
+  repeated_ += more;
+  made->name = name;
+  found_.tensors.push_back(std::move(*made));
+  return true;
+}
+
+// The names that PyTorch gives the parts of each layout, in the order of its arguments.
+std::span<const std::string_view> parts_of(std::string_view layout) {
+  static constexpr std::string_view coo[] = {"indices", "values"};
+  static constexpr std::string_view by_row[] = {"crow_indices", "col_indices", "values"};
+  static constexpr std::string_view by_column[] = {"ccol_indices", "row_indices", "values"};
+  if (layout == "sparse_coo") return coo;
+  if (layout == "sparse_csr" || layout == "sparse_bsr") return by_row;
+  if (layout == "sparse_csc" || layout == "sparse_bsc") return by_column;
+  return {};
+}
+
+// _rebuild_sparse_tensor(_get_layout("torch.sparse_csr"), (crow_indices, col_indices, values,
+// size))
+bool state_walker::add_sparse(const torch_call& call, const std::string& name, unsigned depth) {
+  const auto a = call.arguments;
+  const auto malformed = [&] {
+    return fail(name, errc::malformed_header, "it is no sparse tensor: a layout, parts and a size");
+  };
+  if (a.size() < 2 || !a[0].is(pickle_kind::call) || !a[1].is(pickle_kind::tuple) ||
+      !in_.callee(a[0]).is(pickle_kind::global) ||
+      role_of(in_.global(in_.callee(a[0]))) != torch_role::layout) {
+    return malformed();
+  }
+  const auto words = in_.tuple(in_.arguments(a[0]));
+  if (words.size() != 1 || !words[0].is(pickle_kind::text)) return malformed();
+  std::string_view layout = in_.text(words[0]);
+  if (layout.starts_with("torch.")) layout.remove_prefix(6);
+  const auto parts = parts_of(layout);
+  if (parts.empty()) {
+    return not_read(name, errc::unsupported_feature,
+                    "its layout is '" + printable(layout) + "', which is not read");
+  }
+  const auto values = in_.tuple(a[1]);
+  if (values.size() <= parts.size()) return malformed();
+  auto shape = dims_of(in_, values[parts.size()]);
+  if (!shape) return malformed();
+
+  composite whole{name, std::string(layout), {}, std::move(*shape), {}};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t before = found_.tensors.size();
+    if (!visit(values[i], name + "/" + std::string(parts[i]), depth + 1)) return false;
+    if (found_.tensors.size() != before + 1) return malformed();
+    whole.parts.emplace_back(parts[i]);
+  }
+  found_.composites.push_back(std::move(whole));
+  return true;
+}
+
+bool state_walker::check_names() {
+  std::vector<std::string_view> names;
+  names.reserve(found_.tensors.size());
+  for (const entry& each : found_.tensors) names.push_back(each.name);
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  if (twice == names.end()) return true;
+  return fail(std::string(*twice), errc::duplicate_tensor,
+              "two tensors would have this name, of keys joined by dots");
+}
+
+void state_walker::add_notes() {
+  if (plain_.count != 0) {
+    found_.notes.push_back("values that are no tensors, and that are left out: " +
+                           grouped(plain_.count) + ", the first is " + plain_.first);
+  }
+  if (refused_.count != 0) {
+    found_.notes.push_back("objects and tensors that are not read, and that are left out: " +
+                           grouped(refused_.count) + ", the first is " + refused_.first);
+  }
+}
+
+result<file_entries> state_walker::run() {
+  if (strict() && !check_globals()) return fault_;
+  const bool lone = in_.root.is(pickle_kind::call);
+  if (!visit(in_.root, lone ? from_.lone_name : std::string(), 0)) return fault_;
+  if (!check_names()) return fault_;
+  std::ranges::sort(found_.tensors, [](const entry& a, const entry& b) {
+    return a.offset != b.offset ? a.offset < b.offset : a.name < b.name;
+  });
+  add_notes();
+  return std::move(found_);
+}
+
+}  // namespace
+
+result<file_entries> tensors_of_state(const pickle& in, const torch_storages& storages,
+                                      const torch_state_source& from) {
+  return state_walker(in, storages, from).run();
+}
+
+}  // namespace ringload::inline v0

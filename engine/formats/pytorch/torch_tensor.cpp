@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/pytorch/torch_tensor.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/checked.hpp"
+#include "base/printable.hpp"
+#include "formats/pytorch/torch_names.hpp"
+#include "formats/shape.hpp"
+#include "formats/text/malformed.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+using dims = std::vector<std::uint64_t>;
+
+constexpr std::size_t torch_dims_max = 64;  // As in PyTorch.
+
+result<std::uint64_t> natural(pickle_value v, std::string_view what) {
+  if (!v.is(pickle_kind::integer) || v.integer() < 0) {
+    return malformed(std::string(what) + " is no number from 0 on");
+  }
+  return static_cast<std::uint64_t>(v.integer());
+}
+
+// {"conj": True}: elements that are to be turned around when they are used.
+bool is_lazy(const pickle& in, pickle_value metadata) {
+  if (!metadata.is(pickle_kind::dict)) return false;
+  const auto& items = in.container(metadata);
+  for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+    if (!items[i].is(pickle_kind::text)) continue;
+    const std::string_view key = in.text(items[i]);
+    if ((key == "conj" || key == "neg") && items[i + 1].is(pickle_kind::boolean) &&
+        items[i + 1].boolean()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// What a call describes, before anyone asks whether it can be true.
+struct description {
+  torch_identity storage;
+  torch_element element;
+  std::uint64_t offset = 0;  // In elements, from the storage's beginning.
+  dims size;
+  dims stride;
+};
+
+result<torch_element> element_type(const pickle& in, const torch_identity& storage,
+                                   std::optional<pickle_value> dtype) {
+  auto element = element_of(storage.type);
+  if (dtype) {
+    const bool named = dtype->is(pickle_kind::global);
+    element = named ? element_of(in.global(*dtype)) : std::nullopt;
+    if (!element) return malformed("it is rebuilt with something that is no dtype");
+    if (!element->dtype) {
+      return unsupported("its dtype is " + full_name(in.global(*dtype)) + ", which is not read");
+    }
+    return *element;
+  }
+  if (element->untyped) {
+    element->dtype = ringload::dtype::u8;
+  } else if (!element->dtype) {
+    return unsupported("it is a quantised tensor, of " + full_name(storage.type));
+  }
+  return *element;
+}
+
+result<description> describe(const pickle& in, const torch_call& call) {
+  const bool typed = role_of(call.function) == torch_role::rebuild_typed;
+  const auto arguments = call.arguments;
+  const std::size_t metadata_at = typed ? 7 : 6;
+  if (arguments.size() < (typed ? 7 : 4)) return malformed("it is rebuilt with too few arguments");
+  if (!arguments[0].is(pickle_kind::persistent)) {
+    return malformed("it is rebuilt from something that is no storage");
+  }
+  description out;
+  auto storage = identity_of(in, arguments[0]);
+  if (!storage) return storage.error();
+  auto element = element_type(in, *storage, typed ? std::optional(arguments[6]) : std::nullopt);
+  if (!element) return element.error();
+  auto offset = natural(arguments[1], "its offset");
+  if (!offset) return offset.error();
+  auto size = dims_of(in, arguments[2]);
+  if (!size) return size.error().in("size");
+  auto stride = dims_of(in, arguments[3]);
+  if (!stride) return stride.error().in("stride");
+  if (size->size() != stride->size()) {
+    return malformed("it has " + grouped(size->size()) + " dimensions and " +
+                     grouped(stride->size()) + " strides");
+  }
+  if (arguments.size() > metadata_at && is_lazy(in, arguments[metadata_at])) {
+    return unsupported("it is a conjugate or negative view, whose elements are stored otherwise");
+  }
+  out.storage = *storage;
+  out.element = *element;
+  out.offset = *offset;
+  out.size = std::move(*size);
+  out.stride = std::move(*stride);
+  return out;
+}
+
+// The number of elements from the first to the last that the tensor touches.
+std::optional<std::uint64_t> reach(const description& of) {
+  std::uint64_t last = 0;
+  for (std::size_t d = 0; d < of.size.size(); ++d) {
+    if (of.size[d] == 0) return 0;
+    const auto along = checked_multiply(of.size[d] - 1, of.stride[d]);
+    const auto sum = along ? checked_add(last, *along) : along;
+    if (!sum) return std::nullopt;
+    last = *sum;
+  }
+  return checked_add(last, 1);
+}
+
+bool is_contiguous(const description& of) {
+  std::uint64_t expected = 1;
+  for (std::size_t d = of.size.size(); d-- > 0;) {
+    if (of.size[d] == 1) continue;
+    if (of.stride[d] != expected) return false;
+    expected *= of.size[d];
+  }
+  return true;
+}
+
+std::uint8_t swapped(const torch_element& element) {
+  const unsigned unit = (*element.dtype == dtype::c64 || *element.dtype == dtype::c128)
+                            ? element.bytes / 2U
+                            : element.bytes;
+  return unit == 1 ? std::uint8_t{0} : static_cast<std::uint8_t>(unit);
+}
+
+// The form of a tensor that touches these bytes of the storage.
+std::shared_ptr<const stored_form> form_of(const description& of, stored_stream stream,
+                                           std::uint64_t first_byte, std::uint8_t swap) {
+  auto form = std::make_shared<stored_form>();
+  form->swap_bytes = swap;
+  piece& whole = form->pieces.emplace_back();
+  whole.stored = std::move(stream);
+  whole.first_byte = first_byte;
+  whole.origin.assign(of.size.size(), 0);
+  whole.extent = of.size;
+  for (std::size_t d = 0; d < of.size.size(); ++d) {
+    // That of a single element is never used, and may be anything.
+    whole.stride_bytes.push_back(of.size[d] == 1 ? 0 : of.stride[d] * of.element.bytes);
+  }
+  return form;
+}
+
+}  // namespace
+
+const torch_storage* torch_storages::find(std::string_view key) const noexcept {
+  const auto at = std::ranges::lower_bound(all, key, {}, &torch_storage::key);
+  return at != all.end() && at->key == key ? &*at : nullptr;
+}
+
+result<torch_identity> identity_of(const pickle& in, pickle_value persistent) {
+  const pickle_value name = in.identity(persistent);
+  const auto parts = name.is(pickle_kind::tuple) ? in.tuple(name) : std::span<const pickle_value>();
+  const bool is_storage = parts.size() >= 5 && parts[0].is(pickle_kind::text) &&
+                          in.text(parts[0]) == "storage" && parts[1].is(pickle_kind::global) &&
+                          parts[2].is(pickle_kind::text);
+  if (!is_storage) return malformed("something that is no storage is kept outside of the pickle");
+  torch_identity out;
+  out.type = in.global(parts[1]);
+  const auto element = element_of(out.type);
+  if (!element || role_of(out.type) != torch_role::storage) {
+    return malformed("'" + full_name(out.type) + "' is no class of storages");
+  }
+  out.element_bytes = element->bytes;
+  out.key = in.text(parts[2]);
+  auto elements = natural(parts[4], "the number of elements of a storage");
+  if (!elements) return elements.error();
+  out.elements = *elements;
+  if (parts.size() > 5 && parts[5].is(pickle_kind::tuple)) {
+    const auto view = in.tuple(parts[5]);
+    if (view.size() != 3) return malformed("the view of a storage has no key, offset and size");
+    auto offset = natural(view[1], "the offset of a view");
+    if (!offset) return offset.error();
+    out.view_offset = *offset;
+  }
+  return out;
+}
+
+result<std::vector<std::uint64_t>> dims_of(const pickle& in, pickle_value v) {
+  if (v.is(pickle_kind::call) && in.callee(v).is(pickle_kind::global) &&
+      role_of(in.global(in.callee(v))) == torch_role::size) {
+    const auto arguments = in.tuple(in.arguments(v));
+    if (arguments.size() == 1) v = arguments[0];
+  }
+  std::span<const pickle_value> items;
+  if (v.is(pickle_kind::tuple)) {
+    items = in.tuple(v);
+  } else if (v.is(pickle_kind::list)) {
+    items = in.container(v);
+  } else {
+    return malformed("this is no tuple of integers");
+  }
+  if (items.size() > torch_dims_max) {
+    return malformed("there are more than " + std::to_string(torch_dims_max) + " dimensions");
+  }
+  std::vector<std::uint64_t> out;
+  out.reserve(items.size());
+  for (const pickle_value each : items) {
+    auto dim = natural(each, "an item");
+    if (!dim) return dim.error();
+    out.push_back(*dim);
+  }
+  return out;
+}
+
+result<entry> rebuilt_tensor(const pickle& in, const torch_call& call,
+                             const torch_storages& storages) {
+  auto found = describe(in, call);
+  if (!found) return found.error();
+  description& of = *found;
+  const std::string key = "storage '" + printable(of.storage.key) + "'";
+  const torch_storage* storage = storages.find(of.storage.key);
+  if (storage == nullptr) {
+    return fault{errc::missing_tensor, {}, "its " + key + " is not in the file"};
+  }
+  const std::uint64_t unit = of.element.bytes;
+  const auto stated = checked_multiply(of.storage.elements, of.storage.element_bytes);
+  if (!stated || *stated != storage->stream.decoded_bytes) {
+    return fault{errc::wrong_tensor_bytes,
+                 {},
+                 "its " + key + " would have " + grouped(of.storage.elements) + " elements of " +
+                     grouped(of.storage.element_bytes) + " bytes, but has " +
+                     grouped(storage->stream.decoded_bytes) + " bytes"};
+  }
+  const auto elements = element_count(of.size);
+  const auto bytes = elements ? checked_multiply(*elements, unit) : elements;
+  const auto touched = reach(of);
+  const auto begin = checked_add(of.offset, of.storage.view_offset);
+  const auto end = touched && begin ? checked_add(*begin, *touched) : std::nullopt;
+  if (!bytes || !end) {
+    return fault{errc::size_overflow,
+                 {},
+                 "a tensor of shape " + shape_text(of.size) + " does not fit in 64 bits"};
+  }
+  if (*touched != 0 && *end > *stated / unit) {  // Without elements the offset says nothing.
+    return fault{errc::extent_outside_file,
+                 {},
+                 "its last element would be number " + grouped(*end) + " of its " + key +
+                     ", which has " + grouped(*stated / unit)};
+  }
+
+  entry out;
+  out.dtype = *of.element.dtype;
+  out.bytes = *bytes;
+  out.shape = of.size;
+  stored_stream stream = storage->stream;
+  std::uint64_t first_byte = *touched == 0 ? 0 : *begin * unit;
+  out.offset = stream.offset;
+  if (stream.how == codec::raw) {  // Only what is needed of it is read.
+    stream.offset += first_byte;
+    out.offset = stream.offset;
+    stream.bytes = stream.decoded_bytes = *touched * unit;
+    stream.crc32.reset();
+    first_byte = 0;
+  }
+  const bool contiguous = is_contiguous(of);
+  if (of.element.pairs) {
+    if (!contiguous || out.shape.empty()) return unsupported("its pairs of F4 are not contiguous");
+    out.shape.back() *= 2;
+    of.size = out.shape;
+  }
+  const std::uint8_t swap = storages.big_endian ? swapped(of.element) : std::uint8_t{0};
+  if (out.bytes == 0 || (contiguous && swap == 0 && stream.how == codec::raw)) return out;
+  if (of.element.pairs) return unsupported("its pairs of F4 are stored compressed");
+  out.stored = form_of(of, std::move(stream), first_byte, swap);
+  return out;
+}
+
+std::uint64_t repeated_bytes(const entry& tensor) noexcept {
+  if (tensor.stored == nullptr) return 0;
+  const piece& whole = tensor.stored->pieces.front();
+  std::uint64_t reach = bits(tensor.dtype) / 8;
+  for (std::size_t d = 0; d < whole.extent.size(); ++d) {
+    reach += (whole.extent[d] - 1) * whole.stride_bytes[d];
+  }
+  return tensor.bytes > reach ? tensor.bytes - reach : 0;
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/safetensors/safetensors.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/checked.hpp"
+#include "base/printable.hpp"
+#include "base/utf8.hpp"
+#include "formats/safetensors/header_layout.hpp"
+#include "formats/safetensors/safetensors_json.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+// What the hub's own client refuses to read over the network.
+constexpr std::uint64_t header_bytes_usual = 25'000'000;
+
+std::string_view text_of(std::span<const std::byte> bytes) noexcept {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+fault too_large(std::uint64_t header_bytes) {
+  return {errc::header_too_large, "byte 0",
+          "the header would have " + grouped(header_bytes) + " bytes, and no more than " +
+              grouped(safetensors_header_bytes_max) + " are allowed"};
+}
+
+fault outside_file(std::uint64_t end, std::uint64_t file_bytes) {
+  return {
+      errc::header_outside_file, "byte 0",
+      "the header would end at " + grouped(end) + " but the file ends at " + grouped(file_bytes)};
+}
+
+void add_notes(file_entries& found, std::uint64_t header_bytes) {
+  if (header_bytes > header_bytes_usual) {
+    found.notes.push_back("the header has " + grouped(header_bytes) + " bytes, more than the " +
+                          grouped(header_bytes_usual) + " that some tools read");
+  }
+  const auto misaligned = [](const entry& e) {
+    return e.bytes != 0 && e.offset % alignment(e.dtype) != 0;
+  };
+  const auto first = std::ranges::find_if(found.tensors, misaligned);
+  if (first == found.tensors.end()) return;
+  const auto count = std::count_if(first, found.tensors.end(), misaligned);
+  found.notes.push_back(
+      grouped(static_cast<std::uint64_t>(count)) +
+      " tensors do not begin at a multiple of their element's size, the first is '" +
+      printable(first->name) + "'");
+}
+
+}  // namespace
+
+result<std::uint64_t> safetensors_header_end(std::span<const std::byte> prefix,
+                                             std::uint64_t file_bytes) {
+  if (prefix.size() < safetensors_prefix_bytes || file_bytes < safetensors_prefix_bytes) {
+    return fault{errc::header_too_small, "byte 0",
+                 "a safetensors file begins with 8 bytes of length but this one has only " +
+                     grouped(std::min<std::uint64_t>(prefix.size(), file_bytes))};
+  }
+  std::uint64_t header_bytes = 0;
+  for (unsigned i = 0; i < safetensors_prefix_bytes; ++i) {
+    header_bytes |= std::to_integer<std::uint64_t>(prefix[i]) << (8 * i);
+  }
+  if (header_bytes > safetensors_header_bytes_max) {
+    return too_large(header_bytes);
+  }
+  const std::uint64_t end = safetensors_prefix_bytes + header_bytes;
+  if (end > file_bytes) return outside_file(end, file_bytes);
+  return end;
+}
+
+result<file_entries> parse_safetensors(std::span<const std::byte> header, std::uint64_t file_bytes,
+                                       profile strictness) {
+  if (header.size() > safetensors_header_bytes_max) return too_large(header.size());
+  const std::uint64_t data_begin = safetensors_prefix_bytes + header.size();
+  if (data_begin > file_bytes) return outside_file(data_begin, file_bytes);
+
+  const std::string_view text = text_of(header);
+  if (const std::size_t valid = utf8_valid_bytes(text); valid != text.size()) {
+    return fault{errc::header_not_utf8, "byte " + grouped(safetensors_prefix_bytes + valid),
+                 "the header is not UTF-8 from here on"};
+  }
+  auto described = describe_header(text, strictness);
+  if (!described) return described.error();
+  // Every tensor has a name, a type, a shape and offsets. Nothing below reads JSON.
+
+  file_entries found;
+  found.metadata.assign(described->metadata.begin(), described->metadata.end());
+  auto placed = lay_out(std::move(*described), {data_begin, file_bytes}, strictness);
+  if (!placed) return placed.error();
+  // Every extent lies in the file, and no two overlap.
+
+  found.tensors = std::move(*placed);
+  if (strictness == profile::strict) add_notes(found, header.size());
+  return found;
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Reads CBOR (RFC 8949) from front to back, as its caller asks for what must come next. No tree is
+// made and nothing is allocated by a length that the input only states. It is our own because a
+// library gives either a tree or no place for an error, and the fourth of CBOR that .zt files use
+// is this short.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "formats/text/input_cursor.hpp"
+
+namespace ringload::inline v0 {
+
+// Every function that returns bool returns false once something was wrong, and the cursor then says
+// what. Tags before a value are skipped.
+class cbor_reader {
+ public:
+  static constexpr std::size_t depth_max = 256;
+  static constexpr std::uint64_t string_bytes_max = std::uint64_t{16} << 20;
+
+  explicit cbor_reader(input_cursor& in) noexcept : in_(in) {}
+
+  // while (in.next_key(key)) { read the value }, then ask failed(): the map ended or was broken.
+  bool enter_map();
+  bool next_key(std::string& key);
+  bool enter_array();
+  bool next_item();
+
+  bool text(std::string& out);
+  bool unsigned_integer(std::uint64_t& out);
+  bool skip_value();
+
+  // Whether a null or an undefined value comes next; it is then read.
+  bool null();
+  bool is_text();
+
+  // Any value as JSON text: byte strings as hexadecimal digits, keys that are numbers as their
+  // text. Refused where a key is an array or a map, or where `out` would become longer than
+  // `bytes_max`.
+  bool json(std::string& out, std::size_t bytes_max);
+
+  bool failed() const noexcept { return in_.failed(); }
+  std::uint64_t position() const noexcept { return in_.position(); }
+
+ private:
+  // The first byte of a value and its argument.
+  struct head {
+    std::uint8_t major = 0;
+    std::uint8_t info = 0;
+    bool indefinite = false;
+    std::uint64_t argument = 0;
+    std::uint64_t at = 0;
+  };
+  struct container {
+    std::uint64_t left = 0;  // Items, or pairs.
+    bool indefinite = false;
+  };
+
+  bool peek();
+  bool read_head();
+  void take() noexcept { peeked_ = false; }
+  bool unexpected(const char* wanted);
+  bool enter(std::uint8_t major, const char* wanted);
+  bool next(bool& more);
+  bool string_of(std::uint8_t major, std::string& out);
+  bool chunk(std::uint64_t bytes, std::string& out);
+  bool big_number(std::uint64_t& out);
+  bool json_scalar(std::string& out);
+  bool json_container(std::string& out, std::size_t bytes_max);
+  bool json_key(std::string& out, std::size_t bytes_max);
+
+  input_cursor& in_;
+  head head_;
+  bool peeked_ = false;
+  std::uint64_t tag_ = 0;  // The last before the value.
+  std::vector<container> open_;
+};
+
+}  // namespace ringload::inline v0

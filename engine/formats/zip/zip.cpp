@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/zip/zip.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "base/utf8.hpp"
+#include "formats/codec/decoder.hpp"
+#include "formats/text/little_endian.hpp"
+#include "formats/text/malformed.hpp"
+#include "formats/zip/inflate.hpp"
+#include "formats/zip/zip_end.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr std::uint32_t central_magic = 0x02014b50;
+constexpr std::uint32_t local_magic = 0x04034b50;
+
+constexpr std::size_t central_bytes = 46;
+constexpr std::size_t local_bytes = 30;
+
+constexpr std::uint32_t in_zip64 = 0xFFFFFFFF;  // The number stands in the extra field instead.
+constexpr std::uint16_t zip64_tag = 0x0001;
+
+constexpr std::uint16_t flag_encrypted = 1U << 0;
+constexpr std::uint16_t flag_sizes_follow = 1U << 3;  // Sizes stand after the data, not before it.
+constexpr std::uint16_t flag_patched = 1U << 5;
+constexpr std::uint16_t flag_strongly_encrypted = 1U << 6;
+constexpr std::uint16_t flag_masked = 1U << 13;
+
+constexpr std::uint16_t method_stored = 0;
+constexpr std::uint16_t method_deflated = 8;
+constexpr std::uint64_t deflate_ratio_max =
+    1032;  // What its longest match in its least bits gives.
+
+fault malformed_member(std::string where, std::string cause) {
+  return {errc::malformed_header, std::move(where), std::move(cause)};
+}
+
+// Numbers of a header that may be too large for its 32 bits.
+struct wide_numbers {
+  std::uint64_t bytes;
+  std::uint64_t stored_bytes;
+  std::uint64_t offset = 0;
+};
+
+// Takes from the extra field what the header has no room for. False: it is not there, or the field
+// is broken.
+bool widen(std::span<const std::byte> extra, wide_numbers& numbers) {
+  bool seen = false;
+  while (!extra.empty()) {
+    if (extra.size() < 4) return false;
+    const auto tag = little_endian<std::uint16_t>(extra);
+    const std::size_t size = little_endian<std::uint16_t>(extra, 2);
+    if (size > extra.size() - 4) return false;
+    auto content = extra.subspan(4, size);
+    extra = extra.subspan(4 + size);
+    if (tag != zip64_tag) continue;
+    if (std::exchange(seen, true)) return false;
+    for (std::uint64_t* each : {&numbers.bytes, &numbers.stored_bytes, &numbers.offset}) {
+      if (*each != in_zip64) continue;
+      if (content.size() < 8) return false;
+      *each = little_endian<std::uint64_t>(content);
+      content = content.subspan(8);
+    }
+  }
+  return seen || (numbers.bytes != in_zip64 && numbers.stored_bytes != in_zip64 &&
+                  numbers.offset != in_zip64);
+}
+
+bool leads_out(std::string_view name) {
+  if (name.front() == '/' || name.front() == '\\') return true;
+  while (!name.empty()) {
+    const std::size_t end = std::min(name.find_first_of("/\\"), name.size());
+    if (name.substr(0, end) == "..") return true;
+    name.remove_prefix(std::min(end + 1, name.size()));
+  }
+  return false;
+}
+
+std::optional<std::string> bad_name(std::string_view name) {
+  if (name.empty()) return "a member has no name";
+  if (name.find('\0') != std::string_view::npos) return "the name holds a NUL";
+  if (utf8_valid_bytes(name) != name.size()) return "the name is not UTF-8";
+  if (leads_out(name)) return "the name leads out of the archive's folder";
+  return std::nullopt;
+}
+
+std::optional<std::string> why_unsupported(std::uint16_t flags, std::uint16_t method) {
+  if ((flags & (flag_encrypted | flag_strongly_encrypted | flag_masked)) != 0) {
+    return "it is encrypted";
+  }
+  if ((flags & flag_patched) != 0) return "it is a patch of another file";
+  if (method != method_stored && method != method_deflated) {
+    return "it is compressed by method " + std::to_string(method) +
+           ", and only stored and deflated members are read";
+  }
+  return std::nullopt;
+}
+
+// One entry of the directory, from `at` on, which then is where the next begins.
+result<zip_member> read_central(std::span<const std::byte> directory, std::size_t& at,
+                                std::uint64_t directory_offset) {
+  const std::string here = "byte " + grouped(directory_offset + at);
+  const auto left = directory.subspan(at);
+  if (left.size() < central_bytes || little_endian<std::uint32_t>(left) != central_magic) {
+    return malformed_member(here, "an entry of the directory should begin here");
+  }
+  const std::size_t name_bytes = little_endian<std::uint16_t>(left, 28);
+  const std::size_t extra_bytes = little_endian<std::uint16_t>(left, 30);
+  const std::size_t comment_bytes = little_endian<std::uint16_t>(left, 32);
+  const std::size_t entry_bytes = central_bytes + name_bytes + extra_bytes + comment_bytes;
+  if (left.size() < entry_bytes) {
+    return malformed_member(here, "the entry would end past the end of the directory");
+  }
+  zip_member out;
+  out.name = as_text(left.subspan(central_bytes, name_bytes));
+  const std::string place = here + ": " + member_place(out.name);
+  if (auto bad = bad_name(out.name)) return malformed_member(place, std::move(*bad));
+  const auto method = little_endian<std::uint16_t>(left, 10);
+  if (auto why = why_unsupported(little_endian<std::uint16_t>(left, 8), method)) {
+    return fault{errc::unsupported_feature, place, std::move(*why)};
+  }
+  wide_numbers wide = {little_endian<std::uint32_t>(left, 24),
+                       little_endian<std::uint32_t>(left, 20),
+                       little_endian<std::uint32_t>(left, 42)};
+  if (!widen(left.subspan(central_bytes + name_bytes, extra_bytes), wide)) {
+    return malformed_member(place, "its extra field is broken, or lacks the numbers of zip64");
+  }
+  if (little_endian<std::uint16_t>(left, 34) != 0) {
+    return malformed_member(place, "it lies on another volume");
+  }
+  out.how = method == method_stored ? codec::raw : codec::deflate;
+  out.crc32 = little_endian<std::uint32_t>(left, 16);
+  out.bytes = wide.bytes;
+  out.stored_bytes = wide.stored_bytes;
+  out.header_offset = wide.offset;
+  if (out.how == codec::raw && out.bytes != out.stored_bytes) {
+    return malformed_member(place, "it is stored as it is, but in " + grouped(out.stored_bytes) +
+                                       " bytes instead of " + grouped(out.bytes));
+  }
+  const bool none_for_some = out.stored_bytes == 0 && out.bytes != 0;
+  const bool longer = out.bytes / deflate_ratio_max > out.stored_bytes;
+  if (out.how == codec::deflate && (longer || none_for_some)) {
+    return malformed_member(
+        place, grouped(out.stored_bytes) + " deflated bytes cannot become " + grouped(out.bytes));
+  }
+  at += entry_bytes;
+  return out;
+}
+
+// Whether the local header's sizes and checksum are the directory's.
+bool agree(std::span<const std::byte> local, const wide_numbers& wide, const zip_member& of) {
+  const auto crc = little_endian<std::uint32_t>(local, 14);
+  const bool same =
+      crc == of.crc32 && wide.bytes == of.bytes && wide.stored_bytes == of.stored_bytes;
+  if (same || (little_endian<std::uint16_t>(local, 6) & flag_sizes_follow) == 0) return same;
+  // They were not known yet. Nothing else may stand there than what says so.
+  const auto open = [](std::uint64_t value, std::uint64_t known) {
+    return value == 0 || value == in_zip64 || value == known;
+  };
+  return (crc == 0 || crc == of.crc32) && open(wide.bytes, of.bytes) &&
+         open(wide.stored_bytes, of.stored_bytes);
+}
+
+// Finds the data behind the local header. `limit` is where the next member, or the directory,
+// begins.
+result<void> read_local(input& from, zip_member& of, std::uint64_t limit) {
+  const std::string place = "byte " + grouped(of.header_offset) + ": " + member_place(of.name);
+  const std::size_t fixed = local_bytes + of.name.size();
+  const auto overlaps = [&] {
+    return fault{errc::invalid_offsets, place,
+                 "it would overlap what begins at byte " + grouped(limit)};
+  };
+  if (of.header_offset > limit || fixed > limit - of.header_offset) return overlaps();
+  auto header = from.read(of.header_offset, fixed);
+  if (!header) return header.error();
+  if (little_endian<std::uint32_t>(*header) != local_magic) {
+    return malformed_member(place, "no member begins there");
+  }
+  const std::size_t extra_bytes = little_endian<std::uint16_t>(*header, 28);
+  const auto method = little_endian<std::uint16_t>(*header, 8);
+  if (auto why = why_unsupported(little_endian<std::uint16_t>(*header, 6), method)) {
+    return fault{errc::unsupported_feature, place, std::move(*why)};
+  }
+  if (little_endian<std::uint16_t>(*header, 26) != of.name.size() ||
+      as_text(header->subspan(local_bytes)) != of.name ||
+      (method == method_stored) != (of.how == codec::raw)) {
+    return malformed_member(place,
+                            "its own header gives another name or method than the directory");
+  }
+  of.data_offset = of.header_offset + fixed + extra_bytes;
+  if (of.data_offset > limit || of.stored_bytes > limit - of.data_offset) return overlaps();
+
+  wide_numbers wide = {little_endian<std::uint32_t>(*header, 22),
+                       little_endian<std::uint32_t>(*header, 18)};
+  std::vector<std::byte> fixed_part(header->begin(), header->begin() + local_bytes);
+  if (wide.bytes == in_zip64 || wide.stored_bytes == in_zip64) {
+    auto extra = from.read(of.header_offset + fixed, extra_bytes);
+    if (!extra) return extra.error();
+    const bool widened = widen(*extra, wide);
+    if (!widened && (little_endian<std::uint16_t>(fixed_part, 6) & flag_sizes_follow) == 0) {
+      return malformed_member(place, "its extra field is broken, or lacks the numbers of zip64");
+    }
+  }
+  if (!agree(fixed_part, wide, of)) {
+    return malformed_member(place, "its own header gives other sizes than the directory");
+  }
+  return {};
+}
+
+std::optional<fault> check_unique(zip_directory& found) {
+  found.by_name.resize(found.members.size());
+  std::iota(found.by_name.begin(), found.by_name.end(), std::uint32_t{0});
+  const auto name = [&](std::uint32_t i) { return found.members[i].name; };
+  std::ranges::sort(found.by_name, {}, name);
+  const auto twice = std::ranges::adjacent_find(found.by_name, {}, name);
+  if (twice == found.by_name.end()) return std::nullopt;
+  return fault{errc::duplicate_tensor, member_place(name(*twice)),
+               "the archive has two members of that name"};
+}
+
+std::optional<fault> check_inflated(const zip_directory& found, std::uint64_t file_bytes) {
+  std::uint64_t sum = 0;
+  for (const zip_member& each : found.members) {
+    if (each.how == codec::deflate) sum += std::min(each.bytes, ~std::uint64_t{0} - sum);
+  }
+  if (sum <= zip_inflated_bytes_usual || sum / zip_inflated_ratio_max <= file_bytes) {
+    return std::nullopt;
+  }
+  return fault{errc::header_too_large, "byte 0",
+               "the members would become " + grouped(sum) + " bytes, more than " +
+                   grouped(zip_inflated_ratio_max) + " times the archive's " + grouped(file_bytes)};
+}
+
+}  // namespace
+
+std::string member_place(std::string_view name) { return "member '" + printable(name) + "'"; }
+
+stored_stream zip_member::stream() const {
+  stored_stream out;
+  out.offset = data_offset;
+  out.bytes = stored_bytes;
+  out.decoded_bytes = bytes;
+  out.how = how;
+  if (crc32 != 0) out.crc32 = crc32;
+  return out;
+}
+
+const zip_member* zip_directory::find(std::string_view name) const noexcept {
+  const auto of = [this](std::uint32_t i) { return members[i].name; };
+  const auto at = std::ranges::lower_bound(by_name, name, {}, of);
+  return at != by_name.end() && of(*at) == name ? &members[*at] : nullptr;
+}
+
+result<zip_directory> read_zip_directory(input& from) {
+  auto place = find_zip_directory(from);
+  if (!place) return place.error();
+  if (place->members > zip_members_max || place->bytes > zip_directory_bytes_max) {
+    return fault{errc::header_too_large, "byte " + grouped(place->offset),
+                 "the archive would have " + grouped(place->members) +
+                     " members in a directory of " + grouped(place->bytes) + " bytes; " +
+                     grouped(zip_members_max) + " in " + grouped(zip_directory_bytes_max) +
+                     " are allowed"};
+  }
+  if (place->members > place->bytes / central_bytes) {
+    return malformed_at(place->offset, "a directory of " + grouped(place->bytes) +
+                                           " bytes cannot have " + grouped(place->members) +
+                                           " members");
+  }
+  if (place->bytes > from.bytes()) return fault{errc::truncated_file, "the directory"};
+  zip_directory found;
+  found.text.resize(static_cast<std::size_t>(place->bytes));
+  if (auto good = from.read_into(place->offset, found.text); !good) return good.error();
+  found.members.reserve(static_cast<std::size_t>(place->members));
+  std::size_t at = 0;
+  for (std::uint64_t i = 0; i < place->members; ++i) {
+    auto member = read_central(found.text, at, place->offset);
+    if (!member) return member.error();
+    found.members.push_back(*member);
+  }
+  if (at != found.text.size()) {
+    return malformed_at(place->offset + at, "the directory goes on after its last entry");
+  }
+  std::ranges::sort(found.members, {}, &zip_member::header_offset);
+  if (const std::uint64_t begin =
+          found.members.empty() ? place->offset : found.members.front().header_offset;
+      begin != 0) {
+    return malformed_at(0, "the archive begins at byte " + grouped(begin) +
+                               ", and something else stands before it");
+  }
+  for (std::size_t i = 0; i < found.members.size(); ++i) {
+    const bool last = i + 1 == found.members.size();
+    const std::uint64_t limit = last ? place->offset : found.members[i + 1].header_offset;
+    if (auto good = read_local(from, found.members[i], std::min(limit, place->offset)); !good) {
+      return good.error();
+    }
+  }
+  // Every member lies before the directory, and no two overlap.
+
+  if (auto bad = check_unique(found)) return *bad;
+  if (auto bad = check_inflated(found, from.bytes())) return *bad;
+  return found;
+}
+
+result<std::vector<std::byte>> read_zip_member(input& from, const zip_member& which,
+                                               std::uint64_t bytes_max) {
+  const std::string place = member_place(which.name);
+  if (which.bytes > bytes_max) {
+    return fault{errc::header_too_large, place,
+                 "it has " + grouped(which.bytes) + " bytes, and no more than " +
+                     grouped(bytes_max) + " are allowed"};
+  }
+  std::vector<std::byte> out;
+  if (which.how == codec::raw) {
+    if (which.bytes > from.bytes()) return fault{errc::truncated_file, place};
+    out.resize(static_cast<std::size_t>(which.bytes));
+    if (auto good = from.read_into(which.data_offset, out); !good) return good.error().in(place);
+  } else {
+    inflater inflating;
+    auto found = inflating.read(from, which.data_offset, which.stored_bytes,
+                                static_cast<std::size_t>(which.bytes) + 1);
+    if (!found) return found.error().in(place);
+    if (!found->complete || found->bytes.size() != which.bytes) {
+      return malformed_member(place, "it does not inflate to the " + grouped(which.bytes) +
+                                         " bytes that the directory says");
+    }
+    out = inflating.take(found->bytes.size());
+  }
+  if (crc32(out, 0) != which.crc32 && which.crc32 != 0)
+    return malformed_member(place, "its checksum is wrong");
+  return out;
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/zip/zip_end.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "formats/text/little_endian.hpp"
+#include "formats/text/malformed.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr std::uint32_t end_magic = 0x06054b50;
+constexpr std::uint32_t end64_locator_magic = 0x07064b50;
+constexpr std::uint32_t end64_magic = 0x06064b50;
+constexpr std::size_t end_bytes = 22;
+constexpr std::size_t end64_locator_bytes = 20;
+constexpr std::size_t end64_bytes = 56;
+constexpr std::size_t comment_bytes_max = 65'535;
+constexpr std::uint32_t in_end64 = 0xFFFFFFFF;  // The number stands in the 64-bit record.
+
+// The 64-bit record, where the archive has one: the 32-bit one must agree or point to it.
+result<bool> read_end64(input& from, std::uint64_t end_at, zip_directory_place& place) {
+  if (end_at < end64_locator_bytes + end64_bytes) return false;
+  const std::uint64_t locator_at = end_at - end64_locator_bytes;
+  auto locator = from.read(locator_at, end64_locator_bytes);
+  if (!locator) return locator.error();
+  if (little_endian<std::uint32_t>(*locator) != end64_locator_magic) return false;
+  const auto at = little_endian<std::uint64_t>(*locator, 8);
+  if (little_endian<std::uint32_t>(*locator, 4) != 0 ||
+      little_endian<std::uint32_t>(*locator, 16) > 1) {
+    return malformed_at(locator_at, "the archive has several volumes");
+  }
+  if (at > locator_at - end64_bytes) {
+    return malformed_at(locator_at, "the zip64 end record would lie past this byte");
+  }
+  auto record = from.read(at, end64_bytes);
+  if (!record) return record.error();
+  const auto size = little_endian<std::uint64_t>(*record, 4);
+  if (little_endian<std::uint32_t>(*record) != end64_magic || size != locator_at - at - 12) {
+    return malformed_at(at, "there is no zip64 end record that ends where its locator begins");
+  }
+  if (little_endian<std::uint32_t>(*record, 16) != 0 ||
+      little_endian<std::uint32_t>(*record, 20) != 0 ||
+      little_endian<std::uint64_t>(*record, 24) != little_endian<std::uint64_t>(*record, 32)) {
+    return malformed_at(at, "the archive has several volumes");
+  }
+  const zip_directory_place wide = {little_endian<std::uint64_t>(*record, 32),
+                                    little_endian<std::uint64_t>(*record, 40),
+                                    little_endian<std::uint64_t>(*record, 48), at};
+  const auto differs = [](std::uint64_t narrow, std::uint64_t all_ones, std::uint64_t in_64) {
+    return narrow != all_ones && narrow != in_64;
+  };
+  if (differs(place.members, 0xFFFF, wide.members) || differs(place.bytes, in_end64, wide.bytes) ||
+      differs(place.offset, in_end64, wide.offset)) {
+    return malformed_at(at, "the two end records contradict each other");
+  }
+  place = wide;
+  return true;
+}
+
+}  // namespace
+
+result<zip_directory_place> find_zip_directory(input& from) {
+  const std::uint64_t file_bytes = from.bytes();
+  const auto tail_bytes =
+      static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, end_bytes + comment_bytes_max));
+  auto tail = from.read(file_bytes - tail_bytes, tail_bytes);
+  if (!tail) return tail.error();
+  std::optional<std::size_t> found;  // The last record whose comment is the rest of the file.
+  for (std::size_t at = tail_bytes + 1 - std::min(tail_bytes + 1, end_bytes); at-- > 0;) {
+    if (little_endian<std::uint32_t>(*tail, at) != end_magic) continue;
+    if (little_endian<std::uint16_t>(*tail, at + 20) != tail_bytes - at - end_bytes) continue;
+    found = at;
+    break;
+  }
+  if (!found) {
+    return malformed_at(file_bytes,
+                        "the zip archive has no end record: it may have been cut short");
+  }
+  const auto record = tail->subspan(*found, end_bytes);
+  const std::uint64_t end_at = file_bytes - tail_bytes + *found;
+  const bool volumes =
+      little_endian<std::uint16_t>(record, 4) != 0 ||
+      little_endian<std::uint16_t>(record, 6) != 0 ||
+      little_endian<std::uint16_t>(record, 8) != little_endian<std::uint16_t>(record, 10);
+  zip_directory_place place = {little_endian<std::uint16_t>(record, 10),
+                               little_endian<std::uint32_t>(record, 12),
+                               little_endian<std::uint32_t>(record, 16), end_at};
+  if (volumes) return malformed_at(end_at, "the archive has several volumes");
+  if (auto wide = read_end64(from, end_at, place); !wide) return wide.error();
+
+  if (place.offset > place.end || place.bytes != place.end - place.offset) {
+    return malformed_at(end_at, "the directory would have " + grouped(place.bytes) +
+                                    " bytes from byte " + grouped(place.offset) +
+                                    " on, but the end record begins at " + grouped(place.end));
+  }
+  return place;
+}
+
+}  // namespace ringload::inline v0

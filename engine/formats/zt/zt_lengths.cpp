@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/zt/zt_lengths.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/printable.hpp"
+#include "formats/codec/decoder.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr std::size_t counted_at_once = std::size_t{64} << 10;
+constexpr std::size_t decoded_at_once = std::size_t{256} << 10;
+
+bool lacks_its_length(const zt_component& part) noexcept {
+  return part.zstd && !part.uncompressed_length;
+}
+
+result<std::uint64_t> decoded_bytes(input& from, std::uint64_t begin, std::uint64_t end,
+                                    std::uint64_t& room) {
+  auto decoder = make_decoder(codec::zstd, 1);
+  if (!decoder) return decoder.error();
+  std::vector<std::byte> ignored(decoded_at_once);
+  std::uint64_t count = 0;
+  bool is_whole = true;
+  while (begin < end) {
+    const auto step =
+        static_cast<std::size_t>(std::min<std::uint64_t>(end - begin, counted_at_once));
+    auto stored = from.read(begin, step);
+    if (!stored) return stored.error();
+    begin += step;
+    for (std::span<const std::byte> left = *stored;;) {
+      auto done = (*decoder)->decode(left, ignored);
+      if (!done) return done.error();
+      if (done->given > room) {
+        return fault{errc::unsupported_feature, "",
+                     "it is compressed, the file does not say how many bytes it becomes, and no "
+                     "more than " +
+                         grouped(zt_counted_bytes_max) + " are decoded to count them"};
+      }
+      room -= done->given;
+      count += done->given;
+      left = left.subspan(done->taken);
+      if (done->taken == 0 && done->given == 0) break;
+      is_whole = done->ended;
+    }
+  }
+  if (!is_whole) return malformed_stream("its last frame is cut off");
+  return count;
+}
+
+}  // namespace
+
+bool lacks_zt_lengths(const zt_object& object, const zt_blobs& blobs) noexcept {
+  return blobs.length_by_shape && object.format && *object.format != "dense" && object.components &&
+         std::ranges::any_of(*object.components, lacks_its_length);
+}
+
+std::optional<fault> count_zt_lengths(zt_object& object, input& from, const zt_blobs& blobs,
+                                      std::uint64_t& room) {
+  for (zt_component& part : *object.components) {
+    // Whoever adds the object says what is wrong with a place that is none.
+    if (!lacks_its_length(part) || !part.offset || !part.length) continue;
+    if (*part.offset > blobs.end || *part.length > blobs.end - *part.offset) continue;
+    auto count = decoded_bytes(from, *part.offset, *part.offset + *part.length, room);
+    if (!count) {
+      return count.error().in(tensor_place(object.name) + ", component '" + printable(part.name) +
+                              "'");
+    }
+    part.uncompressed_length = *count;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/direct_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+
+#include "base/io_unit.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+constexpr long tmpfs_magic = 0x01021994;
+constexpr long ramfs_magic = 0x858458f6;
+
+// Returns why statx rules out direct reads of this file, or an empty string. Sets
+// `address_alignment` if statx reports one; many NVMe drives report 4.
+std::string alignment_refusal(int fd, std::uint32_t& address_alignment) {
+  struct ::statx answer = {};
+  if (::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &answer) != 0) return {};
+  if ((answer.stx_mask & STATX_DIOALIGN) == 0) return {};  // Before Linux 6.1, or unknown.
+  const std::uint32_t memory = answer.stx_dio_mem_align;
+  const std::uint32_t offset = answer.stx_dio_offset_align;
+  if (memory == 0 || offset == 0) {
+    return "the kernel would read this file through the page cache (statx: no direct alignment)";
+  }
+  if (memory > block_bytes || offset > block_bytes) {
+    return "direct reads of this file need an alignment of more than 4,096 bytes";
+  }
+  address_alignment = memory;
+  return {};
+}
+
+std::string file_system_refusal(int fd) {
+  struct ::statfs file_system = {};
+  if (::fstatfs(fd, &file_system) != 0) return {};
+  if (file_system.f_type == tmpfs_magic || file_system.f_type == ramfs_magic) {
+    return "the file system is in memory already";
+  }
+  return {};
+}
+
+std::string try_reading(int fd) {
+  alignas(block_bytes) static thread_local std::array<std::byte, block_bytes> block;
+  ::ssize_t got = 0;
+  do {
+    got = ::pread(fd, block.data(), block.size(), 0);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) return "a direct read was refused: " + system_code(errno).message();
+  return {};
+}
+
+}  // namespace
+
+result<direct_files::opened> direct_files::open(int buffered, const std::string& path,
+                                                std::uint64_t file_bytes, access mode) {
+  if (file_bytes == 0) return opened{unique_fd(), "the file is empty"};
+  if (auto refusal = file_system_refusal(buffered); !refusal.empty())
+    return opened{unique_fd(), refusal};
+  std::uint32_t address_alignment = direct_address_alignment;
+  if (auto refusal = alignment_refusal(buffered, address_alignment); !refusal.empty()) {
+    return opened{unique_fd(), refusal};
+  }
+
+  // Reopens by descriptor, because the path may name another file by now.
+  const int access_mode = mode == access::write ? O_RDWR : O_RDONLY;
+  const int flags = access_mode | O_CLOEXEC | O_DIRECT | O_NONBLOCK | O_NOCTTY;
+  unique_fd fd(::open(("/proc/self/fd/" + std::to_string(buffered)).c_str(), flags));
+  if (!fd && errno == ENOENT) fd = unique_fd(::open(path.c_str(), flags));
+  if (!fd) {
+    if (errno != EINVAL) return fault{system_code(errno), {}};
+    return opened{unique_fd(), "the file system refuses O_DIRECT"};
+  }
+  struct ::stat before = {};
+  struct ::stat after = {};
+  if (::fstat(buffered, &before) != 0 || ::fstat(fd.get(), &after) != 0) {
+    return fault{system_code(errno), {}};
+  }
+  if (before.st_dev != after.st_dev || before.st_ino != after.st_ino) {
+    return fault{errc::changed_file, {}, "the file was replaced while it was opened"};
+  }
+  // With O_NONBLOCK, reads by io_uring fail with EAGAIN instead of waiting.
+  if (::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK) != 0) return fault{system_code(errno), {}};
+
+  const std::lock_guard lock(mutex_);
+  auto known = verdicts_.find(after.st_dev);
+  if (known == verdicts_.end()) {
+    known = verdicts_.emplace(after.st_dev, try_reading(fd.get())).first;
+  }
+  if (!known->second.empty()) return opened{unique_fd(), known->second};
+  return opened{std::move(fd), {}, address_alignment};
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A thread pool for work that would block the engine thread.
+//
+// Replaces asio::thread_pool: if the second thread of that pool cannot be started, its constructor
+// waits for the first one forever (Boost 1.81), and an exception in a thread terminates the
+// process.
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/fault.hpp"
+#include "base/work_interval.hpp"
+
+namespace ringload::inline v0 {
+
+class threads {
+ public:
+  // Throws `error` if a thread cannot be started, after joining the others. Traces number the
+  // threads from `first` on.
+  explicit threads(std::uint32_t count, std::uint32_t first = 0) : stay_(context_.get_executor()) {
+    threads_.reserve(count);
+    try {
+      for (std::uint32_t i = 0; i < count; ++i) {
+        threads_.emplace_back([this, number = first + i] { run(number); });
+      }
+    } catch (const std::system_error& refused) {
+      join();
+      throw to_error(thread_refused(refused.code().value()));
+    } catch (...) {
+      join();
+      throw;
+    }
+  }
+  threads(const threads&) = delete;
+  threads& operator=(const threads&) = delete;
+  ~threads() { join(); }
+
+  std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(threads_.size()); }
+  boost::asio::io_context::executor_type get_executor() noexcept { return context_.get_executor(); }
+
+  // Returns when all posted work has run.
+  void join() {
+    stay_.reset();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+ private:
+  void run(std::uint32_t number) noexcept {
+    busy_time::this_thread = number;
+    for (;;) {
+      try {
+        context_.run();
+        return;
+      } catch (const std::exception&) {
+        // Posted work handles its own exceptions. One that escapes must not end the process.
+      }
+    }
+  }
+
+  boost::asio::io_context context_;
+  std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> stay_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace ringload::inline v0

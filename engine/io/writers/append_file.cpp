@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/writers/append_file.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/checked.hpp"
+#include "base/io_unit.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+// Bytes allocated in one step. Direct writes to allocated blocks within the file's size do not wait
+// for each other.
+constexpr std::uint64_t allocated_at_once = std::uint64_t{256} << 20;
+
+// Direct writes need multiples of it, in memory and in the file.
+constexpr std::uint64_t direct_unit = ringload::block_bytes;
+
+}  // namespace
+
+// One write. Its end is counted even if its coroutine fails or never starts.
+class block_file::flight {
+ public:
+  flight(block_file& owner, std::optional<std::size_t> block) noexcept
+      : owner_(&owner), block_(block) {
+    ++owner.in_flight_;
+    if (block) owner.in_use_[*block] = true;
+  }
+  flight(flight&& source) noexcept
+      : end(std::move(source.end)),
+        owner_(std::exchange(source.owner_, nullptr)),
+        block_(source.block_) {}
+  flight& operator=(flight&& source) = delete;
+  ~flight() {
+    if (owner_ == nullptr) return;
+    --owner_->in_flight_;
+    if (block_) owner_->in_use_[*block_] = false;
+    if (owner_->failure_ && !end.outcome) owner_->failure_ = std::move(end.outcome);
+  }
+
+  block_file& owner() const noexcept { return *owner_; }
+
+  write_end end = {fault(errc::memory_exceeded, {})};
+
+ private:
+  block_file* owner_;
+  std::optional<std::size_t> block_;
+};
+
+block_file::block_file(written_file& file, const std::atomic<bool>& stop)
+    : file_(file), stop_(stop) {}
+
+result<std::unique_ptr<block_file>> block_file::make(written_file& file, std::uint64_t begin,
+                                                     const std::atomic<bool>& stop) {
+  std::unique_ptr<block_file> new_file(new block_file(file, stop));
+  auto memory = mapping::make(block_bytes * blocks, page_kind::transparent);
+  if (!memory) return memory.error();
+  new_file->memory_ = std::move(*memory);
+  new_file->open();
+  if (auto status = new_file->load_partial_unit(begin); !status) return status.error();
+  return new_file;
+}
+
+void block_file::open() {
+  // Buffered writes use the thread pool, so a ring is only created for direct writes.
+  if (file_.direct) {
+    if (auto new_ring = ring::make(loop_, blocks + 2)) ring_ = std::move(*new_ring);
+  }
+  writers_ = make_block_writers(loop_, ring_.get(), pool_);
+}
+
+block_file::~block_file() {
+  wait_until([this] { return in_flight_ == 0; });
+  if (ring_) ring_->stop();
+  stay_.reset();
+  wait_until([this] { return loop_.stopped(); });
+}
+
+// Must also work without memory; an operation that is lost then reports it by its flight.
+template <class Condition>
+void block_file::wait_until(const Condition& met) noexcept {
+  while (!met()) {
+    try {
+      loop_.run_one();
+    } catch (const std::exception&) {
+    }
+  }
+}
+
+// The first block must begin at a multiple of direct_unit, so it is filled with the bytes of the
+// file before `begin`.
+result<void> block_file::load_partial_unit(std::uint64_t begin) {
+  block_offset_ = round_down(begin, direct_unit);
+  const auto before = static_cast<std::size_t>(begin - block_offset_);
+  while (filled_ < before) {
+    const ::ssize_t n = ::pread(file_.buffered.get(), memory_.data() + filled_, before - filled_,
+                                static_cast<::off_t>(block_offset_ + filled_));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return fault{system_code(n < 0 ? errno : EIO), file_.place};
+    filled_ += static_cast<std::size_t>(n);
+  }
+  return {};
+}
+
+boost::asio::awaitable<void> block_file::write_out(flight write, block_of_file extent) {
+  block_file& owner = write.owner();
+  const bool direct = can_be_direct(owner.file_, extent.file_offset, extent.bytes) &&
+                      reinterpret_cast<std::uintptr_t>(extent.from) % direct_unit == 0;
+  co_await write_whole(owner.writers_, owner.file_, extent, direct, owner.stop_, write.end);
+  if (write.end.direct && write.end.whole) owner.bytes_direct_ += extent.bytes;
+}
+
+// Starts a write of a block or of other memory.
+void block_file::start(const block_of_file& extent, std::optional<std::size_t> block) {
+  flight write(*this, block);
+  ++writes_;
+  try {
+    boost::asio::co_spawn(loop_, write_out(std::move(write), extent), boost::asio::detached);
+    loop_.poll();
+  } catch (const std::exception&) {
+    // Without memory: the flight has reported it.
+  }
+}
+
+result<void> block_file::answer() const {
+  if (failure_) return {};
+  const fault& failure = failure_.error();
+  return failure.where.empty() ? failure.in(file_.place) : failure;
+}
+
+result<void> block_file::next_block() {
+  // If the allocation fails, the write that finds no room reports it.
+  if (end() > file_.bytes) (void)allocate_up_to(file_, end() + allocated_at_once);
+  start({block_offset_, static_cast<std::uint32_t>(filled_), begin_of(block_)}, block_);
+  block_offset_ += filled_;
+  filled_ = 0;
+  block_ = (block_ + 1) % blocks;
+  wait_until([this] { return !in_use_[block_]; });
+  return answer();
+}
+
+result<void> block_file::append(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const std::size_t step = std::min(bytes.size(), block_bytes - filled_);
+    std::memcpy(begin_of(block_) + filled_, bytes.data(), step);
+    filled_ += step;
+    bytes = bytes.subspan(step);
+    if (filled_ < block_bytes) continue;
+    if (auto status = next_block(); !status) return status.error();
+  }
+  return {};
+}
+
+result<void> block_file::pad_to(std::uint64_t offset) {
+  while (end() < offset) {
+    const auto step =
+        static_cast<std::size_t>(std::min<std::uint64_t>(offset - end(), block_bytes - filled_));
+    std::memset(begin_of(block_) + filled_, 0, step);
+    filled_ += step;
+    if (filled_ < block_bytes) continue;
+    if (auto status = next_block(); !status) return status.error();
+  }
+  return {};
+}
+
+result<void> block_file::finish() {
+  // Whole units are written directly; the bytes after them may not be.
+  const auto whole = static_cast<std::uint32_t>(round_down<std::uint64_t>(filled_, direct_unit));
+  const auto rest = static_cast<std::uint32_t>(filled_ - whole);
+  if (whole > 0) start({block_offset_, whole, begin_of(block_)}, block_);
+  if (rest > 0) start({block_offset_ + whole, rest, begin_of(block_) + whole}, block_);
+  if (auto status = wait_for_all(); !status) return status.error();
+  if (file_.bytes > end()) {
+    if (::ftruncate(file_.buffered.get(), static_cast<::off_t>(end())) != 0) {
+      return fault{system_code(errno), file_.place};
+    }
+  }
+  file_.bytes = end();
+  return {};
+}
+
+result<void> block_file::wait_for_all() {
+  wait_until([this] { return in_flight_ == 0; });
+  return answer();
+}
+
+result<void> block_file::overwrite(std::uint64_t offset, std::span<const std::byte> bytes) {
+  if (auto status = wait_for_all(); !status) return status.error();
+  // Bytes in the current block are only changed in memory, and written with that block.
+  const std::uint64_t in_block = std::min(offset + bytes.size(), std::max(offset, block_offset_));
+  const auto before = static_cast<std::size_t>(in_block - offset);
+  if (before > 0) {
+    start({offset, static_cast<std::uint32_t>(before), bytes.data()}, std::nullopt);
+    if (auto status = wait_for_all(); !status) return status.error();
+  }
+  const std::span<const std::byte> rest = bytes.subspan(before);
+  if (rest.empty()) return {};
+  std::memcpy(begin_of(block_) + (in_block - block_offset_), rest.data(), rest.size());
+  return {};
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Writes a file sequentially in blocks. Appended bytes are copied into the current block while full
+// blocks are being written to the drive.
+
+#include <array>
+#include <atomic>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/fault.hpp"
+#include "base/mapping.hpp"
+#include "io/ring/ring.hpp"
+#include "io/threads.hpp"
+#include "io/writers/write_fully.hpp"
+#include "io/writers/written_file.hpp"
+
+namespace ringload::inline v0 {
+
+// Must be created, used and destroyed by one thread, which runs the loop while it waits.
+class block_file {
+ public:
+  static constexpr std::size_t block_bytes = std::size_t{4} << 20;
+  static constexpr std::uint32_t blocks = 6;  // One is filled while the others are in flight.
+
+  // Continues at `begin`, which must be the end of the file's contents. Writes nothing more once
+  // `stop` is set. `file` and `stop` must outlive this object.
+  static result<std::unique_ptr<block_file>> make(written_file& file, std::uint64_t begin,
+                                                  const std::atomic<bool>& stop);
+
+  block_file(const block_file&) = delete;
+  block_file& operator=(const block_file&) = delete;
+  // Waits until no write is in flight.
+  ~block_file();
+
+  // Blocks while all blocks are in flight. Returns the fault of any earlier write.
+  result<void> append(std::span<const std::byte> bytes);
+  // Appends zeros up to `offset`.
+  result<void> pad_to(std::uint64_t offset);
+  // Replaces bytes before end().
+  result<void> overwrite(std::uint64_t offset, std::span<const std::byte> bytes);
+  // Writes the remaining bytes and waits for all writes. The file then ends at end().
+  result<void> finish();
+
+  std::uint64_t end() const noexcept { return block_offset_ + filled_; }
+  // Bytes written with O_DIRECT. Complete after finish().
+  std::uint64_t bytes_direct() const noexcept { return bytes_direct_; }
+  std::uint64_t writes() const noexcept { return writes_; }
+
+ private:
+  class flight;
+
+  block_file(written_file& file, const std::atomic<bool>& stop);
+
+  void open();
+  result<void> load_partial_unit(std::uint64_t begin);
+  result<void> next_block();
+  void start(const block_of_file& extent, std::optional<std::size_t> block);
+  static boost::asio::awaitable<void> write_out(flight write, block_of_file extent);
+  template <class Condition>
+  void wait_until(const Condition& met) noexcept;
+  result<void> wait_for_all();
+  result<void> answer() const;
+  std::byte* begin_of(std::size_t block) const noexcept {
+    return memory_.data() + block * block_bytes;
+  }
+
+  written_file& file_;
+  const std::atomic<bool>& stop_;
+  mapping memory_;                  // Memory of all blocks.
+  std::size_t block_ = 0;           // The block that is being filled.
+  std::uint64_t block_offset_ = 0;  // In the file; a multiple of the unit of direct writes.
+  std::size_t filled_ = 0;
+  std::array<bool, blocks> in_use_ = {};  // Blocks that are being written.
+  std::uint32_t in_flight_ = 0;
+  result<void> failure_;  // The first failure.
+  std::uint64_t bytes_direct_ = 0;
+  std::uint64_t writes_ = 0;
+
+  boost::asio::io_context loop_{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> stay_{
+      loop_.get_executor()};
+  threads pool_{2};
+  std::unique_ptr<ring> ring_;  // Null: io_uring is refused, and the pool writes everything.
+  block_writers writers_;
+};
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/writers/written_file.hpp"
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/checked.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+// Returns 0 or errno. If the file system cannot allocate ahead, only the size is set.
+int allocate(int fd, std::uint64_t begin, std::uint64_t end) noexcept {
+  if (begin >= end) return 0;
+  const auto from = static_cast<::off_t>(begin);
+  int problem = 0;
+  do {
+    problem = ::fallocate(fd, 0, from, static_cast<::off_t>(end - begin)) == 0 ? 0 : errno;
+  } while (problem == EINTR);
+  if (problem != EOPNOTSUPP && problem != ENOSYS) return problem;
+  return ::ftruncate(fd, static_cast<::off_t>(end)) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+result<void> check_disk_room(const std::filesystem::path& folder, std::uint64_t bytes) {
+  struct ::statvfs status = {};
+  if (::statvfs(folder.c_str(), &status) != 0 || status.f_blocks == 0) return {};  // Unknown.
+  const auto free = checked_multiply(status.f_bavail, status.f_frsize);
+  if (!free || bytes <= *free) return {};
+  return fault{system_code(ENOSPC), "",
+               grouped(bytes) + " bytes are needed, but the file system has only " +
+                   grouped(*free) + " free bytes"};
+}
+
+result<unique_fd> open_for_writing(const std::filesystem::path& path, const std::string& place) {
+  unique_fd opened(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!opened) return fault{system_code(errno), place};
+  return opened;
+}
+
+result<unique_fd> open_again(int fd, const std::string& place) {
+  unique_fd opened(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!opened) return fault{system_code(errno), place};
+  return opened;
+}
+
+result<written_file> begin_file(unique_fd file, const std::filesystem::path& path,
+                                std::string place, std::uint64_t bytes, direct_files& direct) {
+  written_file file_state;
+  file_state.place = std::move(place);
+  file_state.buffered = std::move(file);
+  if (auto status = allocate_up_to(file_state, bytes); !status) return status.error();
+  // The file is empty now but will be written: pass 1 byte so that O_DIRECT is tried.
+  const std::uint64_t expected_bytes = std::max<std::uint64_t>(bytes, 1);
+  auto opened = direct.open(file_state.buffered.get(), path.native(), expected_bytes,
+                            direct_files::access::write);
+  if (!opened) return opened.error().in(file_state.place);
+  file_state.direct = std::move(opened->fd);
+  file_state.direct_refusal = std::move(opened->refusal);
+  return file_state;
+}
+
+result<void> allocate_up_to(written_file& file, std::uint64_t end) {
+  if (const int problem = allocate(file.buffered.get(), file.bytes, end)) {
+    return fault{
+        system_code(problem), file.place,
+        "allocating " + grouped(end - file.bytes) + " bytes: " + system_code(problem).message()};
+  }
+  file.bytes = std::max(file.bytes, end);
+  return {};
+}
+
+result<void> sync_file(const written_file& file) {
+  int problem = 0;
+  do {
+    problem = ::fsync(file.buffered.get()) == 0 ? 0 : errno;
+  } while (problem == EINTR);
+  if (problem == 0) return {};
+  return fault{system_code(problem), file.place, "fsync: " + system_code(problem).message()};
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/delivery.hpp"
+
+#include <boost/asio/error.hpp>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "load/job.hpp"
+#include "load/traced_step.hpp"
+#include "runtime/engine.hpp"
+
+namespace ringload::inline v0::detail {
+
+template <class T>
+void load_delivery::cancels_load(operation<T>& waiting) const {
+  waiting.cancel->arm([weak = load_.weak_from_this()] {
+    if (const auto load = weak.lock()) load->cancel();
+  });
+}
+
+template <class T>
+void load_delivery::end_wait(std::unique_ptr<operation<T>> waiting) const {
+  if (!waiting) return;  // Completed already.
+  const fault cancelled(boost::asio::error::operation_aborted, printable_path(load_.source),
+                        "the wait was cancelled, not the load");
+  waiting->complete(to_exception(cancelled), T());
+}
+
+template <class T>
+void load_delivery::refuse_in_window(std::unique_ptr<operation<T>> waiting) const {
+  const fault refused(errc::invalid_limits, "load_options::window_bytes",
+                      "with window_bytes set, use next_async");
+  waiting->complete(to_exception(refused), T());
+}
+
+void load_delivery::trace_hand_out(std::uint32_t t) const {
+  const loaded_tensors& tensors = load_.tensors();
+  trace_moment(load_.options(), load_step::handed_out, tensors.info(t).name, tensors.bytes(t));
+}
+
+void load_delivery::trace_model_handed_out() const {
+  if (load_.stopped() || (!waiters_.fill && waiters_.finish.empty())) return;
+  trace_moment(load_.options(), load_step::handed_out, {}, load_.counters.bytes);
+}
+
+void load_delivery::await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiting) {
+  if (window_) return refuse_in_window(std::move(waiting));
+  if (load_.finished() && load_.stopped()) {
+    waiting->complete(load_.failure(), tensor());
+    return;
+  }
+  if (!load_.stopped() && load_.is_loaded(t)) {
+    trace_hand_out(t);
+    waiting->complete(nullptr, load_.tensor_at(t));
+    return;
+  }
+  const std::uint64_t id = waiters_.new_id();
+  waiting->cancel->arm([weak = load_.weak_from_this(), t, id] {
+    const auto load = weak.lock();
+    if (!load) return;
+    load->the_engine->post([load, t, id] {
+      load_delivery& self = load->delivery;
+      self.end_wait(self.waiters_.remove(t, id));
+    });
+  });
+  waiters_.tensors[t].add(id, std::move(waiting));
+  if (!load_.stopped()) load_.prioritize(t);
+}
+
+void load_delivery::await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting) {
+  if (window_) return window_->next(std::move(waiting));
+  if (load_.finished() && load_.stopped()) {
+    waiting->complete(load_.failure(), std::nullopt);
+    return;
+  }
+  const std::uint64_t id = waiters_.new_id();
+  waiting->cancel->arm([weak = load_.weak_from_this(), id] {
+    const auto load = weak.lock();
+    if (!load) return;
+    load->the_engine->post([load, id] {
+      load_delivery& self = load->delivery;
+      self.end_wait(self.waiters_.next.remove(id));
+    });
+  });
+  waiters_.next.add(id, std::move(waiting));
+  if (!load_.stopped()) hand_out_next();
+  if (load_.finished()) waiters_.next.end_all(load_.outcome(), std::nullopt);
+}
+
+void load_delivery::await_finish(std::unique_ptr<operation<model>> waiting) {
+  if (window_) return refuse_in_window(std::move(waiting));
+  cancels_load(*waiting);
+  waiters_.finish.add(waiters_.new_id(), std::move(waiting));
+  if (!load_.finished()) return;
+  trace_model_handed_out();
+  waiters_.finish.end_all(load_.outcome(), load_.stopped() ? model() : load_.loaded_model());
+}
+
+void load_delivery::await_start(std::unique_ptr<operation<loading>> waiting) {
+  waiting->cancel->arm([weak = load_.weak_from_this()] {
+    const auto load = weak.lock();
+    if (!load) return;
+    load->the_engine->post([load] {
+      if (load->delivery.waiters_.start) load->stop_cancelled();
+    });
+  });
+  waiters_.start = std::move(waiting);
+}
+
+void load_delivery::await_open(std::unique_ptr<operation<checkpoint>> waiting) {
+  cancels_load(*waiting);
+  waiters_.open.add(waiters_.new_id(), std::move(waiting));
+}
+
+void load_delivery::await_fill(std::unique_ptr<operation<filled>> waiting) {
+  cancels_load(*waiting);
+  waiters_.fill = std::move(waiting);
+}
+
+void load_delivery::await_copy(std::unique_ptr<operation<tensor>> waiting) {
+  cancels_load(*waiting);
+  waiters_.copy.add(waiters_.new_id(), std::move(waiting));
+}
+
+void load_delivery::started() {
+  if (!waiters_.start) return;
+  const auto waiting = std::move(waiters_.start);
+  waiting->complete(nullptr, loading(load_.shared_from_this()));
+}
+
+void load_delivery::landed(std::uint32_t t) {
+  const auto waiting = waiters_.tensors.find(t);
+  if (waiting == waiters_.tensors.end()) return;
+  trace_hand_out(t);
+  waiting->second.complete_all(load_.tensor_at(t));
+  waiters_.tensors.erase(waiting);
+}
+
+void load_delivery::hand_out_next() {
+  while (!waiters_.next.empty()) {
+    const auto t = load_.take_loaded();
+    if (!t) return;
+    trace_hand_out(*t);
+    waiters_.next.pop()->complete(nullptr, load_.tensor_at(*t));
+  }
+}
+
+void load_delivery::complete_fill() noexcept {
+  if (!waiters_.fill) return;
+  const auto waiting = std::move(waiters_.fill);
+  filling* const fill = load_.fill_state();
+  try {
+    if (!load_.stopped()) {
+      filled done = {std::move(fill->missing), std::move(fill->unexpected), load_.progress(),
+                     load_.per_file().now()};
+      waiting->complete(nullptr, std::move(done));
+    } else if (fill != nullptr) {
+      const auto is_loaded = [this](std::uint32_t t) { return load_.is_loaded(t); };
+      waiting->complete(fill->failure(load_.outcome().why(), is_loaded), filled());
+    } else {
+      waiting->complete(load_.failure(), filled());
+    }
+  } catch (const std::bad_alloc&) {
+    // The handler is destroyed, as with the other operations.
+  }
+}
+
+void load_delivery::finish() noexcept {
+  trace_model_handed_out();
+  complete_fill();
+  model whole = load_.stopped() ? model() : load_.loaded_model();
+  checkpoint opened(load_.release_opened());
+  // A caller that drops its result then frees the memory: the operation that is completed last
+  // takes the last share.
+  if (hands_out_once_) load_.release_storage();
+  waiters_.end_all(load_.outcome(), std::move(whole), std::move(opened));
+}
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Delivers what a load brings to the operations that wait for it: tensors as they land, the model,
+// an opened checkpoint, a filled destination, a copy. With a window, a tensor_sequence brings the
+// tensors in place of the load.
+//
+// Engine thread only, if not said otherwise.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <ringload/loading.hpp>
+#include <ringload/stats.hpp>
+
+#include "load/load_waiters.hpp"
+
+namespace ringload::inline v0::detail {
+
+class job;
+
+// Hands out tensors in order. Implemented by load_window.
+class tensor_sequence {
+ public:
+  virtual ~tensor_sequence() = default;
+
+  // Completes with the next tensor; with an empty optional after the last.
+  virtual void next(std::unique_ptr<operation<std::optional<tensor>>> waiting) = 0;
+  virtual void cancel() noexcept = 0;
+  // Any thread.
+  virtual void fill_stats(load_stats& stats) const = 0;
+};
+
+class load_delivery {
+ public:
+  explicit load_delivery(job& load) : load_(load) {}  // Its lists allocate.
+  load_delivery(const load_delivery&) = delete;
+  load_delivery& operator=(const load_delivery&) = delete;
+
+  // ---- The operations of the public face ----
+
+  // Cancelling one of the first two ends the wait. Cancelling one of the others cancels the load.
+  void await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiting);
+  void await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting);
+  void await_finish(std::unique_ptr<operation<model>> waiting);
+  void await_start(std::unique_ptr<operation<loading>> waiting);
+  void await_open(std::unique_ptr<operation<checkpoint>> waiting);
+  void await_fill(std::unique_ptr<operation<filled>> waiting);
+  void await_copy(std::unique_ptr<operation<tensor>> waiting);
+
+  bool awaits_open() const noexcept { return !waiters_.open.empty(); }
+  bool awaits_tensor(std::uint32_t t) const noexcept { return waiters_.tensors.contains(t); }
+
+  // ---- What the load reports ----
+
+  // No caller has a `loading`, so each result is handed out once, and the load keeps no share.
+  void hand_out_once() noexcept { hands_out_once_ = true; }
+  void set_window(std::shared_ptr<tensor_sequence> window) { window_ = std::move(window); }
+  // The catalog and the plan are fixed.
+  void started();
+  // A tensor is complete.
+  void landed(std::uint32_t t);
+  // Completes the operations that wait for any tensor.
+  void hand_out_next();
+  // The load is over: completes all operations that still wait.
+  void finish() noexcept;
+
+  // ---- Any thread, once the load has started ----
+
+  const std::shared_ptr<tensor_sequence>& window() const noexcept { return window_; }
+
+ private:
+  template <class T>
+  void cancels_load(operation<T>& waiting) const;
+  template <class T>
+  void refuse_in_window(std::unique_ptr<operation<T>> waiting) const;
+  template <class T>
+  void end_wait(std::unique_ptr<operation<T>> waiting) const;
+  void trace_hand_out(std::uint32_t t) const;
+  void trace_model_handed_out() const;
+  void complete_fill() noexcept;
+
+  job& load_;
+  load_waiters waiters_;
+  std::shared_ptr<tensor_sequence> window_;
+  bool hands_out_once_ = false;
+};
+
+}  // namespace ringload::inline v0::detail

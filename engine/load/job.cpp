@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/job.hpp"
+
+#include <algorithm>
+#include <boost/asio/error.hpp>
+
+#include "base/printable.hpp"
+#include "base/retry_allocation.hpp"
+#include "io/populate_pages.hpp"
+#include "load/traced_step.hpp"
+#include "runtime/engine.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+plan_progress progress_of(const plan& work, const load_drives& from) {
+  std::vector<plan_progress::range> parts_of_tensor;
+  parts_of_tensor.reserve(work.tensors.size());
+  for (const placement& p : work.tensors) parts_of_tensor.push_back({p.parts_begin, p.parts_end});
+  std::vector<plan_progress::tensor_part> parts;
+  parts.reserve(work.parts.size());
+  for (const part& p : work.parts) {
+    parts.push_back({p.tensor, {p.reads_begin, p.reads_end}, p.stream});
+  }
+  std::vector<plan_progress::range> parts_of_read;
+  parts_of_read.reserve(work.reads.size());
+  for (const read_op& r : work.reads) parts_of_read.push_back({r.parts_begin, r.parts_end});
+  std::vector<std::uint32_t> lane_of_read;
+  for (const read_op& r : work.reads) {
+    if (from.lanes() > 1) lane_of_read.push_back(from.lane_of(r.file));
+  }
+  return {std::move(parts_of_tensor), std::move(parts), std::move(parts_of_read), work.order,
+          std::move(lane_of_read),    from.lanes()};
+}
+
+}  // namespace
+
+job::job(std::shared_ptr<engine> e, load_request what, std::shared_ptr<file_counters> counted)
+    : the_engine(std::move(e)),
+      source(shown(what)),
+      listed(what.options.verify.listed
+                 ? std::make_unique<const manifest>(*what.options.verify.listed)
+                 : nullptr),
+      request_(with_listed(std::move(what), listed.get())),
+      per_file_(std::move(counted)),
+      quiet_(the_engine->loop) {}
+
+void job::cancel() noexcept {
+  if (delivery.window()) {
+    retry_allocation([&] { the_engine->post([window = delivery.window()] { window->cancel(); }); });
+  }
+  // A posted command would keep a finished load's memory alive and free it in the engine thread.
+  if (finished()) return;
+  retry_allocation(
+      [&] { the_engine->post([self = shared_from_this()] { self->stop_cancelled(); }); });
+}
+
+void job::stop_cancelled() noexcept {
+  stop(retry_allocation(
+      [&] { return fault(boost::asio::error::operation_aborted, printable_path(source)); }));
+}
+
+load_stats job::progress() const {
+  load_stats s;
+  the_engine->fill_stats(s);
+  counters.fill_stats(s);
+  if (delivery.window()) delivery.window()->fill_stats(s);
+  return s;
+}
+
+void job::begin(opened_load opened) {
+  from_ = std::move(opened.from);
+  named_ = std::move(opened.named);
+  if (!per_file_) {
+    per_file_ = std::make_shared<file_counters>(counters.begun(), from_->files.size());
+  }
+  plan_ = std::move(opened.plan);
+  checks_ = tensor_checks(std::move(opened.checks));
+  drives_.begin(from_->files, !plan_.reads.empty(), the_engine->drives);
+  progress_.emplace(progress_of(plan_, drives_));
+  into_ = std::move(opened.into);
+  counters.memory_kept = std::ranges::any_of(
+      opened.memory, [](const taken_arena& a) { return a.memory && a.memory->was_kept(); });
+  auto facts = std::make_shared<const loaded_tensors>(named_, std::move(plan_.tensors));
+  storage_ = std::make_shared<model_storage>(std::move(facts), std::move(opened.memory),
+                                             the_engine->memory);
+  counters.bytes_total = named_->catalog().bytes();
+  counters.tensors_total = progress_->tensors();
+  counters.set_opened();
+  counters.set_route_reason(opened.route_reason);
+  for (std::uint32_t t = 0; t < progress_->tensors(); ++t) {
+    if (progress_->has_all_bytes(t)) bytes_complete(t);  // A tensor of 0 bytes.
+  }
+  stored_streams_ = std::move(opened.streams);
+  streams_.resize(plan_.streams.size());
+  for (std::uint32_t s = 0; s < plan_.streams.size(); ++s) {
+    // What the header held is in place already.
+    const bool read = plan_.streams[s].reads_begin != plan_.streams[s].reads_end;
+    if (!read) progress_->decoded(s, [this](std::uint32_t t) { bytes_complete(t); });
+  }
+}
+
+const byte_supply* job::supply(const read_op& read) const noexcept {
+  static const byte_supply pages = supply_pages;
+  const bool view = read.straight() && !fill_ && storage_->mapped(read.destination);
+  const byte_supply& memory = file(read).supply;
+  return view ? &pages : memory ? &memory : nullptr;
+}
+
+std::string job::place(const read_op& read, std::uint64_t file_offset) const {
+  if (file(read).supply) return printable_path(source);
+  std::string where = printable_path(file(read).path);
+  const auto index = static_cast<std::uint32_t>(&read - plan_.reads.data());
+  for (std::uint32_t p = read.parts_begin; p < read.parts_end; ++p) {
+    const tensor_info& info = named_->catalog().tensors[plan_.parts[p].tensor];
+    if (!plan_.parts[p].fed_by(index) || info.offset + info.bytes <= file_offset) continue;
+    where += ": " + tensor_place(info.name);
+    break;
+  }
+  return where + ": byte " + grouped(file_offset);
+}
+
+std::string_view job::first_tensor(const read_op& read) const noexcept {
+  const auto index = static_cast<std::uint32_t>(&read - plan_.reads.data());
+  for (std::uint32_t p = read.parts_begin; p < read.parts_end; ++p) {
+    if (plan_.parts[p].fed_by(index)) return named_->catalog().tensors[plan_.parts[p].tensor].name;
+  }
+  return {};
+}
+
+running_stream& job::stream(std::uint32_t s, const stream_state::copier& copy) {
+  std::unique_ptr<running_stream>& one = streams_[s];
+  if (!one) {
+    const stream_op& what = plan_.streams[s];
+    const wanted_list::stream& stored = stored_streams_[what.stream];
+    const std::uint32_t to = plan_.outputs[what.outputs_begin].destination;
+    std::byte* const memory = into_.of(to).rules().straight ? into_[to] : nullptr;
+    auto made = std::make_unique<running_stream>();
+    auto state =
+        std::make_shared<stream_state>(plan_, what, stored, options().verify, memory, copy);
+    made->decode = [state](std::span<const std::byte> bytes, bool last) {
+      return state->decode(bytes, last);
+    };
+    one = std::move(made);
+  }
+  return *one;
+}
+
+void job::stream_decoded(std::uint32_t s) {
+  streams_[s]->decode = nullptr;
+  if (stopped()) return;
+  const stream_op& what = plan_.streams[s];
+  for (std::uint32_t o = what.outputs_begin; o < what.outputs_end; ++o) {
+    if (stored_streams_[what.stream].digest) counters.bytes_verified += plan_.outputs[o].bytes;
+  }
+  progress_->decoded(s, [this](std::uint32_t t) { bytes_complete(t); });
+}
+
+std::string job::stream_place(std::uint32_t s) const {
+  const stream_op& what = plan_.streams[s];
+  return tensor_in_file(plan_.outputs[what.outputs_begin].tensor) + ": byte " +
+         grouped(stored_streams_[what.stream].stored->offset);
+}
+
+std::string job::tensor_in_file(std::uint32_t t) const {
+  return tensor_place(named_->catalog(), named_->catalog().tensors[t]);
+}
+
+work::offer job::take(bool awaited) {
+  if (stopped()) return {};
+  if (awaited) {
+    return drives_.take([this](std::uint32_t lane) { return progress_->has_prioritized(lane); },
+                        [this](std::uint32_t lane) { return progress_->take_prioritized(lane); });
+  }
+  return drives_.take([this](std::uint32_t lane) { return progress_->has_next(lane); },
+                      [this](std::uint32_t lane) { return progress_->take_next(lane); });
+}
+
+void job::end(std::uint32_t read, const result<void>& outcome) {
+  progress_->end_read();
+  if (drives_.leave(plan_.reads[read].file)) the_engine->read_schedule.has_room();
+  if (!outcome) {
+    stop(retry_allocation([&] { return outcome.error(); }));
+  } else if (!stopped()) {
+    completed(read);
+  }
+  wake_if_quiet();
+}
+
+void job::completed(std::uint32_t read) {
+  try {
+    progress_->arrived(read, [this](std::uint32_t t) { bytes_complete(t); });
+    delivery.hand_out_next();
+  } catch (const std::bad_alloc&) {
+    stop({errc::memory_exceeded, {}});
+  }
+}
+
+// All its bytes are in the arena.
+void job::bytes_complete(std::uint32_t t) {
+  if (!checks_.needed(t)) {
+    tensor_loaded(t);
+  } else if (delivery.awaits_tensor(t)) {
+    prioritize_check(t);
+  } else {
+    checks_.add(t);
+    the_engine->check_schedule.add(checking());
+  }
+}
+
+std::optional<std::uint32_t> job::take_loaded() { return progress_->take_loaded(); }
+
+void job::prioritize(std::uint32_t t) {
+  if (!progress_) return;
+  if (progress_->has_all_bytes(t)) {
+    prioritize_check(t);
+  } else if (progress_->prioritize(t)) {
+    the_engine->read_schedule.prioritize(shared_from_this());
+  }
+}
+
+void job::prioritize_check(std::uint32_t t) {
+  checks_.prioritize(t);
+  the_engine->check_schedule.prioritize(checking());
+}
+
+work::offer job::check_work::take(bool awaited) {
+  if (load_.stopped()) return {};
+  return {awaited ? load_.checks_.take_prioritized() : load_.checks_.take_next()};
+}
+
+void job::check_work::end(std::uint32_t tensor, const result<void>& outcome) {
+  load_.checks_.end_check();
+  if (!outcome) {
+    load_.stop(retry_allocation([&] { return outcome.error(); }));
+  } else if (!load_.stopped()) {
+    load_.checked(tensor);
+  }
+  load_.wake_if_quiet();
+}
+
+void job::checked(std::uint32_t t) {
+  if (checks_.of(t).compares()) counters.bytes_verified += storage_->of().info(t).bytes;
+  try {
+    tensor_loaded(t);
+    delivery.hand_out_next();
+  } catch (const std::bad_alloc&) {
+    stop({errc::memory_exceeded, {}});
+  }
+}
+
+void job::tensor_loaded(std::uint32_t t) {
+  const std::uint64_t bytes = storage_->of().info(t).bytes;
+  progress_->set_loaded(t);
+  trace_moment(options(), load_step::landed, storage_->of().info(t).name, storage_->of().bytes(t));
+  counters.bytes += bytes;
+  if (!fill_ && storage_->mapped(place_of(t).destination)) counters.bytes_mapped += bytes;
+  ++counters.tensors;
+  if (bytes > 0) counters.set_first_tensor();
+  delivery.landed(t);
+}
+
+void job::refuse_direct(const std::string& why) {
+  direct_refused_ = true;
+  counters.set_route_reason(why);
+}
+
+void job::end_prefault() {
+  prefaulting_ = false;
+  wake_if_quiet();
+}
+
+void job::stop_at_close() {
+  stop({boost::asio::error::operation_aborted, source, "the loader was destroyed"});
+}
+
+void job::stop(fault why) {
+  outcome_.stop(std::move(why));
+  stop_source_.request_stop();
+  for (const auto& one : streams_) {
+    if (one) the_engine->stream_decoders->give_up(*one);
+  }
+  wake_if_quiet();
+}
+
+bool job::quiet() const noexcept {
+  const bool reading = progress_ && progress_->in_flight() > 0;
+  const bool busy = reading || checks_.in_progress() > 0 || prefaulting_;
+  return !busy && (stopped() || all_loaded());
+}
+
+void job::wake_if_quiet() {
+  if (quiet()) quiet_.wake_all();
+}
+
+// Nothing here may throw: the load would never end.
+void job::finish() noexcept {
+  outcome_.finish();
+  if (drives_.end()) the_engine->read_schedule.has_more_room();
+  counters.set_ended();
+  try {
+    if (storage_) {
+      storage_->stats = progress();
+      storage_->stats_of_files = per_file_->now();
+    }
+  } catch (const std::bad_alloc&) {
+    // A model without statistics is better than none.
+  }
+  delivery.finish();
+}
+
+}  // namespace ringload::inline v0::detail

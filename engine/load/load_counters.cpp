@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/load_counters.hpp"
+
+#include <algorithm>
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+template <class Integer>
+double seconds(const std::atomic<Integer>& nanoseconds) {
+  return static_cast<double>(nanoseconds.load()) * 1e-9;
+}
+
+}  // namespace
+
+std::int64_t load_counters::nanoseconds_since_begun() const noexcept {
+  return std::max<std::int64_t>(1, std::chrono::nanoseconds(clock::now() - begun_).count());
+}
+
+void load_counters::set_route_reason(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (route_reason_.empty()) route_reason_ = why;
+}
+
+void load_counters::fill_stats(load_stats& s) const {
+  s.bytes = bytes;
+  s.bytes_total = bytes_total;
+  s.tensors = tensors;
+  s.tensors_total = tensors_total;
+  s.bytes_direct = bytes_direct;
+  s.bytes_buffered = bytes_buffered;
+  s.bytes_straight = bytes_straight;
+  s.bytes_mapped = bytes_mapped;
+  s.bytes_remote = bytes_remote;
+  s.requests = transfers.requests;
+  s.requests_repeated = transfers.retries;
+  const std::int64_t first_byte = transfers.first_byte_at;
+  const std::int64_t begun = std::chrono::nanoseconds(begun_.time_since_epoch()).count();
+  s.seconds_to_first_byte = first_byte == 0 ? 0 : static_cast<double>(first_byte - begun) * 1e-9;
+  s.bytes_verified = bytes_verified;
+  s.reads = reads;
+  s.short_reads = short_reads;
+  s.retries = retries;
+  s.seconds =
+      ended_at_ != 0 ? seconds(ended_at_) : static_cast<double>(nanoseconds_since_begun()) * 1e-9;
+  s.seconds_to_first_tensor = seconds(first_tensor_at_);
+  s.seconds_opening = seconds(opened_at_);
+  s.seconds_device_wait = seconds(device_wait_nanoseconds);
+  s.seconds_memory_wait = seconds(memory_wait_nanoseconds);
+  s.memory_kept = memory_kept;
+  const std::lock_guard lock(mutex_);
+  s.route_reason = route_reason_;
+}
+
+}  // namespace ringload::inline v0::detail

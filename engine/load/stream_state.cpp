@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/stream_state.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "request/digest.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+std::span<const stream_output> outputs_of(const plan& of, const stream_op& what) {
+  return std::span(of.outputs).subspan(what.outputs_begin, what.outputs_end - what.outputs_begin);
+}
+
+// All decoded bytes are the only output's, and land where they stay.
+bool is_whole(std::span<const stream_output> outputs, const stored_stream& stored) {
+  return outputs.front().stream_offset == 0 && outputs.front().bytes == stored.decoded_bytes;
+}
+
+std::byte* direct_target(std::span<const stream_output> outputs, std::byte* memory) {
+  if (memory == nullptr || outputs.size() != 1) return nullptr;
+  const stream_output& only = outputs.front();
+  const bool as_they_are = only.map == no_index && !only.cast.needed();
+  return as_they_are ? memory + only.destination_offset : nullptr;
+}
+
+}  // namespace
+
+stream_state::stream_state(const plan& of, const stream_op& what, const wanted_list::stream& stored,
+                           const verification& how, std::byte* memory, copier copy)
+    : plan_(of),
+      outputs_(outputs_of(of, what)),
+      bytes_needed_(what.bytes_needed),
+      stored_(*stored.stored),
+      element_bytes_(stored.element_bytes),
+      digest_(stored.digest),
+      how_(how),
+      direct_(direct_target(outputs_, memory)),
+      into_(direct_ != nullptr && is_whole(outputs_, stored_) ? decoded_into::one_memory
+                                                              : decoded_into::pieces),
+      copy_(std::move(copy)),
+      buffer_(into_ == decoded_into::one_memory
+                  ? 0
+                  : static_cast<std::size_t>(
+                        std::clamp<std::uint64_t>(stored_.decoded_bytes, 64, buffer_bytes))) {
+  for (const stream_output& each : outputs_) reached_.push_back(each.stream_offset);
+}
+
+result<void> stream_state::decode(std::span<const std::byte> bytes, bool last) {
+  if (auto taken = take(bytes); !taken) return taken.error();
+  if (last) return finish();
+  return {};
+}
+
+result<void> stream_state::take(std::span<const std::byte> in) {
+  if (has_enough()) return {};
+  if (!decoder_) {
+    auto made = stream_decoder::make(stored_, element_bytes_, into_);
+    if (!made) return made.error();
+    decoder_.emplace(std::move(*made));
+    if (digest_ != nullptr) hashed_ = begin_digest(digest_->algorithm, how_);
+  }
+  if (digest_ != nullptr) hashed_.update(in);
+  if (auto good = decoder_->take(in, *this); !good) return good.error();
+  if (failed_) return fault{failed_, ""};
+  return {};
+}
+
+result<void> stream_state::finish() {
+  if (auto begun = take({}); !begun) return begun.error();
+  if (!has_enough()) {
+    if (auto good = decoder_->finish(*this); !good) return good.error();
+  }
+  flush();
+  if (failed_) return fault{failed_, ""};
+  if (digest_ == nullptr) return {};
+  return end_digest(hashed_, digest_->algorithm, digest_->bytes, "the file");
+}
+
+std::span<std::byte> stream_state::room() {
+  const std::span<std::byte> buffer = std::span(buffer_).subspan(held_);
+  if (direct_ == nullptr) return buffer;
+  // What lies before and after the tensor's bytes is nobody's.
+  const stream_output& only = outputs_.front();
+  const std::uint64_t end = only.stream_offset + only.bytes;
+  if (given_ < only.stream_offset) {
+    const std::uint64_t before = only.stream_offset - given_;
+    return buffer.first(static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), before)));
+  }
+  if (given_ >= end) return buffer;
+  return {direct_ + (given_ - only.stream_offset), static_cast<std::size_t>(end - given_)};
+}
+
+void stream_state::filled(std::size_t bytes) {
+  given_ += bytes;
+  if (direct_ != nullptr) return;
+  held_ += bytes;
+  if (held_ == buffer_.size()) flush();
+}
+
+void stream_state::flush() {
+  if (direct_ != nullptr) return;
+  const std::uint64_t base = given_ - held_;
+  copies_.clear();
+  std::uint64_t keep_from = given_;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const stream_output& out = outputs_[i];
+    const std::uint64_t end = std::min(out.stream_offset + out.bytes, given_);
+    std::uint64_t& reached = reached_[i];
+    if (reached >= end) continue;
+    const strided_map* const map = out.map == no_index ? nullptr : &plan_.maps[out.map];
+    const std::uint64_t unit = map                 ? map->element_bytes
+                               : out.cast.needed() ? out.cast.from_bytes()
+                                                   : 1;
+    const bool whole = end == out.stream_offset + out.bytes;
+    std::uint64_t to = end;
+    if (map == nullptr) to -= (end - out.stream_offset) % unit;
+    if (to - reached >= unit || whole) {
+      copy_op made = {};
+      made.destination = out.destination;
+      made.destination_offset = out.destination_offset;
+      made.slot_offset = static_cast<std::uint32_t>(reached - base);
+      made.bytes = static_cast<std::uint32_t>(to - reached);
+      if (map) {
+        made.map = out.map;
+        made.source_offset = reached - out.stream_offset;
+      } else {
+        made.cast = out.cast;
+        made.destination_offset += out.cast.needed()
+                                       ? (reached - out.stream_offset) / unit * out.cast.to_bytes()
+                                       : reached - out.stream_offset;
+      }
+      copies_.push_back(made);
+      // Of a map the next range begins with the element that may have been cut.
+      reached = whole ? end : map ? to - (unit - 1) : to;
+    }
+    if (!whole) keep_from = std::min(keep_from, reached);
+  }
+  if (!copies_.empty() && !failed_) failed_ = copy_(buffer_.data(), copies_);
+  const auto dropped = static_cast<std::size_t>(std::max(keep_from, base) - base);
+  held_ -= dropped;
+  if (dropped > 0 && held_ > 0) std::memmove(buffer_.data(), buffer_.data() + dropped, held_);
+}
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/link_and_order.hpp"
+
+#include <algorithm>
+#include <span>
+#include <tuple>
+
+namespace ringload::inline v0 {
+
+namespace {
+
+// Records for each read the range of parts that it may serve.
+void join_parts(plan& new_plan) {
+  for (read_op& read : new_plan.reads) {
+    read.parts_begin = no_index;
+    read.parts_end = 0;
+    new_plan.bytes_read += read.bytes;
+  }
+  for (std::uint32_t i = 0; i < new_plan.parts.size(); ++i) {
+    for (std::uint32_t r = new_plan.parts[i].reads_begin; r < new_plan.parts[i].reads_end; ++r) {
+      read_op& read = new_plan.reads[r];
+      read.parts_begin = std::min(read.parts_begin, i);
+      read.parts_end = i + 1;
+    }
+  }
+}
+
+void join_outputs(plan& new_plan) {
+  const auto before = [](const stream_output& a, const stream_output& b) {
+    return a.stream != b.stream ? a.stream < b.stream : a.stream_offset < b.stream_offset;
+  };
+  std::sort(new_plan.outputs.begin(), new_plan.outputs.end(), before);
+  for (std::uint32_t i = 0; i < new_plan.outputs.size(); ++i) {
+    stream_op& stream = new_plan.streams[new_plan.outputs[i].stream];
+    if (stream.outputs_end == 0) stream.outputs_begin = i;
+    stream.outputs_end = i + 1;
+  }
+}
+
+// Orders the reads of the chains: up to `streams_at_once` chains take turns, and when one ends the
+// next begins.
+std::vector<std::uint32_t> in_turns(std::span<const stream_op> streams,
+                                    std::size_t streams_at_once) {
+  struct turn {
+    std::uint32_t next;
+    std::uint32_t end;
+  };
+  std::vector<std::uint32_t> order;
+  std::vector<turn> now;
+  std::size_t begun = 0;
+  for (;;) {
+    for (; now.size() < streams_at_once && begun < streams.size(); ++begun) {
+      if (streams[begun].chain())
+        now.push_back({streams[begun].reads_begin, streams[begun].reads_end});
+    }
+    if (now.empty()) return order;
+    for (turn& chain : now) order.push_back(chain.next++);
+    std::erase_if(now, [](const turn& chain) { return chain.next == chain.end; });
+  }
+}
+
+// Orders the reads outside chains by file offset. The staged ends of a tensor then come next to its
+// straight blocks, so that tensors complete one after the other. If two reads begin at the same
+// block, the shorter one comes first, which keeps the requested bytes in ascending order.
+std::vector<std::uint32_t> by_place(const plan& new_plan, const std::vector<bool>& in_chain) {
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t r = 0; r < new_plan.reads.size(); ++r) {
+    if (!in_chain[r]) order.push_back(r);
+  }
+  std::ranges::sort(order, {}, [&new_plan](std::uint32_t r) {
+    const read_op& read = new_plan.reads[r];
+    return std::tuple(read.file, read.file_offset, read.bytes, r);
+  });
+  return order;
+}
+
+// Interleaves chains and other reads in proportion to their bytes, so that both end together: the
+// drive has work while decoders are slow, and decoders have work while undecoded bytes are read.
+void find_order(plan& new_plan, std::size_t streams_at_once) {
+  const std::vector<std::uint32_t> chains = in_turns(new_plan.streams, streams_at_once);
+  std::vector<bool> in_chain(new_plan.reads.size());
+  std::uint64_t chain_bytes = 0;
+  std::uint64_t other_bytes = 0;
+  for (const std::uint32_t r : chains) in_chain[r] = true;
+  for (std::size_t r = 0; r < new_plan.reads.size(); ++r) {
+    (in_chain[r] ? chain_bytes : other_bytes) += new_plan.reads[r].bytes;
+  }
+  const std::vector<std::uint32_t> other_reads = by_place(new_plan, in_chain);
+  if (chains.empty() && std::ranges::is_sorted(other_reads)) return;
+  new_plan.order.reserve(new_plan.reads.size());
+  double chain_done = 0;
+  double other_done = 0;
+  std::size_t next_other = 0;
+  for (const std::uint32_t r : chains) {
+    for (; next_other < other_reads.size(); ++next_other) {
+      if (other_done * static_cast<double>(chain_bytes) >=
+          chain_done * static_cast<double>(other_bytes))
+        break;
+      new_plan.order.push_back(other_reads[next_other]);
+      other_done += new_plan.reads[other_reads[next_other]].bytes;
+    }
+    new_plan.order.push_back(r);
+    chain_done += new_plan.reads[r].bytes;
+  }
+  for (; next_other < other_reads.size(); ++next_other)
+    new_plan.order.push_back(other_reads[next_other]);
+}
+
+}  // namespace
+
+void complete(plan& new_plan, std::uint32_t streams_at_once) {
+  join_parts(new_plan);
+  join_outputs(new_plan);
+  find_order(new_plan, std::max<std::uint32_t>(1, streams_at_once));
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/zero_copy_reads.hpp"
+
+#include <algorithm>
+
+#include "base/checked.hpp"
+#include "plan/make_plan.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+read_op straight_read(std::uint32_t file, std::uint64_t file_offset, arena_layout::place to,
+                      std::uint64_t needed, const plan& new_plan) {
+  const auto copies = static_cast<std::uint32_t>(new_plan.copies.size());
+  const auto feeds = static_cast<std::uint32_t>(new_plan.feeds.size());
+  return {
+      .file_offset = file_offset,
+      .destination_offset = to.offset,
+      .destination = to.destination,
+      .file = file,
+      .bytes = static_cast<std::uint32_t>(round_up(needed, std::uint64_t{block_bytes})),
+      .bytes_needed = static_cast<std::uint32_t>(needed),
+      .copies_begin = copies,
+      .copies_end = copies,
+      .feeds_begin = feeds,
+      .feeds_end = feeds,
+      .parts_begin = 0,
+      .parts_end = 0,
+  };
+}
+
+bool continues(const copy_op& before, const copy_op& copy) {
+  return before.slot_offset + before.bytes == copy.slot_offset &&
+         before.destination_offset + before.bytes == copy.destination_offset;
+}
+
+// Adds the copy of the bytes that `read` shares with a replica.
+void copy_to(const stored_item& replica, read_op& read, plan& new_plan) {
+  const std::uint64_t read_end = read.file_offset + read.bytes_needed;
+  const std::uint64_t begin = std::max(replica.begin, read.file_offset);
+  const std::uint64_t end = std::min(replica.end, read_end);
+  if (begin >= end) return;
+  const copy_op copy = {
+      .destination_offset = new_plan.tensors[replica.tensor].destination_offset +
+                            replica.destination_offset + (begin - replica.begin),
+      .slot_offset = static_cast<std::uint32_t>(begin - read.file_offset),
+      .bytes = static_cast<std::uint32_t>(end - begin),
+      .destination = replica.destination,
+  };
+  // The copies of the previous tensors are the last ones, one for each arena.
+  constexpr std::uint32_t candidates_max = 8;
+  const std::uint32_t count = read.copies_end - read.copies_begin;
+  for (std::uint32_t k = 0; k < std::min(count, candidates_max); ++k) {
+    copy_op& before = new_plan.copies[read.copies_end - 1 - k];
+    if (before.destination != copy.destination) continue;
+    if (!continues(before, copy)) break;
+    before.bytes += copy.bytes;
+    return;
+  }
+  new_plan.copies.push_back(copy);
+  read.copies_end += 1;
+}
+
+// Adds the replica copies to a run's reads, which begin at `first_read`.
+void copy_replicas(const straight_run& run, std::span<const stored_item> items,
+                   std::uint32_t first_read, plan& new_plan) {
+  const std::vector<std::uint32_t> replicas = replicas_of(run, items);
+  std::size_t next = 0;
+  for (std::size_t r = first_read; r < new_plan.reads.size() && !replicas.empty(); ++r) {
+    read_op& read = new_plan.reads[r];
+    read.copies_begin = read.copies_end = static_cast<std::uint32_t>(new_plan.copies.size());
+    while (next < replicas.size() && items[replicas[next]].end <= read.file_offset) ++next;
+    for (std::size_t k = next; k < replicas.size(); ++k) {
+      if (items[replicas[k]].begin >= read.file_offset + read.bytes_needed) break;
+      copy_to(items[replicas[k]], read, new_plan);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> replicas_of(const straight_run& run,
+                                       std::span<const stored_item> items) {
+  std::vector<std::uint32_t> found;
+  for (std::uint32_t i = run.first; i < items.size(); ++i) {
+    if (items[i].file != items[run.first].file || items[i].begin >= run.end) break;
+    const std::uint32_t original = items[i].replica_of;
+    if (original == no_index || original < run.first || original >= run.last) continue;
+    if (straight_run::takes(items[original])) found.push_back(i);
+  }
+  return found;
+}
+
+straight_run run_from(std::uint32_t first, std::uint32_t last, std::span<const stored_item> items) {
+  straight_run run = {first, first + 1, items[first].end};
+  for (std::uint32_t next = run.last; next < last; ++next) {
+    const stored_item& more = items[next];
+    if (!straight_run::takes(more)) continue;
+    if (more.begin > run.end && more.begin - run.end >= read_through_bytes) break;
+    run.is_cut = more.destination != items[first].destination;
+    if (run.is_cut || more.shift != items[first].shift) break;
+    run.end = std::max(run.end, more.end);
+    run.last = next + 1;
+  }
+  return run;
+}
+
+// Example with slots of 2 MiB: a run of 5 MiB from file offset 8,192 that is placed at arena offset
+// 1 MiB becomes reads of 1, 2 and 2 MiB, which end at the arena offsets 2, 4 and 6 MiB.
+void read_run(const straight_run& run, arena_layout::place to, std::span<const stored_item> items,
+              std::uint64_t slot_bytes, plan& new_plan) {
+  const stored_item& head = items[run.first];
+  const std::uint64_t begin = round_down(head.begin, std::uint64_t{block_bytes});
+  const auto first_read = static_cast<std::uint32_t>(new_plan.reads.size());
+  for (std::uint64_t offset = begin; offset < run.end;) {
+    const std::uint64_t arena_offset = to.offset + (offset - begin);
+    const std::uint64_t room = round_down(arena_offset, slot_bytes) + slot_bytes - arena_offset;
+    const std::uint64_t needed = std::min(room, run.end - offset);
+    const arena_layout::place target = {to.destination, arena_offset + head.shift};
+    new_plan.reads.push_back(straight_read(head.file, offset, target, needed, new_plan));
+    offset += needed;
+  }
+  const auto read_of = [&](std::uint64_t offset) {
+    const std::uint64_t slots =
+        (to.offset + (offset - begin)) / slot_bytes - to.offset / slot_bytes;
+    return first_read + static_cast<std::uint32_t>(slots);
+  };
+  for (std::uint32_t i = run.first; i < run.last; ++i) {
+    if (!straight_run::takes(items[i])) continue;
+    new_plan.parts[i].straight = true;
+    new_plan.parts[i].reads_begin = read_of(items[i].begin);
+    new_plan.parts[i].reads_end = read_of(items[i].end - 1) + 1;
+  }
+  copy_replicas(run, items, first_read, new_plan);
+}
+
+void read_straight(std::uint32_t part, const stored_item& item, std::uint64_t slot_bytes,
+                   plan& new_plan) {
+  new_plan.parts[part].straight = true;
+  new_plan.parts[part].reads_begin = static_cast<std::uint32_t>(new_plan.reads.size());
+  for (std::uint64_t file_offset = item.begin; file_offset < item.end;) {
+    const std::uint64_t needed = std::min(slot_bytes, item.end - file_offset);
+    const std::uint64_t offset = item.destination_offset + (file_offset - item.begin);
+    new_plan.reads.push_back(
+        straight_read(item.file, file_offset, {item.destination, offset}, needed, new_plan));
+    file_offset += needed;
+  }
+  new_plan.parts[part].reads_end = static_cast<std::uint32_t>(new_plan.reads.size());
+}
+
+}  // namespace ringload::inline v0

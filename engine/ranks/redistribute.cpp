@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ranks/redistribute.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "catalog/named_catalog.hpp"
+#include "load/tensor_storage.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+constexpr std::uint32_t alignment_of_new = 64;
+
+// Of the piece, the bytes in memory of the whole tensor.
+struct byte_place {
+  std::size_t begin = 0;
+  std::size_t bytes = 0;
+};
+
+byte_place place_of(const read_piece& piece, const tensor_info& landed) noexcept {
+  if (piece.whole) return {0, static_cast<std::size_t>(landed.bytes)};
+  const std::uint64_t row_bytes = landed.bytes / landed.shape.front();
+  return {static_cast<std::size_t>(piece.rows.begin * row_bytes),
+          static_cast<std::size_t>(piece.rows.count * row_bytes)};
+}
+
+void copy(std::span<const std::byte> from, std::span<std::byte> into) noexcept {
+  if (!from.empty()) std::memcpy(into.data(), from.data(), from.size());
+}
+
+// The part of a piece that is in the block of one rank: around the dimension in the piece's own
+// shape, and where it goes in that rank's result, in which it lies in one run.
+struct block_part {
+  dimension_bytes around;
+  index_range indices;
+  std::size_t result_begin = 0;
+
+  std::size_t bytes() const noexcept { return static_cast<std::size_t>(around.bytes_of(indices)); }
+};
+
+block_part part_of(const read_piece& piece, const tensor_info& landed, std::uint32_t dim,
+                   index_range block) noexcept {
+  block_part out;
+  std::vector<std::uint64_t> shape = landed.shape;
+  shape.front() = piece.rows.count;
+  out.around = *around(shape, bits(landed.dtype), dim);  // It was checked.
+  if (dim == 0) {
+    const index_range both = common(piece.rows, block);
+    out.indices = {both.begin - piece.rows.begin, both.count};
+    if (both.count > 0) {
+      out.result_begin =
+          static_cast<std::size_t>((both.begin - block.begin) * out.around.inner_bytes);
+    }
+    return out;
+  }
+  out.indices = block;
+  if (piece.rows.count > 0) {
+    const std::uint64_t row = out.around.bytes_of(block) / piece.rows.count;
+    out.result_begin = static_cast<std::size_t>(piece.rows.begin * row);
+  }
+  return out;
+}
+
+}  // namespace
+
+result<new_tensor> new_tensor::make(tensor_info what, backend& in) {
+  const arena_size size = {std::max<std::uint64_t>(what.bytes, 1), alignment_of_new};
+  auto memory = in.allocate_all({&size, 1});
+  if (!memory) return memory.error();
+  return new_tensor(std::move(what), std::move(memory->front()));
+}
+
+tensor new_tensor::finish() && {
+  const std::uint64_t bytes = info_.bytes;
+  catalog one;
+  one.files.emplace_back();  // It lies in none: it was put together.
+  info_.file = 0;
+  one.tensors.push_back(std::move(info_));
+  std::vector<placement> where(1);
+  where.front().bytes = bytes;
+  auto named = std::make_shared<const named_catalog>(std::move(one));
+  auto all = std::make_shared<const loaded_tensors>(std::move(named), std::move(where));
+  return {std::make_shared<const tensor_storage>(std::move(all),
+                                                 taken_arena{std::move(memory_), bytes}, nullptr),
+          0};
+}
+
+std::span<const read_piece> exchange::pieces_of(std::uint32_t t) const noexcept {
+  const auto [first, last] = std::ranges::equal_range(pieces_, t, {}, &read_piece::tensor);
+  return {first, last};
+}
+
+std::span<const std::byte> exchange::bytes_of(const std::string& name) const {
+  return own_.at(name).as<const std::byte>();
+}
+
+void exchange::whole(std::uint32_t t, const new_tensor& into) {
+  for (const read_piece& piece : pieces_of(t)) {
+    const byte_place at = place_of(piece, into.info());
+    const auto region = into.bytes().subspan(at.begin, at.bytes);
+    if (region.empty()) continue;
+    if (piece.rank == all_.rank()) copy(bytes_of(into.info().name), region);
+    all_.broadcast(region, piece.rank);
+  }
+}
+
+void exchange::push(std::uint32_t t, const tensor_info& landed, std::uint32_t to,
+                    std::span<std::byte> into) {
+  for (const read_piece& piece : pieces_of(t)) {
+    const byte_place at = place_of(piece, landed);
+    if (at.bytes == 0) continue;
+    if (all_.rank() == to && piece.rank == to) {
+      copy(bytes_of(landed.name), into.subspan(at.begin, at.bytes));
+    } else if (all_.rank() == to) {
+      all_.receive(into.subspan(at.begin, at.bytes), piece.rank);
+    } else if (all_.rank() == piece.rank) {
+      all_.send(bytes_of(landed.name), to);
+    }
+  }
+}
+
+void exchange::block(std::uint32_t t, const tensor_info& landed, std::uint32_t dim,
+                     std::span<std::byte> into) {
+  const std::uint32_t own = all_.rank();
+  const auto block_at = [&](std::uint32_t rank) {
+    return block_of(landed.shape[dim], rank, all_.size());
+  };
+  for (const read_piece& piece : pieces_of(t)) {
+    const block_part mine = part_of(piece, landed, dim, block_at(own));
+    const auto region = into.subspan(mine.result_begin, mine.bytes());
+    if (piece.rank != own) {
+      if (!region.empty()) all_.receive(region, piece.rank);
+      continue;
+    }
+    const std::byte* const from = bytes_of(landed.name).data();
+    take_block(from, mine.around, mine.indices, region.data());
+    for (std::uint32_t rank = 0; rank < all_.size(); ++rank) {
+      const block_part part = part_of(piece, landed, dim, block_at(rank));
+      if (rank == own || part.bytes() == 0) continue;
+      std::vector<std::byte> packed;
+      const std::byte* begin = from + part.indices.begin * part.around.inner_bytes;
+      if (part.around.outer != 1) {
+        packed.resize(part.bytes());
+        take_block(from, part.around, part.indices, packed.data());
+        begin = packed.data();
+      }
+      all_.send({begin, part.bytes()}, rank);
+    }
+  }
+}
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A tensor that is assembled in host memory and then handed out.
+
+#include <cstddef>
+#include <memory>
+#include <ringload/catalog.hpp>
+#include <ringload/tensor.hpp>
+#include <span>
+
+#include "base/fault.hpp"
+#include "device/backend.hpp"
+
+namespace ringload::inline v0::detail {
+
+class new_tensor {
+ public:
+  // `info` describes the loaded tensor; its `bytes` must match its type and shape.
+  static result<new_tensor> make(tensor_info info, backend& memory);
+
+  const tensor_info& info() const noexcept { return info_; }
+  std::span<std::byte> bytes() const noexcept {
+    return {memory_->data(), static_cast<std::size_t>(info_.bytes)};
+  }
+
+  tensor finish() &&;
+
+ private:
+  new_tensor(tensor_info info, std::shared_ptr<arena> memory) noexcept
+      : info_(std::move(info)), memory_(std::move(memory)) {}
+
+  tensor_info info_;
+  std::shared_ptr<arena> memory_;
+};
+
+}  // namespace ringload::inline v0::detail

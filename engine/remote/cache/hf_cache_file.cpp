@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cache/hf_cache_file.hpp"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "base/catch_as_fault.hpp"
+#include "base/printable.hpp"
+#include "catalog/hf_cache.hpp"
+#include "formats/checksum_list.hpp"
+
+namespace ringload::inline v0::remote_http {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t hash_buffer_bytes = std::size_t{1} << 20;
+// How much an interrupted program has to fetch again at most.
+constexpr std::uint64_t record_every_bytes = std::uint64_t{32} << 20;
+constexpr std::uint64_t record_bytes_max = std::uint64_t{8} << 20;
+constexpr std::size_t sha1_digits = 40;
+constexpr ::mode_t file_mode = 0666;
+
+fault of_system(int error_number, const std::string& path) {
+  return {system_code(error_number), printable_path(path)};
+}
+
+result<void> make_folders(const fs::path& path) {
+  std::error_code code;
+  fs::create_directories(path, code);
+  if (code) return of_system(code.value(), path.native());
+  return {};
+}
+
+result<void> write_all(int fd, std::span<const std::byte> from, std::uint64_t offset) {
+  while (!from.empty()) {
+    const ::ssize_t done = ::pwrite(fd, from.data(), from.size(), static_cast<::off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return fault{system_code(errno), ""};
+    from = from.subspan(static_cast<std::size_t>(done));
+    offset += static_cast<std::uint64_t>(done);
+  }
+  return {};
+}
+
+result<void> read_all(int fd, std::span<std::byte> into, std::uint64_t offset) {
+  while (!into.empty()) {
+    const ::ssize_t done = ::pread(fd, into.data(), into.size(), static_cast<::off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return fault{system_code(errno), ""};
+    if (done == 0) return fault{errc::truncated_file, ""};
+    into = into.subspan(static_cast<std::size_t>(done));
+    offset += static_cast<std::uint64_t>(done);
+  }
+  return {};
+}
+
+// The whole of a small text file; empty where it cannot be read.
+std::string read_text(const std::string& path) {
+  const unique_fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct ::stat status = {};
+  if (!fd || ::fstat(fd.get(), &status) != 0) return {};
+  const auto bytes = static_cast<std::uint64_t>(status.st_size);
+  if (bytes > record_bytes_max) return {};
+  std::string out(bytes, '\0');
+  if (!read_all(fd.get(), std::as_writable_bytes(std::span(out)), 0)) return {};
+  return out;
+}
+
+// The file has the old content or the new one, whatever happens.
+result<void> replace_text(const std::string& path, std::string_view text) {
+  const std::string fresh = path + "." + std::to_string(::getpid()) + ".tmp";
+  const unique_fd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, file_mode));
+  if (!fd) return of_system(errno, fresh);
+  auto written = write_all(fd.get(), std::as_bytes(std::span(text)), 0);
+  if (written && ::rename(fresh.c_str(), path.c_str()) != 0) {
+    written = fault{system_code(errno), ""};
+  }
+  if (written) return {};
+  ::unlink(fresh.c_str());
+  return written.error().in(printable_path(path));
+}
+
+}  // namespace
+
+void cached_blob::hash_free::operator()(evp_md_ctx_st* context) const noexcept {
+  ::EVP_MD_CTX_free(context);
+}
+
+cached_blob::cached_blob(blob_place place)
+    : place_(std::move(place)),
+      repository_(place_.cache + "/" + repository_folder(place_.model)),
+      blob_(repository_ + "/blobs/" + place_.file.digest),
+      partial_(blob_ + ".ringload"),
+      record_(partial_ + ".ranges"),
+      bytes_(place_.file.bytes.value_or(0)),
+      there_(bytes_) {}
+
+cached_blob::~cached_blob() {
+  // What cannot be recorded is fetched again.
+  if (lock_ && fd_ && !published_ && !removed_) static_cast<void>(write_record());
+}
+
+fault cached_blob::at(fault why) const {
+  return why.where.empty() ? why.in(printable_path(partial_)) : why;
+}
+
+result<std::shared_ptr<cached_blob>> cached_blob::open(blob_place place) {
+  const std::shared_ptr<cached_blob> out(new cached_blob(std::move(place)));
+  if (auto made = make_folders(out->repository_ + "/blobs"); !made) return made.error();
+  auto locked = out->take_lock();
+  if (!locked) return locked.error();
+  if (!*locked) return std::shared_ptr<cached_blob>();
+  if (auto opened = out->open_partial(); !opened) return out->at(opened.error());
+  return out;
+}
+
+// The lock of huggingface_hub, so that one program at a time fetches a file.
+result<bool> cached_blob::take_lock() {
+  const std::string folder = place_.cache + "/.locks/" + repository_folder(place_.model);
+  if (auto made = make_folders(folder); !made) return made.error();
+  const std::string path = folder + "/" + place_.file.digest + ".lock";
+  unique_fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, file_mode));
+  if (!fd) return of_system(errno, path);
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return false;
+    return of_system(errno, path);
+  }
+  lock_ = std::move(fd);
+  return true;
+}
+
+result<void> cached_blob::open_partial() {
+  struct ::stat status = {};
+  if (::stat(blob_.c_str(), &status) == 0 && static_cast<std::uint64_t>(status.st_size) == bytes_) {
+    fd_ = unique_fd(::open(blob_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd_) return fault{system_code(errno), printable_path(blob_)};
+    there_.add({0, bytes_});
+    published_ = true;
+    auto linked = link_snapshot();
+    return linked ? write_ref() : linked;
+  }
+  fd_ = unique_fd(::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, file_mode));
+  if (!fd_ || ::fstat(fd_.get(), &status) != 0) return fault{system_code(errno), ""};
+  // A file that is shorter than it was recorded is another, or lost its end with the machine.
+  auto before = range_set::from_text(read_text(record_), bytes_);
+  if (before && static_cast<std::uint64_t>(status.st_size) == bytes_) there_ = std::move(*before);
+  resumed_ = there_.count() > 0;
+  if (::ftruncate(fd_.get(), static_cast<::off_t>(bytes_)) != 0) {
+    return fault{system_code(errno), ""};
+  }
+  return begin_hash();
+}
+
+result<void> cached_blob::begin_hash() {
+  const bool is_sha1 = place_.file.digest.size() == sha1_digits;
+  hashed_bytes_ = 0;
+  hash_.reset(::EVP_MD_CTX_new());
+  const ::EVP_MD* const kind = is_sha1 ? ::EVP_sha1() : ::EVP_sha256();
+  if (!hash_ || ::EVP_DigestInit_ex(hash_.get(), kind, nullptr) != 1) {
+    return fault{errc::digest_unavailable, "", "OpenSSL does not make the digest of this file"};
+  }
+  if (is_sha1) {  // What git hashes: a head that ends with a NUL, then the content.
+    const std::string head = "blob " + std::to_string(bytes_);
+    ::EVP_DigestUpdate(hash_.get(), head.c_str(), head.size() + 1);
+  }
+  return {};
+}
+
+bool cached_blob::has(std::uint64_t offset, std::size_t bytes) const {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  return !broken_ && there_.has({offset, offset + bytes});
+}
+
+std::vector<byte_range> cached_blob::missing() const {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  return there_.missing();
+}
+
+std::vector<byte_range> cached_blob::missing_in(byte_range part) const {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  if (broken_) return {part};
+  return there_.missing_in(part);
+}
+
+bool cached_blob::published() const {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  return published_;
+}
+
+result<void> cached_blob::read(std::uint64_t offset, std::span<std::byte> into) const {
+  auto done = read_all(fd_.get(), into, offset);
+  if (!done) return at(done.error());
+  return {};
+}
+
+result<void> cached_blob::write(std::uint64_t offset, std::span<const std::byte> from) {
+  const byte_range range = {offset, offset + from.size()};
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (broken_) return *broken_;
+    // Beyond that many there would be no end of what is to be recorded.
+    if (there_.has(range) || there_.count() >= range_set::ranges_max) return {};
+  }
+  auto done = write_all(fd_.get(), from, offset);
+  const std::lock_guard<std::mutex> hold(mutex_);
+  if (!done) {
+    broken_ = at(done.error());
+    changed_.notify_all();
+    return *broken_;
+  }
+  there_.add(range);
+  unrecorded_bytes_ += from.size();
+  if (unrecorded_bytes_ < record_every_bytes || there_.whole()) return {};
+  unrecorded_bytes_ = 0;
+  return write_record();
+}
+
+result<void> cached_blob::advance() {
+  while (true) {
+    std::uint64_t end = 0;
+    bool anew = false;
+    {
+      const std::lock_guard<std::mutex> hold(mutex_);
+      if (broken_) return *broken_;
+      if (published_) return {};
+      end = there_.prefix_bytes();
+      anew = std::exchange(hash_is_stale_, false);
+    }
+    auto done = anew ? begin_hash() : result<void>();
+    if (done && end == hashed_bytes_ && end < bytes_) return {};
+    if (done) done = attempt([&] { return hash_up_to(end); });
+    if (done && end == bytes_) done = attempt([&] { return publish(); });
+    if (!done) {
+      const fault& why = done.error();
+      const std::lock_guard<std::mutex> hold(mutex_);
+      broken_ = why.code == errc::wrong_digest ? why : at(why);
+      changed_.notify_all();
+      return *broken_;
+    }
+  }
+}
+
+bool cached_blob::begin_anew() {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  if (broken_ || published_) return false;
+  there_ = range_set(bytes_);
+  hash_is_stale_ = true;
+  // Else a load that is killed now would leave them to the next.
+  if (auto recorded = write_record(); !recorded) broken_ = at(recorded.error());
+  return std::exchange(resumed_, false);
+}
+
+result<void> cached_blob::wait_until_published() const {
+  std::unique_lock<std::mutex> hold(mutex_);
+  changed_.wait(hold, [this] { return published_ || broken_; });
+  if (published_) return {};
+  return *broken_;
+}
+
+result<void> cached_blob::hash_up_to(std::uint64_t end) {
+  std::vector<std::byte> buffer(std::min<std::uint64_t>(hash_buffer_bytes, end - hashed_bytes_));
+  while (hashed_bytes_ < end) {
+    const auto count =
+        static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), end - hashed_bytes_));
+    auto done = read_all(fd_.get(), std::span(buffer).first(count), hashed_bytes_);
+    if (!done) return done.error();
+    ::EVP_DigestUpdate(hash_.get(), buffer.data(), count);
+    hashed_bytes_ += count;
+  }
+  return {};
+}
+
+result<void> cached_blob::publish() {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> value = {};
+  unsigned length = 0;
+  ::EVP_DigestFinal_ex(hash_.get(), value.data(), &length);
+  const std::string found = hex(std::as_bytes(std::span(value).first(length)));
+  if (found != place_.file.digest) {
+    remove_partial();
+    removed_ = true;
+    return fault{errc::wrong_digest, "",
+                 "the hub gives its digest as " + place_.file.digest +
+                     ", and the bytes that came have " + found +
+                     ": they are not kept in the cache"};
+  }
+  // After a power failure there is the whole file or none.
+  if (::fdatasync(fd_.get()) != 0 || ::rename(partial_.c_str(), blob_.c_str()) != 0) {
+    return fault{system_code(errno), ""};
+  }
+  ::unlink(record_.c_str());
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    published_ = true;
+    changed_.notify_all();
+  }
+  auto linked = link_snapshot();
+  return linked ? write_ref() : linked;
+}
+
+result<void> cached_blob::link_snapshot() const {
+  const fs::path link = fs::path(repository_) / "snapshots" / place_.commit / place_.file.name;
+  if (auto made = make_folders(link.parent_path()); !made) return made.error();
+  std::string target = "../../blobs/" + place_.file.digest;
+  const auto folders = std::ranges::count(place_.file.name, '/');
+  for (std::ptrdiff_t i = 0; i < folders; ++i) target.insert(0, "../");
+  std::error_code code;
+  if (fs::read_symlink(link, code).native() == target) return {};
+  // A link appears at once, also where there is an old one.
+  const std::string fresh = link.native() + "." + std::to_string(::getpid()) + ".tmp";
+  ::unlink(fresh.c_str());
+  if (::symlink(target.c_str(), fresh.c_str()) != 0 || ::rename(fresh.c_str(), link.c_str()) != 0) {
+    return of_system(errno, link.native());
+  }
+  return {};
+}
+
+result<void> cached_blob::write_ref() const {
+  if (place_.model.revision == place_.commit) return {};
+  const std::string path = repository_ + "/refs/" + place_.model.revision;
+  if (read_text(path) == place_.commit) return {};
+  if (auto made = make_folders(fs::path(path).parent_path()); !made) return made.error();
+  return replace_text(path, place_.commit);
+}
+
+result<void> cached_blob::write_record() const { return replace_text(record_, there_.to_text()); }
+
+void cached_blob::remove_partial() const noexcept {
+  ::unlink(partial_.c_str());
+  ::unlink(record_.c_str());
+}
+
+}  // namespace ringload::inline v0::remote_http

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cache/range_set.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+namespace ringload::inline v0::remote_http {
+
+namespace {
+
+// Takes a number and the character after it.
+std::optional<std::uint64_t> take_number(std::string_view& text, char after) noexcept {
+  std::uint64_t out = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (failed != std::errc() || end == text.data() + text.size() || *end != after) return {};
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()) + 1);
+  return out;
+}
+
+}  // namespace
+
+void range_set::add(byte_range range) {
+  if (range.begin >= range.end) return;
+  auto next = ranges_.upper_bound(range.begin);
+  if (next != ranges_.begin() && std::prev(next)->second >= range.begin) --next;
+  // All that touch the new one become part of it.
+  while (next != ranges_.end() && next->first <= range.end) {
+    range.begin = std::min(range.begin, next->first);
+    range.end = std::max(range.end, next->second);
+    bytes_ -= next->second - next->first;
+    next = ranges_.erase(next);
+  }
+  ranges_.emplace_hint(next, range.begin, range.end);
+  bytes_ += range.end - range.begin;
+}
+
+bool range_set::has(byte_range range) const noexcept {
+  if (range.begin >= range.end) return true;
+  const auto next = ranges_.upper_bound(range.begin);
+  return next != ranges_.begin() && std::prev(next)->second >= range.end;
+}
+
+std::uint64_t range_set::prefix_bytes() const noexcept {
+  return ranges_.empty() || ranges_.begin()->first > 0 ? 0 : ranges_.begin()->second;
+}
+
+std::vector<byte_range> range_set::missing_in(byte_range part) const {
+  std::vector<byte_range> out;
+  std::uint64_t at = part.begin;
+  auto next = ranges_.upper_bound(at);
+  if (next != ranges_.begin()) at = std::max(at, std::prev(next)->second);
+  for (; next != ranges_.end() && next->first < part.end; ++next) {
+    out.push_back({at, next->first});
+    at = next->second;
+  }
+  if (at < part.end) out.push_back({at, part.end});
+  return out;
+}
+
+std::string range_set::to_text() const {
+  std::string out = std::to_string(file_bytes_) + "\n";
+  for (const auto& [begin, end] : ranges_) {
+    out += std::to_string(begin) + " " + std::to_string(end) + "\n";
+  }
+  return out;
+}
+
+std::optional<range_set> range_set::from_text(std::string_view text, std::uint64_t file_bytes) {
+  if (take_number(text, '\n') != file_bytes) return std::nullopt;
+  range_set out(file_bytes);
+  while (!text.empty()) {
+    const auto begin = take_number(text, ' ');
+    const auto end = begin ? take_number(text, '\n') : std::nullopt;
+    if (!end || *begin >= *end || *end > file_bytes) return std::nullopt;
+    if (out.count() == ranges_max) return std::nullopt;
+    out.add({*begin, *end});
+  }
+  return out;
+}
+
+}  // namespace ringload::inline v0::remote_http

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/http/answer.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace ringload::inline v0::remote_http {
+
+namespace {
+
+fault wrong(std::string cause) { return {errc::malformed_answer, "", std::move(cause)}; }
+
+fault changed(std::string cause) { return {errc::changed_file, "", std::move(cause)}; }
+
+// Takes digits off the front; empty: there are none, or too many.
+std::optional<std::uint64_t> take_number(std::string_view& text) noexcept {
+  std::uint64_t number = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (read.ec != std::errc() || read.ptr == text.data()) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(read.ptr - text.data()));
+  return number;
+}
+
+bool take(std::string_view& text, std::string_view what) noexcept {
+  if (!text.starts_with(what)) return false;
+  text.remove_prefix(what.size());
+  return true;
+}
+
+std::string_view reason_of(unsigned status) noexcept {
+  switch (status) {
+    case 400: return " (Bad Request)";
+    case 401: return " (Unauthorized): it wants credentials, or others";
+    case 403: return " (Forbidden): it refuses these credentials, or wants some";
+    case 404: return " (Not Found)";
+    case 407: return " (Proxy Authentication Required)";
+    case 408: return " (Request Timeout)";
+    case 410: return " (Gone)";
+    case 429: return " (Too Many Requests)";
+    case 500: return " (Internal Server Error)";
+    case 502: return " (Bad Gateway)";
+    case 503: return " (Service Unavailable)";
+    case 504: return " (Gateway Timeout)";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+const std::string* answer_head::field(std::string_view name) const noexcept {
+  const auto at = std::ranges::find(fields, name, &header_field::name);
+  return at == fields.end() ? nullptr : &at->value;
+}
+
+std::optional<content_range> parse_content_range(std::string_view text) noexcept {
+  content_range out;
+  if (!take(text, "bytes ")) return std::nullopt;
+  if (!take(text, "*")) {
+    out.first = take_number(text);
+    if (!out.first || !take(text, "-")) return std::nullopt;
+    const auto last = take_number(text);
+    if (!last || *last < *out.first) return std::nullopt;
+    out.last = *last;
+  }
+  if (!take(text, "/")) return std::nullopt;
+  if (text == "*") return out.first ? std::optional(out) : std::nullopt;
+  out.total = take_number(text);
+  if (!out.total || !text.empty()) return std::nullopt;
+  if (out.first && out.last >= *out.total) return std::nullopt;
+  return out;
+}
+
+result<std::uint64_t> check_partial(const answer_head& head, const asked_range& asked) {
+  if (auto same = check_identity(head, asked); !same) return same.error();
+  const std::string* const text = head.field("content-range");
+  if (text == nullptr) return wrong("the server answered a range without saying which");
+  const auto range = parse_content_range(*text);
+  if (!range || !range->first) return wrong("the server's Content-Range is none");
+  if (asked.total && range->total && *range->total != *asked.total) {
+    return changed("the object had " + grouped(*asked.total) + " bytes, and has " +
+                   grouped(*range->total) + " now");
+  }
+  if (*range->first != asked.begin || range->last >= asked.end) {
+    return wrong("the server answered another range than it was asked for");
+  }
+  const std::uint64_t bytes = range->last - *range->first + 1;
+  if (head.content_length && *head.content_length != bytes) {
+    return wrong("the server's Content-Length is " + grouped(*head.content_length) +
+                 ", for a range of " + grouped(bytes) + " bytes");
+  }
+  return bytes;
+}
+
+result<void> check_identity(const answer_head& head, const asked_range& asked) {
+  const std::string* const encoding = head.field("content-encoding");
+  if (encoding != nullptr && !encoding->empty() && *encoding != "identity") {
+    return wrong("the server encoded the bytes, which nobody asked for");
+  }
+  const std::string* const etag = head.field("etag");
+  if (!asked.etag.empty()) {
+    if (etag == nullptr || *etag == asked.etag) return {};
+    return changed("the object's ETag is another than at first");
+  }
+  const std::string* const modified = head.field("last-modified");
+  if (asked.modified.empty() || modified == nullptr || *modified == asked.modified) return {};
+  return changed("the object was modified after it was opened");
+}
+
+bool is_strong_etag(std::string_view etag) noexcept {
+  return etag.size() >= 2 && etag.front() == '"' && etag.back() == '"';
+}
+
+answer_kind kind_of(const answer_head& head) noexcept {
+  switch (head.status) {
+    case 200: {
+      const std::string* const range = head.field("content-range");
+      const bool of_part = range != nullptr && parse_content_range(*range).has_value();
+      return of_part ? answer_kind::partial : answer_kind::whole;
+    }
+    case 206: return answer_kind::partial;
+    case 301:
+    case 302:
+    case 303:
+    case 307:
+    case 308: return answer_kind::redirect;
+    case 401:
+    case 403: return answer_kind::denied;
+    case 404:
+    case 410: return answer_kind::absent;
+    case 408:
+    case 429:
+    case 500:
+    case 502:
+    case 503:
+    case 504: return answer_kind::again;
+    case 412: return answer_kind::changed;
+    case 416: return answer_kind::unsatisfied;
+    default: return answer_kind::other;
+  }
+}
+
+fault fault_of(const answer_head& head) {
+  const std::string said =
+      "the server answered " + std::to_string(head.status) + std::string(reason_of(head.status));
+  switch (kind_of(head)) {
+    case answer_kind::denied: return {errc::access_denied, "", said};
+    case answer_kind::absent: return {errc::source_not_found, "", said};
+    case answer_kind::changed: return changed("the object was replaced after it was opened");
+    case answer_kind::unsatisfied:
+      return changed("the object has become shorter after it was opened");
+    default: return {errc::remote_failed, "", said};
+  }
+}
+
+}  // namespace ringload::inline v0::remote_http

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/http/body_window.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ringload::inline v0::remote_http {
+
+namespace {
+
+constexpr std::uint64_t block_bytes_min = 4 << 10;
+constexpr std::uint64_t block_bytes_max = 256 << 10;
+constexpr std::size_t taken_blocks_max = 4;  // Neighbouring reads share bytes at their ends.
+
+}  // namespace
+
+body_window::body_window(std::uint64_t kept_bytes_max)
+    : kept_bytes_max_(kept_bytes_max),
+      block_bytes_(std::clamp(kept_bytes_max / 16, block_bytes_min, block_bytes_max)) {}
+
+void body_window::begin_anew(bool failed) {
+  position_ = 0;
+  if (!failed) furthest_ = 0;
+  kept_.clear();
+  kept_bytes_ = 0;
+}
+
+void body_window::copy_kept(wanted_part& one) {
+  for (block& each : kept_) {
+    const std::uint64_t end = each.begin + each.filled;
+    if (one.complete() || one.next() < each.begin || one.next() >= end) continue;
+    const auto from = static_cast<std::size_t>(one.next() - each.begin);
+    const std::size_t bytes =
+        std::min(each.filled - from, one.into.size() - static_cast<std::size_t>(one.reached));
+    std::memcpy(one.into.data() + one.reached, each.bytes.data() + from, bytes);
+    one.reached += bytes;
+    each.taken += bytes;
+  }
+}
+
+void body_window::add(wanted_part& one) {
+  copy_kept(one);
+  if (!one.complete()) parts_.push_back(&one);
+}
+
+void body_window::remove(wanted_part& one) noexcept { std::erase(parts_, &one); }
+
+bool body_window::any_ahead() const noexcept {
+  return std::ranges::any_of(parts_,
+                             [this](const wanted_part* each) { return each->next() >= position_; });
+}
+
+// Those that nobody will want again go first.
+void body_window::drop_old() {
+  if (keeps_all()) return;
+  std::size_t taken_blocks = 0;
+  for (std::size_t i = kept_.size(); i-- > 0;) {
+    const bool taken = kept_[i].taken >= kept_[i].filled;
+    if (!taken || ++taken_blocks <= taken_blocks_max) continue;
+    kept_bytes_ -= kept_[i].filled;
+    kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  while (!kept_.empty() && kept_bytes_ > kept_bytes_max_) {
+    kept_bytes_ -= kept_.front().filled;
+    kept_.pop_front();
+  }
+}
+
+std::span<std::byte> body_window::room() {
+  if (kept_.empty() || kept_.back().filled == kept_.back().bytes.size()) {
+    drop_old();
+    block& next = kept_.emplace_back();
+    next.begin = position_;
+    next.bytes.resize(static_cast<std::size_t>(std::min(block_bytes_, end_ - position_)));
+  }
+  return std::span(kept_.back().bytes).subspan(kept_.back().filled);
+}
+
+std::uint64_t body_window::take(std::size_t bytes, std::vector<wanted_part*>& complete) {
+  block& now = kept_.back();
+  const std::uint64_t taken_before = now.taken;
+  now.filled += bytes;
+  kept_bytes_ += bytes;
+  for (wanted_part* const each : parts_) {
+    if (each->next() < position_ || each->next() >= position_ + bytes) continue;
+    const auto from = static_cast<std::size_t>(each->next() - now.begin);
+    const std::size_t count =
+        std::min(now.filled - from, each->into.size() - static_cast<std::size_t>(each->reached));
+    std::memcpy(each->into.data() + each->reached, now.bytes.data() + from, count);
+    each->reached += count;
+    now.taken += count;
+  }
+  position_ += bytes;
+  const std::uint64_t fresh =
+      position_ - std::min(position_, std::max(furthest_, position_ - bytes));
+  furthest_ = std::max(furthest_, position_);
+  const std::uint64_t taken = now.taken - taken_before;
+  wasted_bytes_ -= std::min(wasted_bytes_, taken);
+  if (taken == 0) wasted_bytes_ += fresh;
+  const auto done = std::partition(parts_.begin(), parts_.end(),
+                                   [](const wanted_part* each) { return !each->complete(); });
+  complete.insert(complete.end(), done, parts_.end());
+  parts_.erase(done, parts_.end());
+  return fresh;
+}
+
+}  // namespace ringload::inline v0::remote_http

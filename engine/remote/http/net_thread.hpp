@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A thread with a loop and its connections. Transfers of a lane need no locks.
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <map>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include "remote/http/host_pool.hpp"
+#include "remote/http/settings.hpp"
+
+namespace ringload::inline v0::remote_http {
+
+class lane {
+ public:
+  // Starts the thread; throws std::system_error. The settings outlive the thread.
+  static std::shared_ptr<lane> make(std::shared_ptr<const client_settings> how);
+
+  explicit lane(std::shared_ptr<const client_settings> with) : how(std::move(with)) {}
+
+  const std::shared_ptr<const client_settings> how;
+  boost::asio::io_context loop{1};
+
+  // Ends all connections, and the thread once nothing is in flight. Waits for that, unless it is
+  // called in the lane's own thread. Any thread, once.
+  void close();
+
+  // ---- In the lane's thread ----
+
+  host_pool& pool_for(const origin& to);
+  double chance() { return std::uniform_real_distribution<>(0, 1)(random_); }
+
+ private:
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> stay_{
+      loop.get_executor()};
+  std::map<origin, std::shared_ptr<host_pool>> pools_;
+  std::minstd_rand random_{std::random_device()()};
+  std::thread thread_;
+};
+
+}  // namespace ringload::inline v0::remote_http

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/http/tls_settings.hpp"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+
+namespace ringload::inline v0::remote_http {
+
+namespace ssl = boost::asio::ssl;
+
+namespace {
+
+// Where Linux distributions keep what they trust, if OpenSSL's own places have nothing.
+constexpr const char* certificate_files[] = {"/etc/ssl/certs/ca-certificates.crt",
+                                             "/etc/pki/tls/certs/ca-bundle.crt",
+                                             "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
+
+}  // namespace
+
+ssl::context& tls_settings::whole() const {
+  std::call_once(read_, [this] {
+    // Named here, and not by SSL_CTX_set_default_verify_paths(), which asks the environment.
+    ::SSL_CTX* const handle = context_.native_handle();
+    SSL_CTX_load_verify_file(handle, ::X509_get_default_cert_file());
+    SSL_CTX_load_verify_dir(handle, ::X509_get_default_cert_dir());
+    for (const char* each : certificate_files) {
+      if (SSL_CTX_load_verify_file(handle, each) == 1) break;
+    }
+    ::ERR_clear_error();
+  });
+  return context_;
+}
+
+result<std::shared_ptr<const tls_settings>> make_tls_settings(const std::string& ca_file) {
+  auto made = std::make_shared<tls_settings>();
+  boost::system::error_code code;
+  if (SSL_CTX_set_min_proto_version(made->own().native_handle(), TLS1_2_VERSION) != 1) {
+    return fault{errc::invalid_limits, "TLS", "this OpenSSL has no TLS 1.2"};
+  }
+  if (!ca_file.empty()) made->own().load_verify_file(ca_file, code);
+  if (code) return fault{errc::invalid_limits, "remote_options::ca_file", code.message()};
+  return std::shared_ptr<const tls_settings>(std::move(made));
+}
+
+}  // namespace ringload::inline v0::remote_http

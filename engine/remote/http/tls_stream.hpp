@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The stream of one connection, and what is said of it where it fails. For http_connection.hpp
+// alone, as Beast takes long to compile.
+
+#include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "remote/http/http_exchange.hpp"
+
+namespace ringload::inline v0::remote_http {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+namespace ssl = boost::asio::ssl;
+using boost::system::error_code;
+using tcp = asio::ip::tcp;
+
+inline exchange_failure passing(std::string cause) {
+  return {{errc::remote_failed, "", std::move(cause)}, false};
+}
+
+inline exchange_failure malformed(std::string cause) {
+  return {{errc::malformed_answer, "", std::move(cause)}, true};
+}
+
+inline exchange_failure hopeless(std::string cause) {
+  return {{errc::remote_failed, "", std::move(cause)}, true};
+}
+
+inline exchange_failure timed_out(std::string cause) {
+  exchange_failure out = passing(std::move(cause));
+  out.silent = true;
+  return out;
+}
+
+inline exchange_failure of_code(const error_code& code, const char* doing) {
+  if (code == beast::error::timeout) {
+    return timed_out(std::string("the server was silent for too long, ") + doing);
+  }
+  const bool ended = code == asio::error::eof || code == http::error::end_of_stream ||
+                     code == http::error::partial_message || code == ssl::error::stream_truncated;
+  if (ended) return passing(std::string("the server ended the connection, ") + doing);
+  if (code == http::error::buffer_overflow) {
+    return malformed("the server's answer has a chunk header, or trailers, without end");
+  }
+  if (code.category() == http::make_error_code(http::error::bad_field).category()) {
+    return malformed("the server's answer is no HTTP: " + code.message());
+  }
+  exchange_failure out = passing(std::string(doing) + ": " + code.message());
+  out.final = code == asio::error::host_not_found;
+  return out;
+}
+
+// Plain or TLS, as one stream of Asio's.
+class wire {
+ public:
+  using executor_type = beast::tcp_stream::executor_type;
+
+  explicit wire(asio::io_context& loop) : tcp_(loop) {}
+
+  executor_type get_executor() noexcept { return tcp_.get_executor(); }
+  beast::tcp_stream& lowest() noexcept { return tcp_; }
+  ssl::stream<beast::tcp_stream&>& encrypt(ssl::context& by) { return tls_.emplace(tcp_, by); }
+
+  template <class Buffers, class Token>
+  auto async_read_some(const Buffers& into, Token&& token) {
+    if (tls_) return tls_->async_read_some(into, std::forward<Token>(token));
+    return tcp_.async_read_some(into, std::forward<Token>(token));
+  }
+  template <class Buffers, class Token>
+  auto async_write_some(const Buffers& from, Token&& token) {
+    if (tls_) return tls_->async_write_some(from, std::forward<Token>(token));
+    return tcp_.async_write_some(from, std::forward<Token>(token));
+  }
+
+ private:
+  beast::tcp_stream tcp_;
+  std::optional<ssl::stream<beast::tcp_stream&>> tls_;
+};
+
+// getaddrinfo() cannot be cancelled, so nobody waits for it longer than he wants to.
+struct resolution {
+  explicit resolution(asio::io_context& loop) : by(loop), timer(loop) {}
+
+  tcp::resolver by;
+  asio::steady_timer timer;
+  bool done = false;
+  error_code failed;
+  std::vector<tcp::endpoint> found;
+};
+
+}  // namespace ringload::inline v0::remote_http

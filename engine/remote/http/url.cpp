@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/http/url.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <vector>
+
+#include "catalog/hub_address.hpp"
+
+namespace ringload::inline v0::remote_http {
+
+namespace {
+
+constexpr std::size_t url_bytes_max = 8192;
+
+// Without the text itself, which may hold a credential.
+fault invalid(const char* why) { return {errc::invalid_source_name, "", why}; }
+
+char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool is_scheme(std::string_view text) noexcept {
+  const auto letter = [](char c) { return lower(c) >= 'a' && lower(c) <= 'z'; };
+  const auto inside = [&](char c) {
+    return letter(c) || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+  };
+  return !text.empty() && letter(text.front()) && std::ranges::all_of(text, inside);
+}
+
+std::optional<std::uint16_t> port_of(std::string_view digits) noexcept {
+  std::uint16_t port = 0;
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  const bool whole = read.ec == std::errc() && read.ptr == digits.data() + digits.size();
+  return whole && port > 0 ? std::optional(port) : std::nullopt;
+}
+
+bool good_host(const std::string& host, bool bracketed) noexcept {
+  const auto in_name = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
+  };
+  const auto in_brackets = [](char c) {
+    return (c >= 'a' && c <= 'f') || (c >= '0' && c <= '9') || c == ':' || c == '.';
+  };
+  if (host.empty() || host.size() > 253) return false;
+  return bracketed ? std::ranges::all_of(host, in_brackets) : std::ranges::all_of(host, in_name);
+}
+
+result<void> parse_authority(std::string_view text, http_url& out) {
+  if (text.find('@') != text.npos) return invalid("it holds a user name, which is not sent");
+  std::string_view host = text;
+  std::string_view port;
+  const bool bracketed = text.starts_with('[');
+  const std::size_t host_end = bracketed ? text.find(']') : text.find(':');
+  if (bracketed && host_end == text.npos) return invalid("a bracket is not closed");
+  if (host_end != text.npos) {
+    host = bracketed ? text.substr(1, host_end - 1) : text.substr(0, host_end);
+    port = text.substr(host_end + (bracketed ? 1 : 0));
+  }
+  out.host.resize(host.size());
+  std::ranges::transform(host, out.host.begin(), lower);
+  if (!good_host(out.host, bracketed)) return invalid("its host is none");
+  out.port = out.tls ? 443 : 80;
+  if (port.empty() || port == ":") return {};
+  if (port.front() != ':') return invalid("its host is none");
+  const auto number = port_of(port.substr(1));
+  if (!number) return invalid("its port is none");
+  out.port = *number;
+  return {};
+}
+
+// RFC 3986, 5.2.4, of what begins with '/'.
+std::string without_dots(std::string_view path) {
+  std::vector<std::string_view> kept;
+  std::size_t begin = 1;
+  for (;;) {
+    const std::size_t end = path.find('/', begin);
+    const std::string_view part = path.substr(begin, end == path.npos ? path.npos : end - begin);
+    const bool last = end == path.npos;
+    if (part == "..") {
+      if (!kept.empty()) kept.pop_back();
+      if (last) kept.emplace_back();
+    } else if (part == ".") {
+      if (last) kept.emplace_back();
+    } else {
+      kept.push_back(part);
+    }
+    if (last) break;
+    begin = end + 1;
+  }
+  std::string out;
+  for (const std::string_view each : kept) out.append("/").append(each);
+  return out.empty() ? "/" : out;
+}
+
+std::string_view before(std::string_view text, char end) { return text.substr(0, text.find(end)); }
+
+}  // namespace
+
+bool http_url::same_origin(const http_url& other) const noexcept {
+  return tls == other.tls && host == other.host && port == other.port;
+}
+
+std::string http_url::authority() const {
+  std::string out = host.find(':') == host.npos ? host : "[" + host + "]";
+  if (port != (tls ? 443 : 80)) out += ":" + std::to_string(port);
+  return out;
+}
+
+std::string http_url::shown() const {
+  return (tls ? "https://" : "http://") + authority() + std::string(path());
+}
+
+std::string_view http_url::path() const noexcept { return before(target, '?'); }
+
+result<http_url> parse_http_url(std::string_view text) {
+  if (text.size() > url_bytes_max) return invalid("it has more than 8,192 bytes");
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte <= 0x20 || byte >= 0x7F) {
+      return invalid("it holds a blank, a control character, or one that is not ASCII");
+    }
+  }
+  http_url out;
+  if (begins_with_scheme(text, "http://")) {
+    text.remove_prefix(7);
+  } else if (begins_with_scheme(text, "https://")) {
+    text.remove_prefix(8);
+    out.tls = true;
+  } else {
+    return invalid("it begins with neither http:// nor https://");
+  }
+  text = before(text, '#');
+  const std::string_view authority = text.substr(0, text.find_first_of("/?"));
+  if (auto good = parse_authority(authority, out); !good) return good.error();
+  const std::string_view target = text.substr(authority.size());
+  if (!target.empty()) out.target = target;
+  if (out.target.front() == '?') out.target.insert(0, "/");
+  return out;
+}
+
+result<http_url> resolve_location(const http_url& base, std::string_view location) {
+  const std::string_view first = location.substr(0, location.find_first_of("/?#"));
+  if (const std::size_t colon = first.find(':'); colon != first.npos) {
+    if (is_scheme(first.substr(0, colon))) return parse_http_url(location);
+  }
+  const std::string origin = (base.tls ? "https://" : "http://") + base.authority();
+  if (location.starts_with("//")) {
+    return parse_http_url((base.tls ? "https:" : "http:") + std::string(location));
+  }
+  if (location.empty() || location.front() == '#') return parse_http_url(origin + base.target);
+  if (location.front() == '?') {
+    return parse_http_url(origin + std::string(base.path()) + std::string(location));
+  }
+  const std::string_view path = location.substr(0, location.find_first_of("?#"));
+  const std::string_view rest = location.substr(path.size());
+  const std::string folder(base.path().substr(0, base.path().rfind('/') + 1));
+  const std::string whole = path.front() == '/' ? std::string(path) : folder + std::string(path);
+  return parse_http_url(origin + without_dots(whole) + std::string(rest));
+}
+
+}  // namespace ringload::inline v0::remote_http

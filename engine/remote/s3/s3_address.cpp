@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/s3/s3_address.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "catalog/hub_address.hpp"
+#include "remote/http/percent_encoding.hpp"
+
+namespace ringload::inline v0::remote_http {
+
+namespace {
+
+constexpr std::string_view scheme = "s3://";
+constexpr std::size_t bucket_bytes_min = 3;
+constexpr std::size_t bucket_bytes_max = 255;  // 63 since 2018; older ones are longer.
+constexpr std::size_t key_bytes_max = 1024;
+
+fault refused(std::string cause) { return {errc::invalid_source_name, "", std::move(cause)}; }
+
+bool is_alphanumeric(char c) noexcept {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// Old buckets have capitals and '_'.
+bool is_bucket(std::string_view name) noexcept {
+  const auto allowed = [](char c) {
+    return is_alphanumeric(c) || c == '-' || c == '.' || c == '_';
+  };
+  return name.size() >= bucket_bytes_min && name.size() <= bucket_bytes_max &&
+         std::ranges::all_of(name, allowed) && is_alphanumeric(name.front()) &&
+         is_alphanumeric(name.back()) && name.find("..") == name.npos;
+}
+
+// S3 would allow such parts, but what joins a folder and a name would not keep them.
+bool has_odd_part(std::string_view key) noexcept {
+  while (!key.empty()) {
+    const std::size_t slash = key.find('/');
+    const std::string_view part = key.substr(0, slash);
+    if (part.empty() || part == "." || part == "..") return true;
+    key = slash == key.npos ? std::string_view() : key.substr(slash + 1);
+  }
+  return false;
+}
+
+bool is_region(std::string_view name) noexcept {
+  return name.size() <= 64 &&
+         std::ranges::all_of(name, [](char c) { return is_alphanumeric(c) || c == '-'; });
+}
+
+// The root of the bucket, with a path that ends with '/'.
+result<http_url> bucket_url(const s3_place& place, const std::string& bucket) {
+  const std::string region(region_of(place));
+  if (!is_region(region)) return refused("the region '" + printable(region) + "' is no name");
+  std::string endpoint = place.endpoint;
+  if (endpoint.empty()) {
+    endpoint = "https://s3." + region + ".amazonaws.com";
+    if (region.starts_with("cn-")) endpoint += ".cn";
+  }
+  auto at = parse_http_url(endpoint);
+  if (!at) return at.error();
+  if (at->target.find('?') != at->target.npos) return refused("an endpoint of S3 has no query");
+  if (!at->target.ends_with('/')) at->target += '/';
+  const bool dotted = bucket.find('.') != bucket.npos;
+  if (place.path_style.value_or(!place.endpoint.empty() || dotted)) {
+    at->target += percent_encoded(bucket) + "/";
+  } else {
+    std::string host = bucket + "." + at->host;
+    std::ranges::transform(host, host.begin(), [](char c) {
+      return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    });
+    at->host = std::move(host);
+  }
+  return at;
+}
+
+}  // namespace
+
+bool is_s3_address(std::string_view text) noexcept { return begins_with_scheme(text, scheme); }
+
+result<s3_address> parse_s3_address(std::string_view text) {
+  if (!is_s3_address(text)) return refused("this is no address that begins with s3://");
+  text.remove_prefix(scheme.size());
+  const std::size_t slash = text.find('/');
+  s3_address out;
+  out.bucket = text.substr(0, slash);
+  if (slash != text.npos) out.key = text.substr(slash + 1);
+  if (!is_bucket(out.bucket)) return refused("no bucket can have this name");
+  if (out.key.size() > key_bytes_max) return refused("the key has more than 1,024 bytes");
+  if (has_control_character(out.key)) return refused("the key holds a control character");
+  if (has_odd_part(out.key)) return refused("a part of the key is empty, '.' or '..'");
+  return out;
+}
+
+std::string_view region_of(const s3_place& place) noexcept {
+  return place.region.empty() ? s3_default_region : std::string_view(place.region);
+}
+
+result<http_url> s3_object_url(const s3_place& place, const s3_address& object) {
+  auto at = bucket_url(place, object.bucket);
+  if (at) at->target += percent_encoded_path(object.key);
+  return at;
+}
+
+result<http_url> s3_list_url(const s3_place& place, const std::string& bucket,
+                             std::string_view prefix, std::string_view token, s3_depth depth) {
+  auto at = bucket_url(place, bucket);
+  if (!at) return at;
+  // Sorted by name, as the signature wants them.
+  at->target += "?";
+  if (!token.empty()) at->target += "continuation-token=" + percent_encoded(token) + "&";
+  if (depth == s3_depth::one) at->target += "delimiter=%2F&";
+  at->target += "encoding-type=url&list-type=2&prefix=" + percent_encoded(prefix);
+  return at;
+}
+
+}  // namespace ringload::inline v0::remote_http

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "request/choose.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "base/checked.hpp"
+#include "base/printable.hpp"
+#include "request/block_tensors.hpp"
+#include "request/choose_devices.hpp"
+#include "request/take_tensors.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+std::string at_tensor(const catalog& from, std::uint32_t t) {
+  return tensor_place(from, from.tensors[t]);
+}
+
+fault wrong_range(std::string place, std::string cause) {
+  return {errc::invalid_selection, std::move(place), std::move(cause)};
+}
+
+// Which range of each tensor that is taken, and what they are put together to.
+class chooser {
+ public:
+  chooser(const selection_context& in, taken_tensors taken)
+      : in_(in), from_(in.from), taken_(std::move(taken)) {}
+
+  // With 0 devices it is not looked at where tensors go.
+  result<std::vector<chosen_tensor>> run(std::uint32_t devices) {
+    if (auto good = cut(); !good) return good.error();
+    if (devices == 0 || in_.wanted.places.empty()) return put_together();
+    return put_on_devices(devices);
+  }
+
+ private:
+  // What ranges of it count.
+  const std::vector<std::uint64_t>& counted_shape(std::uint32_t t) const {
+    const tensor_info& info = from_.tensors[t];
+    return blocks_of(info) ? info.original_shape : info.shape;
+  }
+
+  result<void> cut();
+  result<void> cut(std::uint32_t t, std::uint32_t dim, range to);
+  result<std::vector<chosen_tensor>> put_together();
+  result<std::vector<chosen_tensor>> put_on_devices(std::uint32_t devices);
+  result<void> cut_for(std::uint32_t device, std::uint32_t devices,
+                       const std::vector<device_choice>& places);
+  range block_of(std::uint32_t t, std::uint32_t dim, std::uint64_t rank, std::uint64_t ranks) const;
+  result<chosen_tensor> fuse(const detail::fused_wish& wish);
+  box box_of(std::uint32_t t) const;
+  std::vector<std::uint64_t> shape_of(const box& of) const;
+
+  const selection_context& in_;
+  const catalog& from_;
+  taken_tensors taken_;
+  // By tensor, for those that are selected in part.
+  std::unordered_map<std::uint32_t, std::vector<std::optional<range>>> cuts_;
+};
+
+result<void> chooser::cut(std::uint32_t t, std::uint32_t dim, range to) {
+  const std::vector<std::uint64_t>& shape = counted_shape(t);
+  if (dim >= shape.size()) {
+    return wrong_range(at_tensor(from_, t), "there is no dimension " + grouped(dim) + ", it has " +
+                                                grouped(shape.size()));
+  }
+  if (to.begin > to.end || to.end > shape[dim]) {
+    return wrong_range(at_tensor(from_, t), "elements " + grouped(to.begin) + " to " +
+                                                grouped(to.end) + " of dimension " + grouped(dim) +
+                                                ", which has " + grouped(shape[dim]));
+  }
+  const auto blocks = blocks_of(from_.tensors[t]);
+  const std::uint64_t unit = blocks && dim + 1 == shape.size() ? size_of(*blocks).elements : 1;
+  if (to.begin % unit != 0 || to.end % unit != 0) {
+    return wrong_range(at_tensor(from_, t), "elements " + grouped(to.begin) + " to " +
+                                                grouped(to.end) + " of dimension " + grouped(dim) +
+                                                ", whose blocks have " + grouped(unit));
+  }
+  auto& cuts = cuts_[t];
+  cuts.resize(shape.size());
+  if (cuts[dim]) {
+    return wrong_range(at_tensor(from_, t), "two ranges are wanted of dimension " + grouped(dim));
+  }
+  cuts[dim] = to;
+  return {};
+}
+
+result<void> chooser::cut() {
+  for (const detail::slice_wish& wish : in_.wanted.slices) {
+    auto t = in_.find(wish.name);
+    if (!t) return t.error();
+    if (!*t) continue;
+    taken_.alone[**t] = true;
+    const auto end = checked_add(wish.begin, wish.count);
+    if (!end) return wrong_range(at_tensor(from_, **t), "the range leaves 64 bits");
+    if (auto good = cut(**t, wish.dim, {wish.begin, *end}); !good) return good.error();
+  }
+  for (const detail::shard_wish& wish : in_.wanted.shards) {
+    if (wish.rank >= wish.ranks) return in_.no_rank(wish.rank, wish.ranks);
+    bool any = false;
+    for (std::uint32_t t = 0; t < in_.tensors(); ++t) {
+      if (!taken_.any(t) || !matches(wish.glob, in_.name(t))) continue;
+      any = true;
+      auto good = cut(t, wish.dim, block_of(t, wish.dim, wish.rank, wish.ranks));
+      if (!good) return good.error();
+    }
+    if (auto good = in_.found_any(any, wish.glob); !good) return good.error();
+  }
+  return {};
+}
+
+// Blocks are ceil(size / ranks) long.
+range chooser::block_of(std::uint32_t t, std::uint32_t dim, std::uint64_t rank,
+                        std::uint64_t ranks) const {
+  const std::vector<std::uint64_t>& shape = counted_shape(t);
+  const std::uint64_t size = dim < shape.size() ? shape[dim] : 0;
+  const std::uint64_t block = size / ranks + (size % ranks != 0 ? 1 : 0);
+  // If the product overflows 64 bits, the block begins past the end.
+  const std::uint64_t begin = std::min(size, checked_multiply(block, rank).value_or(size));
+  return {begin, begin + std::min(block, size - begin)};
+}
+
+result<void> chooser::cut_for(std::uint32_t device, std::uint32_t devices,
+                              const std::vector<device_choice>& places) {
+  for (std::uint32_t t = 0; t < in_.tensors(); ++t) {
+    if (!taken_.any(t) || !places[t].dim) continue;
+    auto good = cut(t, *places[t].dim, block_of(t, *places[t].dim, device, devices));
+    if (!good) return good.error();
+  }
+  return {};
+}
+
+result<std::vector<chosen_tensor>> chooser::put_on_devices(std::uint32_t devices) {
+  const auto is_taken = [this](std::uint32_t t) { return taken_.any(t); };
+  auto places = choose_devices(from_, in_.wanted, is_taken, devices, in_.place());
+  if (!places) return places.error();
+  const auto is_cut = [&](const box& b) { return (*places)[b.tensor].dim.has_value(); };
+  // What each device would have if it had something of all.
+  const bool any_cut =
+      std::ranges::any_of(*places, [](const auto& p) { return p.dim.has_value(); });
+  const auto common = cuts_;
+  std::vector<std::vector<chosen_tensor>> on;
+  for (std::uint32_t d = 0; d < (any_cut ? devices : 1); ++d) {
+    cuts_ = common;
+    if (auto good = cut_for(d, devices, *places); !good) return good.error();
+    auto made = put_together();
+    if (!made) return made.error();
+    on.push_back(std::move(*made));
+  }
+  std::vector<chosen_tensor> out;
+  for (std::size_t i = 0; i < on.front().size(); ++i) {
+    const std::vector<box>& boxes = on.front()[i].boxes;
+    const device_choice& place = (*places)[boxes.front().tensor];
+    const bool cut = std::ranges::any_of(boxes, is_cut);
+    const bool everywhere = place.everywhere || cut;
+    for (std::uint32_t d = 0; d < devices; ++d) {
+      if (!everywhere && d != place.device) continue;
+      out.push_back(on[any_cut ? d : 0][i]);
+      out.back().device = d;
+      out.back().replicated = everywhere && devices > 1 && (!cut || boxes.size() > 1);
+    }
+  }
+  return out;
+}
+
+std::vector<std::uint64_t> chooser::shape_of(const box& of) const {
+  if (of.ranges.empty()) return counted_shape(of.tensor);
+  std::vector<std::uint64_t> shape;
+  for (const range& each : of.ranges) shape.push_back(each.count());
+  return shape;
+}
+
+box chooser::box_of(std::uint32_t t) const {
+  box out = {t, {}};
+  const auto cuts = cuts_.find(t);
+  if (cuts == cuts_.end()) return out;
+  const std::vector<std::uint64_t>& whole = counted_shape(t);
+  for (std::size_t d = 0; d < whole.size(); ++d) {
+    out.ranges.push_back(cuts->second[d].value_or(range{0, whole[d]}));
+  }
+  return out;
+}
+
+result<chosen_tensor> chooser::fuse(const detail::fused_wish& wish) {
+  chosen_tensor made = {wish.as, {}, {}, wish.dim};
+  for (const std::string& each : wish.names) {
+    auto t = in_.find(each);
+    if (!t) return t.error();
+    if (!*t) continue;
+    made.boxes.push_back(box_of(**t));
+    const std::vector<std::uint64_t> shape = shape_of(made.boxes.back());
+    if (wish.dim >= shape.size()) {
+      return wrong_range(at_tensor(from_, **t),
+                         "there is no dimension " + grouped(wish.dim) + " to fuse along");
+    }
+    if (bits(from_.tensors[**t].dtype) % 8 != 0) {
+      return wrong_range(at_tensor(from_, **t), "elements of less than a byte cannot be fused");
+    }
+    if (made.boxes.size() == 1) {
+      made.shape = shape;
+      continue;
+    }
+    const tensor_info& first = from_.tensors[made.boxes.front().tensor];
+    bool fits = shape.size() == made.shape.size() && from_.tensors[**t].dtype == first.dtype &&
+                blocks_of(from_.tensors[**t]) == blocks_of(first);
+    for (std::size_t d = 0; fits && d < shape.size(); ++d) {
+      fits = d == wish.dim || shape[d] == made.shape[d];
+    }
+    const auto along = fits ? checked_add(made.shape[wish.dim], shape[wish.dim]) : std::nullopt;
+    if (!along) {
+      return wrong_range(at_tensor(from_, **t), "it cannot be fused with " +
+                                                    tensor_place(first.name) +
+                                                    ": dtype and all other dimensions must agree");
+    }
+    made.shape[wish.dim] = *along;
+  }
+  return made;
+}
+
+result<std::vector<chosen_tensor>> chooser::put_together() {
+  std::vector<chosen_tensor> out;
+  // Fused tensors by their first part.
+  std::unordered_map<std::uint32_t, std::vector<chosen_tensor>> fused;
+  for (const detail::fused_wish& wish : in_.wanted.fused) {
+    auto made = fuse(wish);
+    if (!made) return made.error();
+    if (!made->boxes.empty()) fused[made->boxes.front().tensor].push_back(std::move(*made));
+  }
+  out.reserve(static_cast<std::size_t>(std::ranges::count(taken_.alone, true)) +
+              in_.wanted.fused.size());
+  for (std::uint32_t t = 0; t < in_.tensors(); ++t) {
+    if (taken_.alone[t]) {
+      box whole_or_cut = box_of(t);
+      const bool whole = whole_or_cut.ranges.empty();
+      std::vector<std::uint64_t> shape = whole ? from_.tensors[t].shape : shape_of(whole_or_cut);
+      out.push_back({in_.name(t), std::move(shape), {std::move(whole_or_cut)}, 0});
+    }
+    if (!taken_.fused_part[t]) continue;
+    const auto here = fused.find(t);
+    if (here == fused.end()) continue;
+    for (chosen_tensor& each : here->second) out.push_back(std::move(each));
+  }
+  return out;
+}
+
+result<void> check_names_once(const std::vector<chosen_tensor>& which) {
+  std::vector<std::pair<std::string_view, std::uint32_t>> names;
+  names.reserve(which.size());
+  for (const chosen_tensor& each : which) names.emplace_back(each.name, each.device);
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  if (twice == names.end()) return {};
+  return fault{errc::invalid_selection, tensor_place(twice->first),
+               "the selection makes two tensors of this name"};
+}
+
+}  // namespace
+
+result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index& names,
+                                          const detail::wishes& wanted, const std::string& source,
+                                          std::uint32_t devices) {
+  const selection_context in = {from, names, wanted, source};
+  auto taken = take_tensors(in);
+  if (!taken) return taken.error();
+  auto made = chooser(in, std::move(*taken)).run(devices);
+  // Without fused tensors the names are those of the catalog, each once on a device.
+  if (made && !wanted.fused.empty()) {
+    if (auto good = check_names_once(*made); !good) return good.error();
+  }
+  return made;
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "request/choose_devices.hpp"
+
+#include <algorithm>
+
+#include "base/printable.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+using detail::place_wish;
+using way = place_wish::way;
+
+bool concerns(const place_wish& wish, const tensor_info& t) {
+  return wish.how == way::chosen || matches(wish.glob, t.name);
+}
+
+fault no_such_device(const catalog& from, const tensor_info& t, std::uint32_t device,
+                     std::uint32_t devices) {
+  return {errc::invalid_selection, tensor_place(from, t),
+          "it is to go to device " + grouped(device) + ", and the loader has " + grouped(devices) +
+              ", counted from 0"};
+}
+
+}  // namespace
+
+result<std::vector<device_choice>> choose_devices(const catalog& from, const detail::wishes& wishes,
+                                                  const std::function<bool(std::uint32_t)>& wanted,
+                                                  std::uint32_t devices,
+                                                  const std::string& source) {
+  std::vector<device_choice> out(from.tensors.size());
+  if (wishes.places.empty()) return out;
+  std::vector<bool> used(wishes.places.size());
+  std::vector<std::uint64_t> bytes_on(devices);
+  for (std::uint32_t t = 0; t < out.size(); ++t) {
+    if (!wanted(t)) continue;
+    const tensor_info& info = from.tensors[t];
+    const place_wish* decides = nullptr;
+    for (std::size_t w = 0; w < used.size(); ++w) {
+      if (!concerns(wishes.places[w], info)) continue;
+      used[w] = true;
+      decides = &wishes.places[w];
+    }
+    device_choice& place = out[t];
+    if (decides != nullptr) {
+      if (decides->how == way::one) place.device = decides->number;
+      if (decides->how == way::chosen) place.device = decides->device_of(info);
+      if (decides->how == way::spread) {
+        const auto least = std::ranges::min_element(bytes_on);
+        place.device = static_cast<std::uint32_t>(least - bytes_on.begin());
+      }
+      if (decides->how == way::sharded && devices > 1) place.dim = decides->number;
+    }
+    place.everywhere = place.dim.has_value() || place.device == all_devices;
+    if (place.everywhere) place.device = 0;
+    if (place.device >= devices) return no_such_device(from, info, place.device, devices);
+    // Each of those that have all of it, or a part, has about as much more.
+    if (!place.everywhere) bytes_on[place.device] += info.bytes;
+  }
+  const auto unused = std::ranges::find(used, false);
+  if (unused == used.end() || wishes.missing_is_allowed) return out;
+  const place_wish& wish = wishes.places[static_cast<std::size_t>(unused - used.begin())];
+  if (wish.how == way::chosen) return out;
+  return fault{errc::no_such_tensor, source, "no tensor matches '" + printable(wish.glob) + "'"};
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "request/dlpack_import.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <ringload/error.hpp>
+#include <utility>
+
+namespace ringload::inline v0 {
+
+namespace {
+
+// The dtype of a DLPack type. PyTorch has 4-bit types in pairs, 2 lanes to a byte, and its last
+// dimension counts the pairs.
+struct element {
+  dtype type;
+  std::uint64_t per_item = 1;
+};
+
+std::optional<element> element_of(dlpack::data_type what) noexcept {
+  for (unsigned i = 0; i < dtype_count; ++i) {
+    const auto type = static_cast<dtype>(i);
+    const dlpack::data_type own = dlpack::type_of(type);
+    if (own.code != what.code || own.bits != what.bits) continue;
+    if (what.lanes == 1) return element{type, 1};
+    if (what.lanes == 8 / bits(type) && bits(type) < 8) return element{type, what.lanes};
+  }
+  return std::nullopt;
+}
+
+// Of either form; `owner` calls the deleter.
+imported_tensor described(const dlpack::tensor& from, std::shared_ptr<void> owner,
+                          const device& cuda, const std::string& place, errc malformed) {
+  const auto what = element_of(from.dtype);
+  if (!what) {
+    throw error(errc::unsupported_dtype, place,
+                "no element type here has DLPack's code " +
+                    std::to_string(static_cast<int>(from.dtype.code)) + " with " +
+                    std::to_string(from.dtype.bits) + " bits and " +
+                    std::to_string(from.dtype.lanes) + " lanes");
+  }
+  // 3 is host memory that CUDA has pinned.
+  const auto kind = static_cast<std::int32_t>(from.device.type);
+  const bool on_host = kind == static_cast<std::int32_t>(dlpack::device_type::cpu) || kind == 3;
+  const bool on_cuda = from.device.type == dlpack::device_type::cuda &&
+                       cuda.kind() == device_kind::cuda && cuda.index() == from.device.id;
+  if (!on_host && !on_cuda) {
+    throw error(errc::device_unavailable, place,
+                "its memory is of DLPack's device " + std::to_string(kind) + ":" +
+                    std::to_string(from.device.id) + ", and " + cuda.name() + " was given for it");
+  }
+  imported_tensor out;
+  out.data = static_cast<std::byte*>(from.data) + from.byte_offset;
+  if (from.data == nullptr) out.data = nullptr;
+  out.dtype = what->type;
+  if (on_cuda) out.on = cuda;
+  for (std::int32_t d = 0; d < from.ndim; ++d) {
+    if (from.shape[d] < 0) {
+      throw error(malformed, place, "a dimension of its shape is negative");
+    }
+    out.shape.push_back(static_cast<std::uint64_t>(from.shape[d]));
+    if (from.strides != nullptr) out.strides.push_back(from.strides[d]);
+  }
+  if (what->per_item > 1 && !out.shape.empty()) out.shape.back() *= what->per_item;
+  // Strides of a dense row-major tensor are dropped: without strides a type of less than a byte is
+  // known to be dense.
+  std::int64_t dense = 1;
+  bool row_major = true;
+  for (std::int32_t d = from.ndim; d-- > 0 && from.strides != nullptr;) {
+    row_major = row_major && (from.shape[d] == 1 || from.strides[d] == dense);
+    dense *= from.shape[d];
+  }
+  if (row_major) out.strides.clear();
+  out.owner = std::move(owner);
+  return out;
+}
+
+template <class Managed>
+std::shared_ptr<Managed> owned(Managed* from) {
+  return {from, [](Managed* one) {
+            if (one != nullptr && one->deleter != nullptr) one->deleter(one);
+          }};
+}
+
+}  // namespace
+
+imported_tensor import_dlpack(dlpack::managed_tensor_versioned* from, const device& cuda,
+                              const std::string& place, errc malformed) {
+  // With an unknown major version, only version, manager_ctx and deleter have known offsets.
+  const auto owner = owned(from);
+  if (from->version.major > 1) {
+    throw error(malformed, place, "its DLPack is of a newer major version than 1");
+  }
+  imported_tensor out = described(from->dl_tensor, owner, cuda, place, malformed);
+  constexpr std::uint64_t read_only = 1;
+  out.read_only = (from->flags & read_only) != 0;
+  return out;
+}
+
+imported_tensor import_dlpack(dlpack::managed_tensor* from, const device& cuda,
+                              const std::string& place, errc malformed) {
+  return described(from->dl_tensor, owned(from), cuda, place, malformed);
+}
+
+}  // namespace ringload::inline v0

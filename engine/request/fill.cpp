@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Destinations, described by the caller or by DLPack.
+
+#include <ringload/fill.hpp>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "request/dlpack_import.hpp"
+
+namespace ringload::inline v0 {
+
+destination::destination() = default;
+destination::destination(std::string n, void* d, ringload::dtype t, std::vector<std::uint64_t> s,
+                         ringload::device o)
+    : name(std::move(n)), data(d), dtype(t), shape(std::move(s)), on(o) {}
+destination::destination(const destination& other) = default;
+destination::destination(destination&& other) noexcept = default;
+destination& destination::operator=(const destination& other) = default;
+destination& destination::operator=(destination&& other) noexcept = default;
+destination::~destination() = default;
+
+fill_policies::fill_policies() = default;
+fill_policies::fill_policies(const fill_policies& other) = default;
+fill_policies::fill_policies(fill_policies&& other) noexcept = default;
+fill_policies& fill_policies::operator=(const fill_policies& other) = default;
+fill_policies& fill_policies::operator=(fill_policies&& other) noexcept = default;
+fill_policies::~fill_policies() = default;
+
+fill_error::fill_error(const error& why, std::vector<std::string> whole,
+                       std::vector<std::string> torn)
+    : error(why),
+      whole_(std::make_shared<const std::vector<std::string>>(std::move(whole))),
+      torn_(std::make_shared<const std::vector<std::string>>(std::move(torn))) {}
+
+fill_error::~fill_error() = default;
+
+namespace {
+
+template <class Managed>
+destination adopted_destination(std::string name, Managed* from, const device& cuda) {
+  const std::string place = "destination '" + printable(name) + "'";
+  imported_tensor memory = import_dlpack(from, cuda, place, errc::invalid_destination);
+  if (memory.read_only) throw error(errc::invalid_destination, place, "it is read-only");
+  destination out(std::move(name), memory.data, memory.dtype, std::move(memory.shape), memory.on);
+  out.strides = std::move(memory.strides);
+  out.owner = std::move(memory.owner);
+  return out;
+}
+
+}  // namespace
+
+destination destination_of(std::string name, dlpack::managed_tensor_versioned* from, device cuda) {
+  return adopted_destination(std::move(name), from, cuda);
+}
+
+destination destination_of(std::string name, dlpack::managed_tensor* from, device cuda) {
+  return adopted_destination(std::move(name), from, cuda);
+}
+
+}  // namespace ringload::inline v0

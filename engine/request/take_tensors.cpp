@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "request/take_tensors.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "base/printable.hpp"
+#include "request/unreadable.hpp"
+
+namespace ringload::inline v0 {
+
+namespace {
+
+// The number n of ".experts.<n>." in a name.
+std::optional<std::uint64_t> expert_of(std::string_view name) noexcept {
+  constexpr std::string_view mark = ".experts.";
+  for (std::size_t at = name.find(mark); at != name.npos; at = name.find(mark, at + 1)) {
+    const char* const first = name.data() + at + mark.size();
+    const char* const last = name.data() + name.size();
+    std::uint64_t n = 0;
+    const auto [end, failed] = std::from_chars(first, last, n);
+    if (failed == std::errc() && end != first && end != last && *end == '.') return n;
+  }
+  return std::nullopt;
+}
+
+// No tensor is chosen by name, glob or predicate: all are.
+bool takes_all(const detail::wishes& wanted) {
+  return wanted.names.empty() && wanted.globs.empty() && wanted.predicates.empty();
+}
+
+result<void> take_chosen(const selection_context& in, std::vector<bool>& taken) {
+  for (const std::string& each : in.wanted.names) {
+    auto t = in.find(each);
+    if (!t) return t.error();
+    if (*t) taken[**t] = true;
+  }
+  for (const std::string& glob : in.wanted.globs) {
+    bool any = false;
+    for (std::uint32_t t = 0; t < in.tensors(); ++t) {
+      if (!matches(glob, in.name(t))) continue;
+      taken[t] = any = true;
+    }
+    if (auto good = in.found_any(any, glob); !good) return good.error();
+  }
+  for (const auto& predicate : in.wanted.predicates) {
+    for (std::uint32_t t = 0; t < in.tensors(); ++t) {
+      if (predicate(in.from.tensors[t])) taken[t] = true;
+    }
+  }
+  for (const std::string& glob : in.wanted.excepted) {
+    for (std::uint32_t t = 0; t < in.tensors(); ++t) {
+      if (matches(glob, in.name(t))) taken[t] = false;
+    }
+  }
+  return {};
+}
+
+result<void> leave_experts_of_others(const selection_context& in, std::vector<bool>& taken) {
+  if (in.wanted.experts.empty()) return {};
+  const auto [rank, ranks, stated] = in.wanted.experts.back();
+  if (rank >= ranks) return in.no_rank(rank, ranks);
+  std::uint64_t experts = stated;
+  for (const tensor_info& each : in.from.tensors) {
+    const auto n = expert_of(each.name);
+    if (n && stated == 0 && *n < ~std::uint64_t{0}) experts = std::max(experts, *n + 1);
+  }
+  const std::uint64_t whole = experts / ranks;
+  const std::uint64_t over = experts % ranks;
+  const std::uint64_t begin = rank * whole + std::min(rank, over);
+  const std::uint64_t end = begin + whole + (rank < over ? 1 : 0);
+  for (std::uint32_t t = 0; t < in.tensors(); ++t) {
+    const auto n = expert_of(in.name(t));
+    if (n && (*n < begin || *n >= end)) taken[t] = false;
+  }
+  return {};
+}
+
+// Parts of fused tensors are loaded by themselves only if they were chosen as well.
+result<void> take_fused_parts(const selection_context& in, taken_tensors& taken) {
+  for (const detail::fused_wish& wish : in.wanted.fused) {
+    for (const std::string& each : wish.names) {
+      auto t = in.find(each);
+      if (!t) return t.error();
+      if (!*t) continue;
+      taken.fused_part[**t] = true;
+      if (takes_all(in.wanted)) taken.alone[**t] = false;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+fault selection_context::no_rank(std::uint64_t rank, std::uint64_t ranks) const {
+  return {errc::invalid_selection, place(),
+          "there is no rank " + grouped(rank) + " of " + grouped(ranks)};
+}
+
+result<std::optional<std::uint32_t>> selection_context::find(const std::string& name) const {
+  if (const auto at = names.find(name)) return at;
+  if (const unreadable_info* const object = unreadable_named(from, name)) return fault_of(*object);
+  if (wanted.missing_is_allowed) return std::optional<std::uint32_t>();
+  return fault{errc::no_such_tensor, place(tensor_place(name))};
+}
+
+result<void> selection_context::found_any(bool any, const std::string& glob) const {
+  if (any) return {};
+  for (const unreadable_info& each : from.unreadable) {
+    if (matches(glob, each.name) || glob.starts_with(each.name + "/")) return fault_of(each);
+  }
+  if (wanted.missing_is_allowed) return {};
+  return fault{errc::no_such_tensor, place(), "no tensor matches '" + printable(glob) + "'"};
+}
+
+result<taken_tensors> take_tensors(const selection_context& in) {
+  const bool all = takes_all(in.wanted);
+  taken_tensors taken = {std::vector<bool>(in.tensors(), all), std::vector<bool>(in.tensors())};
+  if (auto good = take_chosen(in, taken.alone); !good) return good.error();
+  if (auto good = leave_experts_of_others(in, taken.alone); !good) return good.error();
+  if (auto good = take_fused_parts(in, taken); !good) return good.error();
+  return taken;
+}
+
+}  // namespace ringload::inline v0

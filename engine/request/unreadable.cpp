@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "request/unreadable.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace ringload::inline v0 {
+
+namespace {
+
+// "s", or "s/*" for all parts that it may have.
+bool matches_object(const std::string& glob, const std::string& name) {
+  return matches(glob, name) || matches(glob, name + "/");
+}
+
+bool is_chosen(const unreadable_info& object, const detail::wishes& wanted) {
+  const auto matches_it = [&](const std::string& glob) {
+    return matches_object(glob, object.name);
+  };
+  if (std::ranges::any_of(wanted.excepted, matches_it)) return false;
+  if (wanted.names.empty() && wanted.globs.empty() && wanted.predicates.empty()) return true;
+  if (std::ranges::any_of(wanted.globs, matches_it)) return true;
+  tensor_info known;
+  known.name = object.name;
+  known.file = object.file;
+  return std::ranges::any_of(wanted.predicates,
+                             [&](const auto& predicate) { return predicate(known); });
+}
+
+}  // namespace
+
+fault fault_of(const unreadable_info& object) { return {object.code, object.place, object.reason}; }
+
+const unreadable_info* unreadable_named(const catalog& from, std::string_view name) noexcept {
+  const auto is_it = [name](const unreadable_info& each) {
+    if (!name.starts_with(each.name)) return false;
+    return name.size() == each.name.size() || name[each.name.size()] == '/';
+  };
+  const auto found = std::ranges::find_if(from.unreadable, is_it);
+  return found == from.unreadable.end() ? nullptr : &*found;
+}
+
+std::optional<fault> unreadable_chosen(const catalog& from, const detail::wishes& wanted) {
+  for (const unreadable_info& each : from.unreadable) {
+    if (!each.is_left_out && is_chosen(each, wanted)) return fault_of(each);
+  }
+  return std::nullopt;
+}
+
+}  // namespace ringload::inline v0

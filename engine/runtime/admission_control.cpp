@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/admission_control.hpp"
+
+#include <algorithm>
+
+namespace ringload::inline v0::detail {
+
+std::uint64_t first_bytes_in_flight(const limits& within) noexcept {
+  if (within.bytes_in_flight > 0) return within.bytes_in_flight;
+  const std::uint64_t most = within.slots * within.slot_bytes;
+  return std::clamp(bytes_in_flight_at_first, std::min(most, 2 * within.slot_bytes), most);
+}
+
+admission_control::admission_control(boost::asio::io_context& loop, const limits& within)
+    : awaited_(loop), others_(loop), fixed_bytes_max_(within.bytes_in_flight) {
+  if (fixed_bytes_max_ > 0) return;
+  const std::uint64_t most = within.slots * within.slot_bytes;
+  const std::uint64_t least = std::min(most, 2 * within.slot_bytes);
+  tuner_.emplace(least, first_bytes_in_flight(within), most);
+}
+
+boost::asio::awaitable<void> admission_control::acquire(std::uint64_t bytes, bool awaited) {
+  wait_queue& queue = awaited ? awaited_ : others_;
+  if (awaited_.empty() && queue.empty() && has_room_for(bytes)) {
+    bytes_in_flight_ += bytes;
+    co_return;
+  }
+  co_await queue.wait(bytes);  // admit_waiting() has counted the bytes.
+}
+
+void admission_control::release(std::uint64_t bytes) {
+  bytes_in_flight_ -= bytes;
+  const bool idle = bytes_in_flight_ == 0 && awaited_.empty() && others_.empty();
+  if (tuner_) tuner_->completed(bytes, queue_depth_tuner::clock::now(), idle);
+  admit_waiting();
+}
+
+void admission_control::admit_waiting() {
+  for (;;) {
+    wait_queue& queue = awaited_.empty() ? others_ : awaited_;
+    if (queue.empty() || !has_room_for(queue.front_weight())) return;
+    bytes_in_flight_ += queue.front_weight();
+    queue.wake_one();
+  }
+}
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/queue_depth_tuner.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+// A measurement is so long that a drive of 10 GB/s takes some milliseconds for it, and is emptied
+// and filled some times.
+constexpr std::uint64_t measured_bytes_min = std::uint64_t{64} << 20;
+constexpr std::uint64_t turnovers = 4;
+
+// What twice as many must bring, and half as many keep.
+constexpr double worth_more = 1.03;
+constexpr double worth_fewer = 0.97;
+constexpr double standard_errors = 2;
+
+// What two measurements of the same are taken to differ by before any were made, as one of them.
+constexpr double spread_expected = 0.15;
+constexpr std::uint32_t trials_min = 2;
+// Those before fade, for drives change.
+constexpr std::uint32_t trials_remembered = 32;
+
+// Measurements between two trials, and before a direction that was refused is tried again: that
+// many, then twice as many, and so on.
+constexpr std::uint32_t pause_between = 2;
+constexpr std::uint32_t cooldown_min = 16;
+constexpr std::uint32_t cooldown_doublings_max = 4;
+
+}  // namespace
+
+queue_depth_tuner::queue_depth_tuner(std::uint64_t least, std::uint64_t first,
+                                     std::uint64_t most) noexcept
+    : least_(least), most_(most), chosen_(first), current_(first) {}
+
+void queue_depth_tuner::direction::add(double ratio) noexcept {
+  if (trials == trials_remembered) {
+    squares -= squares / trials;
+  } else {
+    ++trials;
+  }
+  const double before = ratio - mean;
+  mean += before / trials;
+  squares += before * (ratio - mean);
+}
+
+double queue_depth_tuner::direction::error() const noexcept {
+  return std::sqrt(squares + spread_expected * spread_expected) / trials;
+}
+
+std::uint64_t queue_depth_tuner::candidate(const direction& one) const noexcept {
+  return one.up ? std::min(most_, 2 * chosen_) : std::max(least_, chosen_ / 2);
+}
+
+void queue_depth_tuner::completed(std::uint64_t bytes, clock::time_point when, bool idle) noexcept {
+  if (idle) {
+    running_ = false;
+    counted_ = 0;
+    if (phase_ == phase::trial) give_up_trial();
+    return;
+  }
+  if (skip_ > 0) {
+    skip_ -= std::min(skip_, bytes);
+    if (skip_ > 0) return;
+    bytes = 0;
+  }
+  if (!running_) {
+    running_ = true;
+    begun_ = when;
+    return;
+  }
+  counted_ += bytes;
+  if (counted_ < std::max(measured_bytes_min, turnovers * current_.load())) return;
+  const double seconds = std::chrono::duration<double>(when - begun_).count();
+  const double rate = seconds > 0 ? static_cast<double>(counted_) / seconds : 0;
+  counted_ = 0;
+  begun_ = when;
+  if (rate > 0) measured(rate);
+}
+
+void queue_depth_tuner::measured(double rate) noexcept {
+  for (direction& one : directions_) one.cooldown -= std::min(one.cooldown, 1U);
+  switch (phase_) {
+    case phase::before:
+      before_ = rate;
+      start_trial();
+      break;
+    case phase::trial:
+      tried_ = rate;
+      phase_ = phase::after;
+      apply(chosen_);
+      break;
+    case phase::after: {
+      direction& one = directions_[next_];
+      one.add(2 * tried_ / (before_ + rate));
+      before_ = rate;
+      phase_ = phase::before;
+      pause_ = pause_between;
+      decide(one);
+      next_ = 1 - next_;
+      break;
+    }
+  }
+}
+
+// The next direction that may be tried, once it is time.
+void queue_depth_tuner::start_trial() noexcept {
+  if (pause_ > 0) {
+    --pause_;
+    return;
+  }
+  for (std::uint32_t i = 0; i < directions_.size(); ++i, next_ = 1 - next_) {
+    const direction& one = directions_[next_];
+    if (one.cooldown > 0 || candidate(one) == chosen_) continue;
+    phase_ = phase::trial;
+    apply(candidate(one));
+    return;
+  }
+}
+
+// Where it admits every worker's read, the drive may run dry again and again, when they all have
+// something else to do: then the trial would never be over.
+void queue_depth_tuner::give_up_trial() noexcept {
+  phase_ = phase::before;
+  pause_ = pause_between;
+  next_ = 1 - next_;
+  apply(chosen_);
+}
+
+void queue_depth_tuner::decide(direction& one) noexcept {
+  if (one.trials < trials_min) return;
+  const double wanted = one.up ? worth_more : worth_fewer;
+  const double doubt = standard_errors * one.error();
+  if (one.mean - doubt > wanted) {
+    chosen_ = candidate(one);
+    directions_ = {direction{true}, direction{false}};
+    apply(chosen_);
+  } else if (one.mean + doubt < wanted) {
+    const std::uint32_t refused = one.refused;
+    one = direction{one.up};
+    one.cooldown = cooldown_min << std::min(refused, cooldown_doublings_max);
+    one.refused = refused + 1;
+  }
+}
+
+void queue_depth_tuner::apply(std::uint64_t bytes) noexcept {
+  if (bytes == current_) return;
+  skip_ = std::max(current_.load(), bytes);
+  current_ = bytes;
+  running_ = false;
+  counted_ = 0;
+}
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/slot_pool.hpp"
+
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/mapping.hpp"
+
+namespace ringload::inline v0::detail {
+
+result<void> ready_slots::open(const limits& within, const allocation_log& log) {
+  auto made = slots::make(within.slots, within.slot_bytes, within.huge_pages);
+  if (!made) return made.error();
+  slots_ = std::move(*made);
+  count_ = within.slots;
+  entries_ = std::make_unique<entry[]>(count_);
+  log_ = log;
+  page_kind_reason_ = slots_.not_reserved();
+  return {};
+}
+
+result<void> ready_slots::make_ready(std::uint32_t slot, const device_set& devices) {
+  entry& one = entries_[slot];
+  const std::lock_guard only_here(one.in_the_making);
+  if (one.ready.load()) return {};
+  auto not_reserved = slots_.populate(slot);
+  if (!not_reserved) return not_reserved.error();
+  note_pages(slot, std::move(*not_reserved));
+  auto not_pinned = devices.pin(slots_.at(slot));
+  if (!not_pinned) return not_pinned.error();
+  // Pinned once: nothing fails from here on.
+  {
+    const std::lock_guard lock(mutex_);
+    pinned_bytes_ += slots_.slot_bytes();
+    if (!not_pinned->empty()) pinning_reason_ = std::move(*not_pinned);
+  }
+  one.logged =
+      logged_allocation(log_, {"pin", "unpin"}, slots_.at(slot).data(), slots_.slot_bytes());
+  one.ready.store(true);
+  return {};
+}
+
+void ready_slots::open_registration(ring* with) {
+  if (!with) return refused("threads read");
+  const auto failed = with->open_buffers(count_);
+  if (failed) return refused("io_uring_register_buffers_sparse: " + failed.message());
+  ring_ = with;
+}
+
+void ready_slots::register_with_ring(std::uint32_t slot) {
+  entry& one = entries_[slot];
+  if (!ring_ || one.with_ring != registration::untried) return;
+  const std::span<std::byte> memory = slots_.at(slot);
+  const auto failed = ring_->register_buffer(slot, {memory.data(), memory.size()});
+  one.with_ring = failed ? registration::refused : registration::done;
+  if (failed) {
+    const bool locked = failed.value() == ENOMEM;
+    return refused(failed.message() + (locked ? ": RLIMIT_MEMLOCK is too low" : ""));
+  }
+  const std::lock_guard lock(mutex_);
+  one_registered_ = true;
+}
+
+int ready_slots::registered_buffer(std::uint32_t slot) const noexcept {
+  return entries_[slot].with_ring == registration::done ? static_cast<int>(slot) : -1;
+}
+
+void ready_slots::close() noexcept {
+  ring_ = nullptr;
+  // Where there was no memory for them, none was made ready.
+  for (std::uint32_t i = 0; entries_ && i < count_; ++i) entries_[i].logged.release();
+  slots_ = {};
+}
+
+void ready_slots::fill_stats(load_stats& stats) const {
+  const std::lock_guard lock(mutex_);
+  stats.pinned_bytes_peak = pinned_bytes_;
+  stats.pinning_reason = pinning_reason_;
+  stats.page_kind = page_kind_;
+  stats.page_kind_reason = page_kind_reason_;
+  stats.slots_registered = one_registered_ && refusal_.empty();
+  stats.registration_reason = refusal_;
+  if (refusal_.empty() && !one_registered_) stats.registration_reason = "no slot was needed";
+}
+
+void ready_slots::note_pages(std::uint32_t slot, std::string not_reserved) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!not_reserved.empty()) page_kind_reason_ = std::move(not_reserved);
+    if (page_kind_noted_) return;
+    page_kind_noted_ = true;
+  }
+  // Of the first alone, and unlocked: it takes long to find out, and other slots need not wait.
+  const page_kind found = kind_of(slots_.at(slot));
+  const std::lock_guard lock(mutex_);
+  page_kind_ = name(found);
+}
+
+void ready_slots::refused(std::string why) {
+  const std::lock_guard lock(mutex_);
+  refusal_ = std::move(why);
+}
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Coroutines of one thread that wait, first in, first out, until code of that thread wakes them.
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cstdint>
+#include <deque>
+#include <utility>
+
+#include "base/retry_allocation.hpp"
+#include "runtime/resume_in.hpp"
+
+namespace ringload::inline v0 {
+
+namespace detail {
+
+struct queued_waiter {
+  template <class Handler>
+  queued_waiter(Handler&& handler, std::uint64_t w)
+      : resume(std::forward<Handler>(handler)), weight(w) {}
+  boost::asio::any_completion_handler<void()> resume;
+  std::uint64_t weight;
+};
+
+struct enqueue_waiter {
+  template <class Handler>
+  void operator()(Handler&& handler, std::deque<queued_waiter>* queue, std::uint64_t weight) const {
+    // Constructed in place: were the handler moved out first, a bad_alloc would lose it.
+    retry_allocation([&] { queue->emplace_back(std::forward<Handler>(handler), weight); });
+  }
+};
+
+}  // namespace detail
+
+class wait_queue {
+ public:
+  explicit wait_queue(boost::asio::io_context& loop) : loop_(loop) {}
+
+  // `weight` is for the code that wakes: the bytes that this waiter wants to read, say.
+  boost::asio::awaitable<void> wait(std::uint64_t weight = 0) {
+    return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void()>(
+        detail::enqueue_waiter(), boost::asio::use_awaitable, &queue_, weight);
+  }
+
+  bool empty() const noexcept { return queue_.empty(); }
+  // The queue must not be empty.
+  std::uint64_t front_weight() const noexcept { return queue_.front().weight; }
+
+  void wake_one() {
+    if (queue_.empty()) return;
+    const auto handler = detail::keep_handler(std::move(queue_.front().resume));
+    queue_.pop_front();
+    detail::resume_in(loop_, handler);
+  }
+
+  void wake_all() {
+    while (!queue_.empty()) wake_one();
+  }
+
+ private:
+  boost::asio::io_context& loop_;
+  std::deque<detail::queued_waiter> queue_;
+};
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Resumes a coroutine of the engine thread after what has been posted to its loop before.
+
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+#include "runtime/resume_in.hpp"
+
+namespace ringload::inline v0 {
+
+namespace detail {
+
+struct start_loop_turn {
+  template <class Handler>
+  void operator()(Handler&& handler, boost::asio::io_context* loop) const {
+    resume_in(*loop, keep_handler(std::forward<Handler>(handler)));
+  }
+};
+
+}  // namespace detail
+
+inline boost::asio::awaitable<void> loop_turn(boost::asio::io_context& loop) {
+  return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void()>(
+      detail::start_loop_turn(), boost::asio::use_awaitable, &loop);
+}
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The files of a safetensors checkpoint: headers, tensor offsets, shards and their index.
+
+#include <cstdint>
+#include <ringload/save.hpp>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fault.hpp"
+#include "save/file_layout.hpp"
+#include "save/shards.hpp"
+
+namespace ringload::inline v0 {
+
+struct safetensors_settings {
+  std::span<const std::pair<std::string, std::string>> metadata;
+  tensor_order order = tensor_order::reference;
+  std::uint32_t alignment = 8;  // See saving::alignment.
+  bool folder = false;          // Files have names, and there may be several.
+  shard_limits shards;          // Only for a folder.
+};
+
+// Faults name the tensor; the caller adds the path. Duplicate names fail with
+// errc::duplicate_tensor. Names that strict readers refuse fail with errc::invalid_tensor.
+result<checkpoint_layout> lay_out_safetensors(std::span<const layout_tensor> tensors,
+                                              const safetensors_settings& settings);
+
+}  // namespace ringload::inline v0

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Hashes one tensor of a save, from its bytes in memory: save_job::digest_work::run().
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/catch_as_fault.hpp"
+#include "base/crc32c_hasher.hpp"
+#include "base/printable.hpp"
+#include "runtime/engine.hpp"
+#include "runtime/on_thread.hpp"
+#include "save/save_job.hpp"
+
+namespace ringload::inline v0::detail {
+
+namespace {
+
+// Hashed between two looks at whether the save was stopped.
+constexpr std::uint64_t digest_bytes = std::uint64_t{1} << 20;
+
+// For on_thread().
+struct digest_task {
+  save_job& of;
+  std::uint32_t tensor;
+  result<tensor_digest> found = fault();
+
+  void operator()() noexcept {
+    found = attempt([this] { return hash(); });
+  }
+
+  result<tensor_digest> hash() {
+    tensor_bytes& source = *of.group()->sources[tensor];
+    tensor_digest out;
+    out.name = source.view().name;
+    out.algorithm = *of.how().digest;
+    const hasher pass =
+        out.algorithm == digest_algorithm::crc32c ? begin_crc32c() : of.how().sha256();
+    std::vector<std::byte> room;
+    for (std::uint64_t at = 0; at < source.bytes() && !of.stopped();) {
+      const auto step = static_cast<std::size_t>(std::min(digest_bytes, source.bytes() - at));
+      if (const std::byte* const memory = source.at(at)) {
+        pass.update({memory, step});
+      } else {
+        room.resize(step);
+        if (auto good = source.read(at, room); !good) {
+          return good.error().in(tensor_place(out.name));
+        }
+        pass.update(room);
+      }
+      at += step;
+    }
+    out.bytes = pass.finish();
+    return out;
+  }
+};
+
+}  // namespace
+
+boost::asio::awaitable<void> save_job::digest_work::run(work_step step, result<void>& outcome) {
+  engine& e = *save_.the_engine;
+  digest_task task = {save_, step.index, fault()};
+  co_await on_thread(*e.check_threads, e.loop, task);
+  if (task.found) {
+    save_.result_.digests[step.index] = std::move(*task.found);
+  } else {
+    outcome = task.found.error();
+  }
+}
+
+}  // namespace ringload::inline v0::detail

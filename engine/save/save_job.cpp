@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "save/save_job.hpp"
+
+#include <boost/asio/error.hpp>
+#include <utility>
+
+#include "base/printable.hpp"
+#include "base/retry_allocation.hpp"
+#include "runtime/engine.hpp"
+
+namespace ringload::inline v0::detail {
+
+save_job::save_job(std::shared_ptr<engine> e, save_request what)
+    : the_engine(std::move(e)), request_(std::move(what)), quiet_(the_engine->loop) {}
+
+void save_job::cancel() noexcept {
+  if (finished()) return;
+  retry_allocation([&] {
+    the_engine->post([self = shared_from_this()] {
+      self->stop_from_outside(retry_allocation([&] {
+        return fault(boost::asio::error::operation_aborted, printable_path(self->request_.path));
+      }));
+    });
+  });
+}
+
+void save_job::begin(save_setup setup) {
+  work_ = std::move(setup);
+  result_.bytes = work_.bytes;
+  if (how().digest) result_.digests.resize(request_.tensors.size());
+  if (how().progress) how().progress->set_total(work_.bytes);
+  begun_ = true;
+}
+
+work::offer save_job::take(bool) {
+  // The schedule may ask once more when the save is over.
+  if (stopped() || !work_.all || next_ == work_.all->plan.writes.size()) return {};
+  ++in_flight_;
+  return {next_++};
+}
+
+void save_job::end(std::uint32_t write, const result<void>& outcome) {
+  --in_flight_;
+  if (outcome) {
+    ++written_;
+    if (how().progress) how().progress->add(work_.all->plan.writes[write].bytes);
+  } else {
+    stop(retry_allocation([&] { return outcome.error(); }));
+  }
+  wake_if_quiet();
+}
+
+void save_job::count(std::uint32_t bytes, bool direct, bool straight) noexcept {
+  ++result_.writes;
+  if (direct) result_.bytes_direct += bytes;
+  if (direct && straight) result_.bytes_straight += bytes;
+}
+
+work::offer save_job::digest_work::take(bool) {
+  if (save_.stopped() || save_.next_digest_ == save_.result_.digests.size()) return {};
+  ++save_.digesting_;
+  return {save_.next_digest_++};
+}
+
+void save_job::digest_work::end(std::uint32_t, const result<void>& outcome) {
+  --save_.digesting_;
+  ++save_.digested_;
+  if (!outcome) save_.stop(retry_allocation([&] { return outcome.error(); }));
+  save_.wake_if_quiet();
+}
+
+void save_job::await(std::unique_ptr<operation<saved>> waiting) {
+  waiting->cancel->arm([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->cancel();
+  });
+  waiting_ = std::move(waiting);
+}
+
+void save_job::stop(fault why) {
+  outcome_.stop(std::move(why));
+  wake_if_quiet();
+}
+
+void save_job::stop_at_close() {
+  stop_from_outside(
+      {boost::asio::error::operation_aborted, request_.path, "the loader was destroyed"});
+}
+
+void save_job::stop_from_outside(fault why) noexcept {
+  if (!publishing_) stop(std::move(why));
+}
+
+bool save_job::quiet() const noexcept {
+  if (in_flight_ > 0 || digesting_ > 0) return false;
+  return stopped() || all_written();
+}
+
+void save_job::wake_if_quiet() {
+  if (quiet()) quiet_.wake_all();
+}
+
+save_files save_job::release_files() noexcept {
+  publishing_ = true;
+  for (written_file& one : work_.files.files()) {
+    if (result_.route_reason.empty()) result_.route_reason = std::move(one.direct_refusal);
+  }
+  return std::move(work_.files);
+}
+
+save_job::remains save_job::release_tensors() noexcept {
+  return {std::move(work_.all), std::move(request_.tensors)};
+}
+
+// Nothing here may throw: the save would never end.
+void save_job::finish() noexcept {
+  outcome_.finish();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun_at_;
+  result_.seconds = took.count();
+  const auto waiting = std::move(waiting_);
+  if (!waiting) return;
+  try {
+    waiting->complete(outcome_.failure(), stopped() ? saved() : std::move(result_));
+  } catch (const std::bad_alloc&) {
+    // The handler is destroyed, as with the other operations.
+  }
+}
+
+}  // namespace ringload::inline v0::detail

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/block_device_id.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/sysmacros.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "support/temporary_folder.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+namespace fs = std::filesystem;
+
+TEST_CASE("drive_number: partitions of one disk are one drive, all else is a drive by itself") {
+  const temporary_folder root;
+  const fs::path disk = root.path() / "sys/devices/pci/block/sda";
+  const fs::path numbers = root.path() / "sys/dev/block";
+  fs::create_directories(disk / "sda1");
+  fs::create_directories(numbers);
+  std::ofstream(disk / "dev") << "8:0\n";
+  std::ofstream(disk / "sda1" / "dev") << "8:1\n";
+  std::ofstream(disk / "sda1" / "partition") << "1\n";
+  fs::create_directory_symlink(disk, numbers / "8:0");
+  fs::create_directory_symlink(disk / "sda1", numbers / "8:1");
+  CHECK(drive_number(makedev(8, 1), root.path()) == makedev(8, 0));
+  CHECK(drive_number(makedev(8, 0), root.path()) == makedev(8, 0));
+  // Without a block device of its own, as of tmpfs and NFS.
+  CHECK(drive_number(makedev(0, 27), root.path()) == makedev(0, 27));
+  // A disk that does not say its number.
+  std::ofstream(disk / "dev") << "unknown\n";
+  CHECK(drive_number(makedev(8, 1), root.path()) == makedev(8, 1));
+}

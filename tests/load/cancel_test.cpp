@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Cancellation slots: what they cancel, what they do not, and when the handler is called.
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_future.hpp>
+#include <deque>
+#include <ringload/ringload.hpp>
+
+#include "support/counted_device.hpp"
+#include "support/made_checkpoint.hpp"
+#include "support/scripted_loader.hpp"
+#include "support/small_options.hpp"
+#include "support/waiting.hpp"
+
+namespace asio = boost::asio;
+using namespace ringload;
+using namespace ringload::testing;
+
+namespace {
+
+const boost::system::error_code aborted = asio::error::operation_aborted;
+const boost::system::error_code fine;
+
+read_fate held(const read_request&, std::uint64_t) {
+  return {.until_released = read_fate::hold::start};
+}
+
+read_fate held_when_read(const read_request&, std::uint64_t) {
+  return {.until_released = read_fate::hold::completion};
+}
+
+// An operation whose handler runs in `context`, and can be cancelled by `signal`.
+struct watched {
+  asio::io_context context;
+  asio::cancellation_signal signal;
+  int calls = 0;
+  boost::system::error_code code;
+
+  auto handler() {
+    return asio::bind_executor(
+        context,
+        asio::bind_cancellation_slot(signal.slot(), [this](std::exception_ptr failure, auto&&) {
+          ++calls;
+          code = code_of(failure);
+        }));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("load_async: every type of cancellation ends it, after the last read has landed") {
+  const made_file file(equal_tensors(8, small_slot));
+  for (const auto type : {asio::cancellation_type::terminal, asio::cancellation_type::partial,
+                          asio::cancellation_type::total, asio::cancellation_type::all}) {
+    for (const auto hold : {held, held_when_read}) {
+      read_script script(hold);
+      scripted_loader with(script, small_limits(2), counted_host());
+      watched one;
+      with.load_async(file.name(), {}, one.handler());
+      REQUIRE(script.wait_until_held(2));
+      one.signal.emit(type);
+      with.settle();
+      one.context.poll();
+      CHECK(one.calls == 0);  // Two reads are still in flight.
+      script.release(0);
+      with.settle();
+      one.context.poll();
+      CHECK(one.calls == 0);  // And now one.
+      script.release_all();
+      one.context.run_for(patience);
+      CHECK(one.calls == 1);
+      CHECK(one.code == aborted);
+      CHECK(script.started() == 2);  // No new read was issued.
+      CHECK(arenas_taken == 0);
+    }
+  }
+}
+
+TEST_CASE("load_async: may be cancelled at once, before the file is open") {
+  const made_file file(equal_tensors(8, small_slot));
+  read_script script(held);
+  scripted_loader with(script, small_limits(2), counted_host());
+  for (int i = 0; i < 100; ++i) {
+    watched one;
+    with.load_async(file.name(), {}, one.handler());
+    one.signal.emit(asio::cancellation_type::terminal);
+    if (i % 2 == 0) one.signal.emit(asio::cancellation_type::terminal);  // Once more: no effect.
+    with.settle();
+    script.release_all();
+    one.context.run_for(patience);
+    REQUIRE(one.calls == 1);
+    REQUIRE(one.code == aborted);
+  }
+  CHECK(arenas_taken == 0);
+}
+
+TEST_CASE("start_async: may be cancelled while it opens the file") {
+  const made_file file(equal_tensors(8, small_slot));
+  loader with(counted_host(), small_limits(2));
+  for (int i = 0; i < 100; ++i) {
+    watched one;
+    with.start_async(file.name(), one.handler());
+    one.signal.emit(asio::cancellation_type::terminal);
+    one.context.run_for(patience);
+    REQUIRE(one.calls == 1);
+    // The start may have completed first. Then the destroyed `loading` cancels the load.
+    REQUIRE((one.code == aborted || one.code == fine));
+  }
+}
+
+TEST_CASE("start_async: cancelling what has completed changes nothing") {
+  const made_file file(equal_tensors(2, small_slot));
+  read_script script([](const read_request&, std::uint64_t) {
+    return read_fate{.until_released = read_fate::hold::start};
+  });
+  scripted_loader with(script, small_limits());
+  asio::io_context context;
+  asio::cancellation_signal signal;
+  std::optional<loading> started;
+  const auto keep = [&](std::exception_ptr failure, loading load) {
+    CHECK_FALSE(failure);
+    started = std::move(load);
+  };
+  with.start_async(file.name(), {},
+                   asio::bind_executor(context, asio::bind_cancellation_slot(signal.slot(), keep)));
+  // Reading has begun, so it has completed; its handler has not run.
+  REQUIRE(script.wait_until_held(1));
+  signal.emit(asio::cancellation_type::terminal);
+  with.settle();
+  context.run_for(patience);
+  REQUIRE(started.has_value());
+  script.release_all();
+  CHECK(first_difference(get(started->finish_async(asio::use_future))) == "");
+}
+
+TEST_CASE("a signal that was emitted before the operation began has no effect on it") {
+  const made_file file(equal_tensors(2, small_slot));
+  loader with(host(), small_limits());
+  watched one;
+  one.signal.emit(asio::cancellation_type::terminal);
+  with.load_async(file.name(), one.handler());
+  one.context.run_for(patience);
+  CHECK(one.calls == 1);
+  CHECK(one.code == fine);
+}
+
+TEST_CASE("finish_async: cancelling what has completed changes nothing") {
+  const made_file file(equal_tensors(2, small_slot));
+  loader with(host(), small_limits());
+  loading load = get(with.start_async(file.name(), asio::use_future));
+  watched one;
+  load.finish_async(one.handler());
+  get(load.finish_async(asio::use_future));  // Both complete together.
+  SUBCASE("before its handler has run") {
+    one.signal.emit(asio::cancellation_type::terminal);
+    one.context.run_for(patience);
+  }
+  SUBCASE("after its handler has run") {
+    one.context.run_for(patience);
+    CHECK_FALSE(one.signal.slot().has_handler());
+    one.signal.emit(asio::cancellation_type::terminal);
+  }
+  CHECK(one.calls == 1);
+  CHECK(one.code == fine);
+  CHECK(first_difference(get(load.finish_async(asio::use_future))) == "");
+}
+
+TEST_CASE("tensor_async, next_async: cancelling one does not cancel the load") {
+  const made_file file(equal_tensors(8, small_slot));
+  read_script script(held);
+  scripted_loader with(script, small_limits(2));
+  loading load = get(with.start_async(file.name(), {}, asio::use_future));
+  REQUIRE(script.wait_until_held(2));
+  watched tensor_wait;
+  watched next_wait;
+  load.tensor_async("t5", tensor_wait.handler());
+  load.next_async(next_wait.handler());
+  auto other_tensor = load.tensor_async("t5", asio::use_future);
+  auto other_next = load.next_async(asio::use_future);
+  auto finish = load.finish_async(asio::use_future);
+  tensor_wait.signal.emit(asio::cancellation_type::total);
+  next_wait.signal.emit(asio::cancellation_type::partial);
+  // A wait holds no buffer, so it ends while the reads are held.
+  tensor_wait.context.run_for(patience);
+  next_wait.context.run_for(patience);
+  CHECK(tensor_wait.calls == 1);
+  CHECK(tensor_wait.code == aborted);
+  CHECK(next_wait.calls == 1);
+  CHECK(next_wait.code == aborted);
+  CHECK_FALSE(ready(finish));
+
+  script.release_all();
+  CHECK(get(std::move(other_tensor)).name() == "t5");
+  CHECK(get(std::move(other_next)).has_value());
+  CHECK(first_difference(get(std::move(finish))) == "");
+  for (int i = 1; i < 8; ++i) CHECK(get(load.next_async(asio::use_future)).has_value());
+  CHECK_FALSE(get(load.next_async(asio::use_future)).has_value());
+}
+
+TEST_CASE("finish_async: cancelling it cancels the load and all its operations") {
+  const made_file file(equal_tensors(8, small_slot));
+  read_script script(held);
+  scripted_loader with(script, small_limits(2), counted_host());
+  loading load = get(with.start_async(file.name(), {}, asio::use_future));
+  REQUIRE(script.wait_until_held(2));
+  watched one;
+  load.finish_async(one.handler());
+  auto tensor_wait = load.tensor_async("t5", asio::use_future);
+  auto next = load.next_async(asio::use_future);
+  auto finish = load.finish_async(asio::use_future);
+  one.signal.emit(asio::cancellation_type::terminal);
+  with.settle();
+  CHECK_FALSE(ready(tensor_wait));
+  CHECK_FALSE(ready(next));
+  script.release_all();
+  one.context.run_for(patience);
+  CHECK(one.code == aborted);
+  CHECK(code_of(std::move(tensor_wait)) == aborted);
+  CHECK(code_of(std::move(next)) == aborted);
+  CHECK(code_of(std::move(finish)) == aborted);
+  CHECK(code_of(load.tensor_async("t0", asio::use_future)) == aborted);
+  CHECK(code_of(load.next_async(asio::use_future)) == aborted);
+  CHECK(script.started() == 2);
+  CHECK(arenas_taken == 0);
+}
+
+TEST_CASE("a storm of cancelled loads: each handler is called once, and the loader goes on") {
+  constexpr std::size_t loads = 300;
+  const made_file file(equal_tensors(8, small_slot));
+  loader with(counted_host(), small_limits(4));
+  std::atomic<std::size_t> ended = 0;
+  std::atomic<int> wrong = 0;
+  std::deque<asio::cancellation_signal> signals(loads);
+  asio::thread_pool pool(2);
+  for (std::size_t i = 0; i < loads; ++i) {
+    // A slot belongs to one strand, as Asio demands.
+    auto strand = asio::make_strand(pool);
+    asio::post(strand, [&, strand, i] {
+      auto handler = [&](std::exception_ptr failure, const model& loaded) {
+        const auto code = code_of(failure);
+        const bool good = code == aborted ? loaded.empty() : !code && loaded.size() == 8;
+        if (!good) ++wrong;
+        ++ended;
+      };
+      with.load_async(file.name(), asio::bind_executor(strand, asio::bind_cancellation_slot(
+                                                                   signals[i].slot(), handler)));
+      if (i % 3 == 0) signals[i].emit(asio::cancellation_type::terminal);
+      if (i % 3 == 1) {
+        asio::post(strand, [&signals, i] { signals[i].emit(asio::cancellation_type::total); });
+      }
+    });
+  }
+  pool.join();
+  CHECK(ended == loads);
+  CHECK(wrong == 0);
+  CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
+}
+
+TEST_CASE("a storm of cancelled waits: the load goes on, and the others get what they wait for") {
+  constexpr std::size_t waits = 600;
+  const made_file file(equal_tensors(8, small_slot));
+  read_script script(held);
+  scripted_loader with(script, small_limits(2));
+  loading load = get(with.start_async(file.name(), {}, asio::use_future));
+  REQUIRE(script.wait_until_held(2));
+  std::deque<watched> all(waits);
+  for (std::size_t i = 0; i < waits; ++i) {
+    watched& one = all[i];
+    if (i % 4 == 3) {
+      load.next_async(one.handler());
+    } else {
+      load.tensor_async("t" + std::to_string(i % 8), one.handler());
+    }
+    // Some at once, some after all have begun, some never.
+    if (i % 3 == 0) one.signal.emit(asio::cancellation_type::terminal);
+  }
+  for (std::size_t i = 1; i < waits; i += 3) all[i].signal.emit(asio::cancellation_type::terminal);
+  with.settle();
+  script.release_all();
+  CHECK(first_difference(get(load.finish_async(asio::use_future))) == "");
+  int wrong = 0;
+  for (std::size_t i = 0; i < waits; ++i) {
+    all[i].context.run_for(patience);
+    const bool right = all[i].calls == 1 && all[i].code == (i % 3 == 2 ? fine : aborted);
+    if (!right) ++wrong;
+  }
+  CHECK(wrong == 0);
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Fills whose bytes are copied in other ways: to a device, to the host beside it, out of decoders.
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_future.hpp>
+#include <deque>
+#include <mutex>
+#include <ringload/ringload.hpp>
+#include <set>
+
+#include "device/backend.hpp"
+#include "device/host_copies.hpp"
+#include "support/guarded_memory.hpp"
+#include "support/made_checkpoint.hpp"
+#include "support/npz_text.hpp"
+#include "support/small_options.hpp"
+#include "support/waiting.hpp"
+
+namespace asio = boost::asio;
+using namespace ringload;
+using namespace ringload::testing;
+using asio::use_future;
+
+namespace {
+
+// The host as another device, which nothing lands in straight. It remembers where it copied to.
+class apart_backend final : public backend {
+ public:
+  static inline std::mutex mutex;
+  static inline std::set<std::uint64_t> copied_to;  // Addresses. Guarded by the mutex.
+
+  layout_rules rules() const noexcept override { return {}; }
+  void keep(std::uint64_t) override {}
+  result<std::shared_ptr<arena>> allocate(std::uint64_t) override {
+    return fault{errc::memory_exceeded, "", "a fill needs none"};
+  }
+  result<void> attach(asio::io_context& loop, slot_region) override {
+    loop_ = &loop;
+    return {};
+  }
+  void start(copy_operation& op) noexcept override {
+    {
+      const std::lock_guard lock(mutex);
+      for (const copy_op& c : op.copies) {
+        copied_to.insert(reinterpret_cast<std::uintptr_t>(op.destination(c)));
+      }
+    }
+    run_copies(op);
+    asio::post(*loop_, [&op] { op.done(op, {}); });
+  }
+  void detach() noexcept override { loop_ = nullptr; }
+
+ private:
+  asio::io_context* loop_ = nullptr;
+};
+
+device apart(int index = 0) {
+  return {device_kind::cuda, index,
+          [](int) -> std::unique_ptr<backend> { return std::make_unique<apart_backend>(); }};
+}
+
+asio::awaitable<std::size_t> fill_and_count(loader& with, checkpoint from,
+                                            std::vector<destination> into) {
+  fill_policies how;
+  how.unexpected = fill_policies::on_unexpected::report;
+  filled done = co_await with.fill_async(from, into, how);
+  co_return done.unexpected.size();
+}
+
+}  // namespace
+
+TEST_CASE("fill_async: is awaited by its default token") {
+  const made_file file(equal_tensors(3, 70'000));
+  loader with(host(), small_limits());
+  const checkpoint opened = get(with.open_async(file.name(), use_future));
+  guarded_memory memory(70'000);
+  memory.expect(0, file_bytes(file.name(), opened.at("t1").offset, 70'000));
+  asio::io_context context;
+  auto done = asio::co_spawn(
+      context, fill_and_count(with, opened, {{"t1", memory.data(), dtype::u8, {70'000}}}),
+      use_future);
+  context.run_for(patience);
+  CHECK(get(std::move(done)) == 2);
+  CHECK(memory.as_expected());
+}
+
+TEST_CASE("fill: a loader of a device fills memory of the device and of the host") {
+  for (const std::uint64_t bytes : {5'000U, 200'000U}) {
+    const made_file file(equal_tensors(8, bytes), 3);
+    loader with(apart(), small_limits());
+    const checkpoint opened = get(with.open_async(file.name(), use_future));
+    std::deque<guarded_memory> memory;
+    std::vector<destination> into;
+    for (const tensor_info& t : opened) {
+      guarded_memory& one = memory.emplace_back(bytes, memory.size() * 33);
+      one.expect(0, file_bytes(file.name(), t.offset, bytes));
+      const device on = memory.size() % 2 == 0 ? apart() : host();
+      into.push_back({t.name, one.data(), dtype::u8, {bytes}, on});
+    }
+    apart_backend::copied_to.clear();
+    get(with.fill_async(opened, into, use_future));
+    for (std::size_t i = 0; i < into.size(); ++i) {
+      CHECK(memory[i].as_expected());
+      const auto begin = reinterpret_cast<std::uintptr_t>(memory[i].data());
+      const auto first = apart_backend::copied_to.lower_bound(begin);
+      const bool touched = first != apart_backend::copied_to.end() && *first < begin + bytes;
+      CHECK(touched == (into[i].on == apart()));
+    }
+    into[3].on = apart(1);
+    const auto failed = failure_of(with.fill_async(opened, into, use_future));
+    REQUIRE(failed);
+    CHECK(failed->code() == errc::device_unavailable);
+    CHECK(holds(failed->what(), "destination 't3': it is in the memory of cuda:1"));
+  }
+}
+
+TEST_CASE("fill: compressed, transposed and big-endian arrays fill any memory") {
+  const std::string bytes = compressible(600'000, 1);
+  const std::string small = noise(40, 2);
+  const npz_file file({member("long", npy_text("<f4", false, "300, 500", bytes), true),
+                       member("turned", npy_text("<f4", true, "300, 500", bytes), true),
+                       member("swapped", npy_text(">f4", false, "10,", small), false),
+                       member("plain", npy_text("<f4", false, "10,", small), false)});
+  std::string turned(bytes.size(), '\0');
+  for (std::size_t i = 0; i < 150'000; ++i) {
+    turned.replace((i % 300 * 500 + i / 300) * 4, 4, bytes.substr(i * 4, 4));
+  }
+  std::string swapped;
+  for (std::size_t i = 0; i < 40; ++i) swapped += small[i / 4 * 4 + 3 - i % 4];
+  for (const device on : {host(), apart()}) {
+    for (const bool strided : {false, true}) {
+      loader with(on, small_limits(3));
+      const checkpoint opened = get(with.open_async(file.name(), use_future));
+      std::deque<guarded_memory> memory;
+      std::vector<destination> into;
+      const auto add = [&](const char* name, std::vector<std::uint64_t> size,
+                           const std::string& expected, const device& where) {
+        guarded_memory& one = memory.emplace_back(2 * expected.size(), 4);
+        destination made(name, one.data(), dtype::f32, size, where);
+        if (strided && size.size() == 2) made.strides = {1, 300};
+        if (strided && size.size() == 1) made.strides = {2};
+        expect_elements(one, made, expected, size);
+        into.push_back(made);
+      };
+      add("long", {300, 500}, bytes, on);
+      add("turned", {300, 500}, turned, host());
+      add("swapped", {10}, swapped, host());
+      add("plain", {10}, small, on);
+      get(with.fill_async(opened, into, use_future));
+      for (const guarded_memory& one : memory) CHECK(one.as_expected());
+    }
+  }
+}

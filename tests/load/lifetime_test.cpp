@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Destruction in every order: the handler's context, the loader, the loading, the model, the
+// tensors.
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_future.hpp>
+#include <ringload/ringload.hpp>
+
+#include "support/counted_device.hpp"
+#include "support/made_checkpoint.hpp"
+#include "support/scripted_loader.hpp"
+#include "support/small_options.hpp"
+#include "support/waiting.hpp"
+
+namespace asio = boost::asio;
+using namespace ringload;
+using namespace ringload::testing;
+
+namespace {
+
+const boost::system::error_code aborted = asio::error::operation_aborted;
+
+read_fate held(const read_request&, std::uint64_t) {
+  return {.until_released = read_fate::hold::start};
+}
+
+// Awaits everything at once, which never completes; `alive` lies in its frame.
+asio::awaitable<void> wait_in_vain(loading load, std::shared_ptr<int> alive) {
+  const std::shared_ptr<int> kept = alive;
+  const tensor t = co_await load.tensor_async("t7");
+  *kept = static_cast<int>(t.bytes());
+}
+
+asio::awaitable<void> load_in_vain(scripted_loader& with, std::string path,
+                                   std::shared_ptr<int> alive) {
+  const std::shared_ptr<int> kept = alive;
+  model loaded = co_await with.load_async(path, {}, asio::use_awaitable);
+  *kept = static_cast<int>(loaded.size());
+}
+
+asio::awaitable<void> own_a_loader(read_script& script, std::string path,
+                                   std::shared_ptr<int> alive) {
+  const std::shared_ptr<int> kept = alive;
+  scripted_loader with(script, small_limits(2), counted_host());
+  model loaded = co_await with.load_async(path, {}, asio::use_awaitable);
+  *kept = static_cast<int>(loaded.size());
+}
+
+// Returns once the engine takes no more commands; it waits for held reads.
+void wait_until_closing(scripted_loader& with) {
+  for (;;) {
+    if (code_of(with.load_async("/no/such/file", {}, asio::use_future)) == aborted) return;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("destroying a context destroys the handlers of its operations, and cancels the loads") {
+  const made_file file(equal_tensors(8, small_slot));
+  read_script script(held);
+  scripted_loader with(script, small_limits(2), counted_host());
+  auto alive = std::make_shared<int>(0);
+  const std::weak_ptr<int> watch = alive;
+  {
+    asio::io_context context;
+    const auto handler_in = [&](auto executor) {
+      return asio::bind_executor(executor,
+                                 [alive](std::exception_ptr, const model&) { *alive = 1; });
+    };
+    SUBCASE("of a callback") {
+      with.load_async(file.name(), {}, handler_in(context.get_executor()));
+    }
+    SUBCASE("of a strand") {
+      with.load_async(file.name(), {}, handler_in(asio::make_strand(context)));
+    }
+    SUBCASE("of a coroutine that loads") {
+      asio::co_spawn(context, load_in_vain(with, file.name(), alive), asio::detached);
+      context.poll();
+    }
+    SUBCASE("of a coroutine that owns the loading") {
+      loading load = get(with.start_async(file.name(), {}, asio::use_future));
+      asio::co_spawn(context, wait_in_vain(std::move(load), alive), asio::detached);
+      context.poll();
+    }
+    alive.reset();
+    REQUIRE(script.wait_until_held(2));
+    CHECK_FALSE(watch.expired());
+  }
+  CHECK(watch.expired());
+  with.settle();
+  script.release_all();
+  with.close();
+  CHECK(script.started() == 2);
+  CHECK(arenas_taken == 0);
+}
+
+TEST_CASE("destroying a context destroys a coroutine that owns its loader") {
+  const made_file file(equal_tensors(8, small_slot));
+  read_script script(held);
+  const auto alive = std::make_shared<int>(0);
+  {
+    asio::io_context context;
+    asio::co_spawn(context, own_a_loader(script, file.name(), alive), asio::detached);
+    context.poll();
+    REQUIRE(script.wait_until_held(2));
+  }
+  CHECK(alive.use_count() == 1);
+  CHECK(*alive == 0);
+  CHECK(arenas_taken == 0);
+}
+
+TEST_CASE("a handler may destroy the loader") {
+  const made_file file(equal_tensors(8, small_slot));
+  for (int round = 0; round < 20; ++round) {
+    auto with = std::make_unique<loader>(counted_host(), small_limits(2));
+    loader& same = *with;
+    std::promise<std::size_t> called;
+    auto other = same.load_async(file.name(), asio::use_future);
+    same.load_async(file.name(),
+                    [&called, owned = std::move(with)](std::exception_ptr, const model& m) mutable {
+                      owned.reset();
+                      called.set_value(m.size());
+                    });
+    CHECK(get(called.get_future()) == 8);
+    const auto code = code_of(std::move(other));
+    CHECK((!code || code == aborted));
+  }
+}
+
+TEST_CASE("destroying a pool with operations outstanding leaves the loader as it was") {
+  const made_file file(equal_tensors(8, small_slot));
+  loader with(counted_host(), small_limits(2));
+  for (int round = 0; round < 50; ++round) {
+    asio::thread_pool pool(1);
+    for (int i = 0; i < 4; ++i) {
+      with.load_async(file.name(), asio::bind_executor(pool, [](std::exception_ptr, model) {}));
+    }
+  }
+  CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
+}
+
+TEST_CASE("a handler that was posted and never run is destroyed with its context") {
+  const made_file file(equal_tensors(8, small_slot));
+  std::optional<loader> with(std::in_place, counted_host(), small_limits(2));
+  const auto alive = std::make_shared<int>(0);
+  {
+    asio::io_context context;
+    loading load = get(with->start_async(file.name(), asio::use_future));
+    load.finish_async(asio::bind_executor(context, [alive](std::exception_ptr, const model&) {}));
+    get(load.finish_async(asio::use_future));  // Both are answered together.
+    CHECK(alive.use_count() == 2);
+  }
+  CHECK(alive.use_count() == 1);
+  with.reset();
+  CHECK(arenas_taken == 0);
+}
+
+TEST_CASE(
+    "destroying the loader completes its loads with operation_aborted, once nothing is in flight") {
+  const made_file file(equal_tensors(8, small_slot));
+  read_script script(held);
+  scripted_loader with(script, small_limits(2), counted_host());
+  auto whole = with.load_async(file.name(), {}, asio::use_future);
+  loading load = get(with.start_async(file.name(), {}, asio::use_future));
+  auto wait = load.tensor_async("t7", asio::use_future);
+  auto next = load.next_async(asio::use_future);
+  auto finish = load.finish_async(asio::use_future);
+  REQUIRE(script.wait_until_held(2));
+  auto closed = std::async(std::launch::async, [&] { with.close(); });
+  wait_until_closing(with);
+  CHECK_FALSE(ready(closed));
+  script.release_all();
+  get(std::move(closed));
+  CHECK(code_of(std::move(whole)) == aborted);
+  CHECK(code_of(std::move(wait)) == aborted);
+  CHECK(code_of(std::move(next)) == aborted);
+  CHECK(code_of(std::move(finish)) == aborted);
+  CHECK(script.started() == 2);
+  CHECK(arenas_taken == 0);
+}
+
+TEST_CASE("a loader may be destroyed while its loads open their files") {
+  const made_file file(equal_tensors(8, small_slot));
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::future<model>> all;
+    {
+      loader with(counted_host(), small_limits(2));
+      for (int i = 0; i < 5; ++i) {
+        all.push_back(with.load_async(file.name(), asio::use_future));
+      }
+    }
+    for (auto& one : all) {
+      const auto code = code_of(std::move(one));
+      REQUIRE((!code || code == aborted));
+    }
+  }
+  CHECK(arenas_taken == 0);
+}
+
+TEST_CASE("operations on a destroyed loader complete with operation_aborted") {
+  const made_file file(equal_tensors(2, small_slot));
+  std::optional<loader> with(std::in_place, host(), small_limits());
+  loading load = get(with->start_async(file.name(), asio::use_future));
+  const model loaded = get(load.finish_async(asio::use_future));
+  auto later = with->load_async(file.name(), asio::deferred);
+  auto start_later = with->start_async(file.name(), asio::deferred);
+  with.reset();
+  CHECK(code_of(std::move(later)(asio::use_future)) == aborted);
+  CHECK(code_of(std::move(start_later)(asio::use_future)) == aborted);
+  CHECK(code_of(load.tensor_async("t0", asio::use_future)) == aborted);
+  CHECK(code_of(load.tensor_async("none", asio::use_future)) == errc::no_such_tensor);
+  CHECK(code_of(load.next_async(asio::use_future)) == aborted);
+  const auto failed = failure_of(load.finish_async(asio::use_future));
+  REQUIRE(failed);
+  CHECK(failed->code() == aborted);
+  CHECK(holds(failed->what(), "the loader was destroyed"));
+  CHECK(load.progress().tensors == 2);
+  CHECK(load.catalog().tensors.size() == 2);
+  load.cancel();
+  CHECK(first_difference(loaded) == "");
+}
+
+TEST_CASE("tensors outlive model, loading and loader") {
+  auto file = std::make_optional<made_file>(equal_tensors(3, 100'000));
+  const std::string path = file->name();
+  tensor first;
+  tensor second;
+  tensor third;
+  catalog described;
+  {
+    loader with(counted_host(), small_limits());
+    loading load = get(with.start_async(path, asio::use_future));
+    described = load.catalog();
+    first = get(load.tensor_async("t0", asio::use_future));
+    second = get(load.next_async(asio::use_future)).value();
+    third = get(load.finish_async(asio::use_future)).at("t2");
+  }
+  const tensor copy = first;
+  CHECK(difference(copy, described.tensors[0], described) == "");
+  CHECK(difference(third, described.tensors[2], described) == "");
+  CHECK(bytes_of(second).size() == 100'000);
+  CHECK(first.device() == host());
+  CHECK(arenas_taken == 1);
+  first = second = tensor();
+  CHECK(difference(copy, described.tensors[0], described) == "");
+  third = tensor();
+  CHECK(arenas_taken == 1);
+  CHECK(copy.name() == "t0");
+}
+
+TEST_CASE("a tensor loaded before the load was cancelled stays valid") {
+  const made_file file(equal_tensors(8, small_slot));
+  read_script script(
+      [](const read_request&, std::uint64_t nth) { return nth < 3 ? read_fate() : held({}, nth); });
+  scripted_loader with(script, small_limits(1), counted_host());
+  tensor landed;
+  catalog described;
+  {
+    loading load = get(with.start_async(file.name(), {}, asio::use_future));
+    described = load.catalog();
+    landed = get(load.tensor_async("t0", asio::use_future));
+    REQUIRE(script.wait_until_held(1));
+    load.cancel();
+    auto finish = load.finish_async(asio::use_future);
+    with.settle();
+    script.release_all();
+    CHECK(code_of(std::move(finish)) == aborted);
+  }
+  with.close();
+  CHECK(arenas_taken == 1);
+  CHECK(difference(landed, described.tensors[0], described) == "");
+  landed = tensor();
+  CHECK(arenas_taken == 0);
+}
+
+TEST_CASE(
+    "lifetime: if a read never completes, closing returns all the same, and leaks its memory") {
+  const made_file file(equal_tensors(2, small_slot));
+  read_script script([](const read_request&, std::uint64_t) {
+    return read_fate{.until_released = read_fate::hold::start};
+  });
+  {
+    scripted_loader with(script, small_limits(2), counted_host());
+    auto loaded = with.load_async(file.name(), {}, asio::use_future);
+    REQUIRE(script.wait_until_held(2));
+    with.close(std::chrono::milliseconds(1));
+    CHECK_FALSE(ready(loaded));
+    CHECK(arenas_taken == 1);
+    // The read completes after all: then the detached thread ends.
+    script.release_all();
+    CHECK(code_of(std::move(loaded)) == asio::error::operation_aborted);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  while (arenas_taken > 0 && std::chrono::steady_clock::now() - begin < patience) {
+    std::this_thread::yield();
+  }
+  CHECK(arenas_taken == 0);
+}
+
+TEST_CASE("the last owner of a load's storage frees its memory at once") {
+  const made_file file(equal_tensors(2, small_slot));
+  read_script script;
+  scripted_loader with(script, small_limits(), counted_host());
+  std::optional<loading> load(get(with.start_async(file.name(), {}, asio::use_future)));
+  model loaded = get(load->finish_async(asio::use_future));
+  with.settle();
+  loaded = {};
+  CHECK(arenas_taken == 1);  // A `loading` gives access to its tensors.
+  load.reset();
+  CHECK(arenas_taken == 0);
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Each allocation of a small load fails in turn: the load ends, with the right bytes or with an
+// error, and no memory leaks. An executable of its own: failing_new replaces operator new.
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include <boost/asio/use_future.hpp>
+#include <new>
+#include <ringload/ringload.hpp>
+
+#include "support/counted_device.hpp"
+#include "support/descriptors.hpp"
+#include "support/failing_new.hpp"
+#include "support/made_checkpoint.hpp"
+#include "support/npz_text.hpp"
+#include "support/places.hpp"
+#include "support/settled.hpp"
+#include "support/small_options.hpp"
+#include "support/waiting.hpp"
+
+namespace asio = boost::asio;
+using namespace ringload;
+using namespace ringload::testing;
+
+namespace {
+
+manifest crc_manifest(const made_file& file) {
+  manifest m;
+  for (const tensor_info& t : read_catalog(file.name()).tensors) {
+    const std::string bytes = file_bytes(file.name(), t.offset, t.bytes);
+    const std::uint32_t crc = crc32c(std::as_bytes(std::span(bytes)));
+    tensor_digest one;
+    one.name = t.name;
+    one.algorithm = digest_algorithm::crc32c;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      one.bytes.push_back(static_cast<std::byte>(crc >> shift));
+    }
+    m.tensors.push_back(std::move(one));
+  }
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("no memory: at each allocation of a load in turn, it ends and keeps nothing") {
+  const made_file file({{"a", 999}, f32("b", 20'000), {"none", 0}, {"c", 150'000}}, 3);
+  const manifest listed = crc_manifest(file);
+  for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
+    load_options how;
+    if (engine == read_engine::automatic) how.verify = &listed;
+    auto with = std::make_unique<loader>(counted_host(), small_limits(2, engine));
+    const std::size_t descriptors = open_descriptors();
+    std::int64_t right = 0;
+    const std::int64_t points = for_every_allocation([&] {
+      make_cold(file.path());
+      const bool succeeds = succeeds_or_lacks_memory([&] {
+        const model loaded = get(with->load_async(file.name(), how, asio::use_future));
+        until_failure = -1;
+        CHECK(first_difference(loaded) == "");
+      });
+      if (succeeds) ++right;
+    });
+    MESSAGE(points << " points, " << right << " of them without consequence");
+    CHECK(points > 10);
+    // The loader still works.
+    CHECK(first_difference(get(with->load_async(file.name(), how, asio::use_future))) == "");
+    CHECK(open_descriptors() == descriptors);
+    with.reset();
+    CHECK(arenas_taken == 0);
+  }
+}
+
+TEST_CASE("no memory: at each allocation of a load into many arenas, or of views, it ends") {
+  const made_file file({{"a", 999}, f32("b", 20'000), {"none", 0}, {"c", 150'000}});
+  for (const tensor_memory memory : {tensor_memory::owned, tensor_memory::mapped}) {
+    load_options how;
+    how.allocation = allocation::per_tensor;
+    how.memory = memory;
+    how.unmappable = on_unmappable::copy;
+    how.populate = true;
+    auto with = std::make_unique<loader>(counted_host(), small_limits(2));
+    const std::size_t descriptors = open_descriptors();
+    const std::int64_t points = for_every_allocation([&] {
+      succeeds_or_lacks_memory([&] {
+        const model loaded = get(with->load_async(file.name(), how, asio::use_future));
+        until_failure = -1;
+        CHECK(first_difference(loaded) == "");
+      });
+    });
+    CHECK(points > 10);
+    CHECK(first_difference(get(with->load_async(file.name(), how, asio::use_future))) == "");
+    CHECK(open_descriptors() == descriptors);
+    CHECK(settled_memory(*with, file.name()).tensor_allocations == 0);
+    CHECK(settled_memory(*with, file.name()).mappings == 0);
+    with.reset();
+    CHECK(arenas_taken == 0);
+  }
+}
+
+TEST_CASE("no memory: at each allocation of a load through a window in turn, it ends") {
+  const made_file file(equal_tensors(6, 1'500'000));
+  load_options how;
+  how.window_bytes = std::uint64_t{4} << 20;
+  auto with = std::make_unique<loader>(counted_host(), small_limits(2));
+  const std::int64_t points = for_every_allocation([&] {
+    succeeds_or_lacks_memory([&] {
+      loading load = get(with->start_async(file.name(), how, asio::use_future));
+      int came = 0;
+      while (get(load.next_async(asio::use_future))) ++came;
+      until_failure = -1;
+      CHECK(came == 6);
+    });
+  });
+  CHECK(points > 10);
+  CHECK(settled_memory(*with, file.name()).tensor_allocations == 0);
+  with.reset();
+  CHECK(arenas_taken == 0);
+}
+
+TEST_CASE("no memory: at each allocation of a copy in turn, it ends and keeps nothing") {
+  const made_file file({f32("b", 60'000)}, 3);
+  auto with = std::make_unique<loader>(counted_host(), small_limits(2));
+  {
+    const tensor from = get(with->load_async(file.name(), asio::use_future)).at("b");
+    for (const std::optional<dtype> as : {std::optional<dtype>(), std::optional(dtype::f16)}) {
+      const std::int64_t points = for_every_allocation([&] {
+        succeeds_or_lacks_memory([&] {
+          const tensor made = get(with->copy_async(from, host(), as, asio::use_future));
+          until_failure = -1;
+          CHECK(made.dtype() == as.value_or(dtype::f32));
+          CHECK((as || bytes_of(made) == bytes_of(from)));
+        });
+      });
+      CHECK(points > 10);
+      CHECK(settled_memory(*with, file.name()).tensor_allocations == 1);
+    }
+  }
+  with.reset();
+  CHECK(arenas_taken == 0);
+}
+
+TEST_CASE("no memory: at each allocation of a fill in turn, it ends and writes to nothing else") {
+  const made_file plain({{"a", 999}, f32("b", 20'000), {"none", 0}, {"c", 150'000}}, 3);
+  const npz_file deflated(
+      {member("long", npy_text("|u1", false, "200000,", compressible(200'000, 3)), true),
+       member("raw", npy_text("|u1", false, "5,", "12345"), false)});
+  for (const std::string& name : {plain.name(), deflated.name()}) {
+    for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
+      loader with(host(), small_limits(2, engine));
+      const checkpoint opened = get(with.open_async(name, asio::use_future));
+      const model whole = get(with.load_async(opened, asio::use_future));
+      const std::int64_t points = for_every_allocation([&] {
+        places memory(whole, 7);
+        make_cold(name);
+        const bool succeeds = succeeds_or_lacks_memory([&] {
+          auto done = with.fill_async(opened, memory.into(), asio::use_future);
+          get(std::move(done));
+          until_failure = -1;
+        });
+        CHECK(memory.guards_are_whole());
+        if (succeeds) CHECK(memory.all_whole());
+      });
+      CHECK(points > 10);
+      places again(whole, 7);
+      get(with.fill_async(opened, again.into(), asio::use_future));
+      CHECK(again.all_whole());
+    }
+  }
+}
+
+TEST_CASE("no memory: at each allocation of a save in turn, the old file is there or the new one") {
+  const temporary_folder folder;
+  const std::string path = (folder.path() / "model.safetensors").string();
+  const std::string memory = noise(200'000, 8);
+  std::vector<tensor_view> tensors = {
+      tensor_view("a", memory.data(), dtype::u8, {99'999}),
+      tensor_view("b", memory.data() + 1, dtype::f32, {100, 200}),
+  };
+  tensors[1].strides = {1, 100};
+  for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
+    auto with = std::make_unique<loader>(host(), small_limits(2, engine));
+    saving how;
+    how.digest = digest_algorithm::crc32c;
+    how.read_back = true;
+    how.sync = false;
+    get(with->save_async(path, tensors, how, asio::use_future));
+    const std::size_t descriptors = open_descriptors();
+    std::int64_t complete = 0;
+    const std::int64_t points = for_every_allocation([&] {
+      const std::string before = read_catalog(path).tensors.back().name;
+      tensors[0].name = before == "a" ? "z" : "a";  // So that old and new differ.
+      const bool succeeds = succeeds_or_lacks_memory([&] {
+        get(with->save_async(path, tensors, how, asio::use_future));
+        until_failure = -1;
+      });
+      until_failure = -1;
+      const std::string after = read_catalog(path).tensors.back().name;
+      // Without memory for the answer the save may be complete as well.
+      const bool right = after == tensors[0].name || (!succeeds && after == before);
+      CHECK(right);
+      if (succeeds) ++complete;
+      const auto entries = std::filesystem::directory_iterator(folder.path());
+      CHECK(std::distance(begin(entries), end(entries)) == 1);
+    });
+    MESSAGE(points << " points, " << complete << " of them without consequence");
+    CHECK(points > 10);
+    get(with->save_async(path, tensors, how, asio::use_future));
+    CHECK(open_descriptors() == descriptors);
+  }
+}
+
+TEST_CASE("no memory: at each allocation of a loader's start in turn, it starts or says why not") {
+  const made_file file({{"a", 999}});
+  const std::size_t descriptors = open_descriptors();
+  for_every_allocation([&] {
+    try {
+      loader with(host(), small_limits(2));
+      until_failure = -1;
+      CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
+    } catch (const error&) {
+    } catch (const std::bad_alloc&) {
+    }
+  });
+  CHECK(open_descriptors() == descriptors);
+}
+
+TEST_CASE("no descriptors: at each number of them, a loader starts and loads, or says why not") {
+  const made_file file({{"a", 999}, f32("b", 20'000)});
+  const auto descriptors = static_cast<::rlim_t>(open_descriptors());
+  ::rlimit before = {};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  int loaded = 0;
+  for (::rlim_t more = 0; more < 24; ++more) {
+    CAPTURE(more);
+    const ::rlimit fewer = {descriptors - 1 + more, before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &fewer) == 0);
+    std::string said;
+    bool right = false;
+    try {
+      loader with(host(), small_limits(2));
+      const model got = get(with.load_async(file.name(), asio::use_future));
+      right = got.size() == 2;
+    } catch (const error& e) {
+      said = e.what();
+    }
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+    if (right) ++loaded;
+    CHECK((right || holds(said, "Too many open files")));
+  }
+  CHECK(loaded > 0);
+  CHECK(open_descriptors() == static_cast<std::size_t>(descriptors));
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The creation of each thread of a loader fails in turn.
+
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <boost/asio/use_future.hpp>
+#include <cerrno>
+#include <ringload/ringload.hpp>
+
+#include "support/counted_device.hpp"
+#include "support/made_checkpoint.hpp"
+#include "support/small_options.hpp"
+#include "support/waiting.hpp"
+
+namespace asio = boost::asio;
+using namespace ringload;
+using namespace ringload::testing;
+
+namespace {
+
+std::atomic<int> until_failure = -1;  // Below 0: none is to come.
+std::atomic<bool> has_failed = false;
+
+}  // namespace
+
+// Of clang's sanitizers, which have no other way to hear of a thread when theirs is hidden.
+extern "C" [[gnu::weak]] int ___interceptor_pthread_create(::pthread_t*, const ::pthread_attr_t*,
+                                                           void* (*)(void*), void*);
+
+// In front of the C library's own.
+extern "C" int pthread_create(::pthread_t* thread, const ::pthread_attr_t* how,
+                              void* (*work)(void*), void* with) noexcept {
+  using function = int (*)(::pthread_t*, const ::pthread_attr_t*, void* (*)(void*), void*);
+  static const auto real = ___interceptor_pthread_create != nullptr
+                               ? &___interceptor_pthread_create
+                               : reinterpret_cast<function>(::dlsym(RTLD_NEXT, "pthread_create"));
+  if (until_failure.load() >= 0 && until_failure.fetch_sub(1) == 0) {
+    has_failed = true;
+    return EAGAIN;
+  }
+  return real(thread, how, work, with);
+}
+
+TEST_CASE("no threads: whichever is refused, the loader says so, and ends those that it has") {
+  const made_file file({{"a", 999}, f32("b", 20'000)});
+  manifest listed;
+  for (const char* name : {"a", "b"}) {
+    tensor_digest one;
+    one.name = name;
+    one.algorithm = digest_algorithm::crc32c;
+    one.bytes.resize(4);
+    listed.tensors.push_back(one);
+  }
+  load_options checked;
+  checked.verify = &listed;
+  // Asio's own threads, in which futures are made ready, are started by the first that is asked
+  // for.
+  {
+    loader first;
+    get(first.load_async(file.name(), asio::use_future));
+  }
+  limits within = small_limits(2);
+  within.copy_threads = 3;
+  int refused = 0;
+  for (bool more = true; more; ++refused) {
+    REQUIRE(refused < 100);
+    CAPTURE(refused);
+    has_failed = false;
+    until_failure = refused;
+    try {
+      loader with(counted_host(), within);
+      // Those that hash are started for the first load that asks.
+      const auto failed = failure_of(with.load_async(file.name(), checked, asio::use_future));
+      until_failure = -1;
+      REQUIRE(failed);
+      CHECK(holds(failed->what(), "a thread could not be started: ") == has_failed);
+      const auto wanted = has_failed
+                              ? boost::system::error_code(EAGAIN, boost::system::system_category())
+                              : make_error_code(errc::wrong_digest);
+      CHECK(failed->code() == wanted);
+      CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
+    } catch (const error& e) {
+      CHECK(e.code() == boost::system::error_code(EAGAIN, boost::system::system_category()));
+      CHECK(holds(e.what(), "a thread could not be started: "));
+    }
+    more = has_failed;
+    until_failure = -1;
+    CHECK(arenas_taken == 0);
+  }
+  CHECK(refused > 6);
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Digests that files hold of their own tensors, by .zt files made byte by byte: what does not match
+// is never handed out, however it is stored and whatever becomes of it.
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/use_future.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <ringload/ringload.hpp>
+#include <string>
+#include <vector>
+
+#include "formats/checksum_list.hpp"
+#include "formats/zt_text.hpp"
+#include "support/counted_device.hpp"
+#include "support/made_checkpoint.hpp"
+#include "support/small_options.hpp"
+#include "support/temporary_folder.hpp"
+#include "support/waiting.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+using boost::asio::use_future;
+
+namespace {
+
+// Frames of stored blocks: whatever their bytes become, they can be decoded.
+std::string zstd_of_stored_blocks(const std::string& content) {
+  constexpr std::size_t block_max = 100'000;
+  std::string out("\x28\xB5\x2F\xFD\x00\x58", 6);
+  std::size_t at = 0;
+  do {
+    const std::size_t size = std::min(block_max, content.size() - at);
+    const bool last = at + size == content.size();
+    const auto head = static_cast<std::uint32_t>(size << 3U | (last ? 1U : 0U));
+    out += number_text(head).substr(0, 3) + content.substr(at, size);
+    at += size;
+  } while (at < content.size());
+  return out;
+}
+
+std::string crc_digest(const std::string& stored) {
+  char text[32];
+  std::snprintf(text, sizeof text, "crc32c:0x%08X", crc32c(bytes_of(stored)));
+  return text;
+}
+
+// In place of SHA-256, which this library has not: 32 bytes.
+hasher thirty_two_bytes() {
+  const auto crc = std::make_shared<std::uint32_t>(0);
+  hasher one;
+  one.update = [crc](std::span<const std::byte> bytes) { *crc = crc32c(bytes, *crc); };
+  one.finish = [crc] {
+    std::vector<std::byte> digest(32, std::byte{7});
+    for (unsigned i = 0; i < 4; ++i) digest[i] = static_cast<std::byte>(*crc >> (8 * i));
+    return digest;
+  };
+  return one;
+}
+
+std::string sha_digest(const std::string& stored) {
+  const hasher pass = thirty_two_bytes();
+  pass.update(bytes_of(stored));
+  return "sha256:" + hex(pass.finish());
+}
+
+// A .zt file that is put together component by component.
+class zt_maker {
+ public:
+  // A component, with more fields: its digest.
+  std::string component(std::string_view type, const std::string& stored, cbor_pairs more = {}) {
+    while (blobs_.size() % zt_alignment != 0) blobs_ += '\0';
+    const std::uint64_t offset = zt_alignment + blobs_.size();
+    blobs_ += stored;
+    return zt_component_text(type, offset, stored.size(), more);
+  }
+  std::string raw(std::string_view type, const std::string& content, const std::string& digest) {
+    return component(type, content, {{"digest", cbor_text(digest)}});
+  }
+  std::string zstd(std::string_view type, const std::string& content, bool with_digest = true) {
+    const std::string stored = zstd_of_stored_blocks(content);
+    cbor_pairs more = {{"encoding", cbor_text("zstd")},
+                       {"uncompressed_length", cbor_number(content.size())}};
+    if (with_digest) more.emplace_back("digest", cbor_text(crc_digest(stored)));
+    return component(type, stored, more);
+  }
+  void dense(const std::string& name, const std::vector<std::uint64_t>& shape,
+             const std::string& data) {
+    objects_.emplace_back(name, zt_object_text(shape, "dense", {{"data", data}}));
+  }
+  void object(const std::string& name, const std::vector<std::uint64_t>& shape,
+              std::string_view format, const cbor_pairs& components) {
+    objects_.emplace_back(name, zt_object_text(shape, format, components));
+  }
+  std::string text() const { return zt_text(zt_manifest_text(objects_), blobs_); }
+  std::uint64_t blobs_end() const { return zt_alignment + blobs_.size(); }
+
+ private:
+  std::string blobs_;
+  cbor_pairs objects_;
+};
+
+class zt_file {
+ public:
+  explicit zt_file(const std::string& text) { write_file(path_, text); }
+  std::string name() const { return path_.string(); }
+
+ private:
+  const temporary_folder folder_;
+  const std::filesystem::path path_ = folder_.path() / "model.zt";
+};
+
+std::string u64_text(const std::vector<std::uint64_t>& values) {
+  std::string out;
+  for (const std::uint64_t each : values) out += number_text(each);
+  return out;
+}
+
+cbor_pairs csr_parts(zt_maker& to, const std::vector<std::uint64_t>& indices,
+                     const std::vector<std::uint64_t>& indptr) {
+  const std::string values(indices.size() * 2, 'v');
+  return {{"values", to.raw("f16", values, crc_digest(values))},
+          {"indices", to.zstd("u64", u64_text(indices))},
+          {"indptr", to.raw("u64", u64_text(indptr), crc_digest(u64_text(indptr)))}};
+}
+
+// Everything that has a digest in a .zt file.
+zt_maker of_all_kinds() {
+  zt_maker to;
+  const std::string small = noise(40, 1);
+  const std::string large = noise(400'000, 2);
+  to.dense("raw", {10}, to.raw("f32", small, crc_digest(small)));
+  to.dense("large", {2, 50'000}, to.raw("f32", large, crc_digest(large)));
+  to.dense("hashed", {40}, to.raw("u8", small, sha_digest(small)));
+  to.dense("packed", {5, 20'000}, to.zstd("f32", large));
+  to.dense("packed_small", {40}, to.zstd("u8", small));
+  to.dense("empty", {0, 3}, to.raw("f32", "", crc_digest("")));
+  to.dense("packed_empty", {3, 0}, to.zstd("f32", ""));
+  to.object("csr", {3, 9}, "sparse_csr", csr_parts(to, {8, 0, 5}, {0, 1, 1, 3}));
+  const std::string coords = u64_text({0, 6, 1, 2});
+  to.object("coo", {7, 3}, "sparse_coo",
+            {{"values", to.raw("u8", "ab", crc_digest("ab"))},
+             {"coords", to.raw("u64", coords, crc_digest(coords))}});
+  return to;
+}
+
+load_options by_files(stored_digests how) {
+  load_options options;
+  options.verify = verification(how, thirty_two_bytes);
+  return options;
+}
+
+const load_options required = by_files(stored_digests::require);
+const load_options if_present = by_files(stored_digests::if_present);
+
+}  // namespace
+
+TEST_CASE("stored digests: what matches is loaded, by each engine, and counted") {
+  const zt_file file(of_all_kinds().text());
+  for (const auto engine : {read_engine::automatic, read_engine::threads}) {
+    loader with(host(), small_limits(2, engine));
+    const model plain = get(with.load_async(file.name(), use_future));
+    CHECK(plain.stats().bytes_verified == 0);
+    const model loaded = get(with.load_async(file.name(), required, use_future));
+    CHECK(loaded.stats().bytes_verified == loaded.catalog().bytes());
+    for (const tensor each : loaded) {
+      CAPTURE(std::string(each.name()));
+      CHECK((testing::bytes_of(each) == testing::bytes_of(plain.at(each.name()))));
+    }
+  }
+  const catalog what = read_catalog(file.name());
+  CHECK(what.tensors[0].digest.starts_with("crc32c "));
+}
+
+TEST_CASE("stored digests: any stored byte that is another fails the load, by file and tensor") {
+  const zt_maker made = of_all_kinds();
+  const std::string text = made.text();
+  loader with(counted_host(), small_limits());
+  const catalog what = get(with.open_async(zt_file(text).name(), use_future)).catalog();
+  for (const tensor_info& t : what.tensors) {
+    for (const std::uint64_t at : {std::uint64_t{0}, t.stored_bytes / 2, t.stored_bytes - 1}) {
+      if (t.stored_bytes == 0) continue;
+      std::string flipped = text;
+      flipped[t.offset + at] = static_cast<char>(flipped[t.offset + at] ^ 1);
+      const zt_file file(flipped);
+      CAPTURE(t.name);
+      CAPTURE(at);
+      const auto failed = failure_of(with.load_async(file.name(), if_present, use_future));
+      REQUIRE(failed.has_value());
+      const bool frame = holds(t.encoding, "zstd") && at == 0;  // The first byte of its magic.
+      CHECK(failed->code() == (frame ? errc::malformed_stream : errc::wrong_digest));
+      CHECK(holds(failed->what(), "model.zt: tensor '" + t.name + "': "));
+      CHECK((frame || holds(failed->what(), ", but the file says ")));
+      CHECK(arenas_taken == 0);
+    }
+  }
+}
+
+TEST_CASE("stored digests: without asking they are not looked at; a stored block is what it is") {
+  const zt_maker made = of_all_kinds();
+  std::string text = made.text();
+  loader with(host(), small_limits());
+  const catalog what = read_catalog(zt_file(text).name());
+  for (const tensor_info& t : what.tensors) {
+    if (t.name == "large" || t.name == "packed") text[t.offset + t.stored_bytes / 2] ^= 1;
+  }
+  CHECK(get(with.load_async(zt_file(text).name(), use_future)).size() == what.tensors.size());
+}
+
+TEST_CASE("stored digests: of a compressed tensor without elements the stored bytes are hashed") {
+  zt_maker to;
+  to.dense("none", {0}, to.zstd("f32", ""));
+  std::string text = to.text();
+  loader with(host(), small_limits());
+  CHECK(get(with.load_async(zt_file(text).name(), required, use_future)).size() == 1);
+  text[zt_alignment + 5] ^= 1;
+  const auto failed = failure_of(with.load_async(zt_file(text).name(), required, use_future));
+  REQUIRE(failed.has_value());
+  CHECK(failed->code() == errc::wrong_digest);
+  CHECK(holds(failed->what(), "model.zt: tensor 'none'"));
+}
+
+TEST_CASE("stored digests: required, each tensor must have one that is known and can be had") {
+  loader with(host(), small_limits());
+  const std::string content = noise(40, 1);
+  const auto failure = [&](const zt_maker& of, const load_options& how) {
+    const auto failed = failure_of(with.load_async(zt_file(of.text()).name(), how, use_future));
+    return failed ? std::string(failed->what()) + " " + failed->code().message() : "none";
+  };
+  zt_maker lacking;
+  lacking.dense("a", {10}, lacking.raw("f32", content, crc_digest(content)));
+  lacking.dense("b", {10}, lacking.component("f32", content));
+  CHECK(holds(failure(lacking, required), "model.zt: tensor 'b': its file has no digest of it"));
+  CHECK(failure(lacking, if_present) == "none");
+
+  zt_maker unknown;
+  unknown.dense("x", {10}, unknown.raw("f32", content, "md5:00"));
+  CHECK(holds(failure(unknown, required), "tensor 'x': its file has no digest of it"));
+  CHECK(failure(unknown, if_present) == "none");
+
+  zt_maker hashed;
+  hashed.dense("h", {10}, hashed.raw("f32", content, sha_digest(content)));
+  for (const auto how : {stored_digests::require, stored_digests::if_present}) {
+    load_options without;
+    without.verify = how;
+    CHECK(holds(failure(hashed, without), "tensor 'h': its digest is a sha256, and no hasher"));
+  }
+  CHECK(failure(hashed, required) == "none");
+  load_options by_manifest = if_present;
+  by_manifest.verify.sha256 = nullptr;
+  manifest m;
+  m.tensors.push_back({"h", digest_algorithm::crc32c, {}});
+  const std::uint32_t crc = crc32c(bytes_of(content));
+  for (unsigned shift = 32; shift > 0; shift -= 8) {
+    m.tensors[0].bytes.push_back(static_cast<std::byte>(crc >> (shift - 8)));
+  }
+  m.sha256 = thirty_two_bytes;
+  by_manifest.verify.listed = &m;
+  CHECK(failure(hashed, by_manifest) == "none");
+  m.tensors[0].bytes[0] ^= std::byte{1};
+  CHECK(holds(failure(hashed, by_manifest), "but manifest says"));
+}
+
+TEST_CASE("stored digests: a part cannot be checked; required it is refused, else it is loaded") {
+  const zt_file file(of_all_kinds().text());
+  loader with(host(), small_limits());
+  const selection part = select().names({"large"}).slice("large", 0, 1, 1);
+  CHECK(get(with.load_async(file.name(), part, if_present, use_future)).size() == 1);
+  const auto failed = failure_of(with.load_async(file.name(), part, required, use_future));
+  REQUIRE(failed.has_value());
+  CHECK(failed->code() == errc::digest_unavailable);
+  CHECK(holds(failed->what(), "model.zt: tensor 'large': the digest is of the whole tensor"));
+  const selection all_of_it = select().names({"large"}).slice("large", 0, 0, 2);
+  CHECK(get(with.load_async(file.name(), all_of_it, required, use_future)).stats().bytes_verified ==
+        400'000);
+}
+
+TEST_CASE("stored digests: of what is converted, fused, filled and passed through a window") {
+  const zt_maker made = of_all_kinds();
+  const std::string good = made.text();
+  std::string bad = good;
+  const catalog what = read_catalog(zt_file(good).name());
+  for (const tensor_info& t : what.tensors) {
+    if (t.name == "large") bad[t.offset + 399'999] ^= 1;
+  }
+  const zt_file files[] = {zt_file(good), zt_file(bad)};
+  loader with(host(), small_limits(3));
+  const std::vector<std::string> names = {"large", "packed"};
+  for (const zt_file& file : files) {
+    const bool right = &file == &files[0];
+    const auto check = [&](const boost::system::error_code& code) {
+      CHECK(code == (right ? boost::system::error_code() : make_error_code(errc::wrong_digest)));
+    };
+    load_options converted = required;
+    converted.dtype = dtype::bf16;
+    check(code_of(with.load_async(file.name(), select().names(names), converted, use_future)));
+    // Both have 100,000 elements, in other shapes: each is fused with itself only.
+    const selection fused = select().except("*").fused("twice", {"large", "large"}, 0);
+    check(code_of(with.load_async(file.name(), fused, required, use_future)));
+
+    std::vector<float> memory(100'000);
+    const checkpoint opened = get(with.open_async(file.name(), use_future));
+    std::vector<destination> into;
+    into.emplace_back("large", memory.data(), dtype::f32, std::vector<std::uint64_t>{2, 50'000},
+                      host());
+    fill_policies how;
+    how.unexpected = fill_policies::on_unexpected::ignore;
+    check(code_of(with.fill_async(opened, into, how, selection(), required, use_future)));
+
+    load_options windowed = required;
+    windowed.window_bytes = std::uint64_t{4} << 20;
+    loading load = get(with.start_async(file.name(), windowed, use_future));
+    boost::system::error_code code;
+    for (bool more = true; more;) {
+      auto next = load.next_async(use_future);
+      try {
+        more = get(std::move(next)).has_value();
+      } catch (const error& e) {
+        code = e.code();
+        more = false;
+      }
+    }
+    check(code);
+  }
+}
+
+TEST_CASE("stored digests: of version 0.1, also where the bytes are swapped") {
+  const std::string content = noise(4'000, 3);
+  const auto file_of = [&](const std::string& digest) {
+    const std::string index = cbor_array({cbor_map({{"name", cbor_text("b")},
+                                                    {"offset", cbor_number(64)},
+                                                    {"size", cbor_number(4'000)},
+                                                    {"dtype", cbor_text("float32")},
+                                                    {"shape", cbor_numbers({10, 100})},
+                                                    {"data_endianness", cbor_text("big")},
+                                                    {"checksum", cbor_text(digest)}})});
+    return "ZTEN0001" + std::string(56, '\0') + content + index +
+           number_text(std::uint64_t{index.size()});
+  };
+  loader with(host(), small_limits());
+  const zt_file right(file_of(crc_digest(content)));
+  const model loaded = get(with.load_async(right.name(), required, use_future));
+  CHECK(testing::bytes_of(loaded.at("b"))[0] == content[3]);
+  CHECK(loaded.stats().bytes_verified == 4'000);
+  const zt_file wrong(file_of("crc32c:0x00000001"));
+  CHECK(code_of(with.load_async(wrong.name(), required, use_future)) == errc::wrong_digest);
+}
+
+TEST_CASE("stored digests: where they are asked for, the indices of sparse tensors are looked at") {
+  loader with(host(), small_limits());
+  const auto csr = [&](const std::vector<std::uint64_t>& indices,
+                       const std::vector<std::uint64_t>& indptr) {
+    zt_maker to;
+    to.object("s", {3, 9}, "sparse_csr", csr_parts(to, indices, indptr));
+    const zt_file file(to.text());
+    CHECK(get(with.load_async(file.name(), use_future)).size() == 3);
+    const auto failed = failure_of(with.load_async(file.name(), if_present, use_future));
+    if (!failed) return std::string("none");
+    CHECK(failed->code() == errc::wrong_indices);
+    return std::string(failed->what());
+  };
+  CHECK(csr({8, 0, 5}, {0, 1, 1, 3}) == "none");
+  CHECK(holds(csr({8, 9, 5}, {0, 1, 1, 3}),
+              "model.zt: tensor 's/indices': element 1 is 9, and the dimension has 9"));
+  CHECK(holds(csr({8, 0, 5}, {1, 1, 1, 3}), "tensor 's/indptr': it begins with 1, and not with 0"));
+  CHECK(holds(csr({8, 0, 5}, {0, 2, 1, 3}), "tensor 's/indptr': element 2 is 1, after 2"));
+  CHECK(holds(csr({8, 0, 5}, {0, 1, 1, 2}),
+              "tensor 's/indptr': it ends with 2, and there are 3 values"));
+
+  const auto coo = [&](const std::vector<std::uint64_t>& coords) {
+    zt_maker to;
+    to.object(
+        "c", {7, 3}, "sparse_coo",
+        {{"values", to.component("u8", "ab")}, {"coords", to.component("u64", u64_text(coords))}});
+    const auto failed =
+        failure_of(with.load_async(zt_file(to.text()).name(), if_present, use_future));
+    return failed ? std::string(failed->what()) : "none";
+  };
+  CHECK(coo({6, 0, 2, 0}) == "none");
+  CHECK(holds(coo({7, 0, 2, 0}), "tensor 'c/coords': element 0 is 7, and the dimension has 7"));
+  CHECK(holds(coo({6, 0, 0, 3}), "tensor 'c/coords': element 3 is 3, and the dimension has 3"));
+}

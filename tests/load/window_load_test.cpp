@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Loads through a window: tensors in order, in bounded memory.
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/use_future.hpp>
+#include <chrono>
+#include <filesystem>
+#include <numeric>
+#include <ringload/loader.hpp>
+#include <string>
+#include <vector>
+
+#include "load/window_groups.hpp"
+#include "support/made_checkpoint.hpp"
+#include "support/small_options.hpp"
+#include "support/waiting.hpp"
+
+using namespace ringload;
+using namespace ringload::testing;
+using boost::asio::use_future;
+
+namespace {
+
+constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+
+load_options through(std::uint64_t window_bytes) {
+  load_options options;
+  options.window_bytes = window_bytes;
+  return options;
+}
+
+std::vector<std::uint32_t> sizes_of(const std::vector<detail::window_group>& groups) {
+  std::vector<std::uint32_t> out;
+  for (const auto& each : groups) out.push_back(each.last - each.first);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("window: tensors are grouped up to a sixteenth of it, larger ones are alone") {
+  constexpr std::uint64_t page = 4096;
+  std::uint32_t culprit = 0;
+  // A sixteenth of 64 MiB is 4 MiB, of which two blocks a tensor may be lost.
+  const auto groups = detail::make_window_groups({mib, mib, mib, mib, 5 * mib, 10, 20 * mib, 0, 0},
+                                                 64 * mib, page, culprit);
+  REQUIRE(groups.has_value());
+  CHECK(sizes_of(*groups) == std::vector<std::uint32_t>{3, 1, 1, 1, 1, 2});
+  CHECK((*groups)[0].bytes == 3 * mib + 6 * page);
+  CHECK((*groups)[2].bytes == 5 * mib + 2 * page);
+  CHECK((*groups)[3].bytes == 3 * page);
+  CHECK(detail::make_window_groups({}, mib, page, culprit)->empty());
+  const auto by_huge_pages = detail::make_window_groups({mib, 10}, 64 * mib, 2 * mib, culprit);
+  CHECK(by_huge_pages->at(0).bytes == 2 * mib);
+
+  const auto too_large = detail::make_window_groups({mib, 64 * mib, mib}, 64 * mib, page, culprit);
+  REQUIRE(!too_large.has_value());
+  CHECK(too_large.error().code == errc::memory_exceeded);
+  CHECK(culprit == 1);
+  CHECK(!detail::make_window_groups({~0ULL, ~0ULL}, 64 * mib, page, culprit).has_value());
+  CHECK(!detail::make_window_groups({~0ULL, ~0ULL}, ~0ULL, page, culprit).has_value());
+}
+
+TEST_CASE("window: a message about too small a window has the number that is compared") {
+  std::uint32_t culprit = 0;
+  const auto refused = detail::make_window_groups({24}, 8192, 4096, culprit);
+  REQUIRE(!refused.has_value());
+  CHECK(holds(refused.error().cause, "12,288 bytes"));
+  CHECK(holds(refused.error().cause, "8,192"));
+  CHECK(detail::make_window_groups({24}, 12'288, 4096, culprit).has_value());
+}
+
+TEST_CASE("window: memory of the host is taken in pages of 4 KiB, unless huge ones are kept") {
+  limits within;
+  CHECK(detail::window_page_bytes(host(), within) == 4096);
+  within.kept_bytes = 1;
+  CHECK(detail::window_page_bytes(host(), within) == 2 * mib);
+  within.kept_bytes = 0;
+  within.huge_pages = huge_pages::reserved;
+  CHECK(detail::window_page_bytes(host(), within) == 2 * mib);
+  CHECK(detail::window_page_bytes(device(device_kind::cuda, 0, nullptr), limits()) == 2 * mib);
+}
+
+TEST_CASE("window: a small one holds small tensors, several to a load") {
+  // A sixteenth of 31 MiB has room for 125 tensors of 8,000 bytes, and no load has fewer.
+  std::uint32_t culprit = 0;
+  const std::vector<std::uint64_t> many(2'000, 8'000);
+  const auto groups = detail::make_window_groups(many, 31 * mib, 4096, culprit);
+  REQUIRE(groups.has_value());
+  CHECK(groups->size() == 16);
+
+  const made_file file(equal_tensors(100, 24));
+  loader with(host(), small_limits());
+  loading load = get(with.start_async(file.name(), through(mib), use_future));
+  std::vector<tensor> held;  // All of them fit.
+  while (auto next = get(load.next_async(use_future))) held.push_back(std::move(*next));
+  CHECK(held.size() == 100);
+  CHECK(with.memory().tensor_bytes_peak <= mib);
+}
+
+TEST_CASE("window: all tensors come, in order, and never more of them than fit") {
+  const std::vector<made_tensor> tensors = equal_tensors(60, 1'500'000);
+  const made_file file(tensors);
+  for (const auto engine : {read_engine::automatic, read_engine::threads}) {
+    loader with(host(), small_limits(4, engine));
+    const checkpoint opened = get(with.open_async(file.name(), use_future));
+    make_cold(file.path());
+    loading load = get(with.start_async(opened, selection(), through(34 * mib), use_future));
+    CHECK(load.catalog().tensors.size() == 60);
+    for (int i = 0; i < 60; ++i) {
+      const auto next = get(load.next_async(use_future));
+      REQUIRE(next.has_value());
+      CHECK(next->name() == "t" + std::to_string(i));
+      CHECK(difference(*next, opened.at(next->name()), opened.catalog()) == "");
+    }
+    CHECK(!get(load.next_async(use_future)).has_value());
+    CHECK(!get(load.next_async(use_future)).has_value());
+    CHECK(load.progress().bytes == 60 * 1'500'000);
+    CHECK(load.progress().tensors == 60);
+    CHECK(with.memory().tensor_bytes_peak <= 34 * mib);
+    CHECK(with.memory().tensor_bytes_peak > 8 * mib);
+    load = {};
+    CHECK(with.memory().tensor_bytes == 0);
+    CHECK(with.memory().tensor_allocations == 0);
+  }
+}
+
+TEST_CASE("window: what is held leaves no room, and dropping it makes room again") {
+  const made_file file(equal_tensors(12, 3'000'000));
+  loader with(host(), small_limits());
+  loading load = get(with.start_async(file.name(), through(16 * mib), use_future));
+  std::vector<tensor> held;
+  std::optional<error> full;
+  while (!full) {
+    auto next = load.next_async(use_future);
+    try {
+      held.push_back(*get(std::move(next)));
+    } catch (const error& e) {
+      full = e;
+    }
+  }
+  CHECK(full->code() == errc::memory_exceeded);
+  CHECK(held.size() == 5);
+  CHECK(holds(full->what(), "tensor 't5'"));
+  held.erase(held.begin());
+  CHECK(get(load.next_async(use_future))->name() == "t5");
+  held.clear();
+  for (int i = 6; i < 12; ++i) {
+    CHECK(get(load.next_async(use_future))->name() == "t" + std::to_string(i));
+  }
+  CHECK(!get(load.next_async(use_future)).has_value());
+}
+
+TEST_CASE("window: what was dropped leaves room, also while its load is still coming to its end") {
+  const made_file file(equal_tensors(40, 1'500'000));
+  loader with(host(), small_limits());
+  for (int turn = 0; turn < 20; ++turn) {
+    // Room for one tensor and none beside it.
+    loading load = get(with.start_async(file.name(), through(2 * mib), use_future));
+    int came = 0;
+    while (get(load.next_async(use_future))) ++came;
+    CHECK(came == 40);
+  }
+}
+
+TEST_CASE("window: a tensor that is larger is refused by name, before anything is read") {
+  const made_file file(std::vector<made_tensor>{{"small", 1000}, {"large", 9'000'000}});
+  loader with(host(), small_limits());
+  const auto failed = failure_of(with.start_async(file.name(), through(8 * mib), use_future));
+  REQUIRE(failed.has_value());
+  CHECK(failed->code() == errc::memory_exceeded);
+  CHECK(holds(failed->what(), "tensor 'large'"));
+  CHECK(with.memory().tensor_bytes_peak == 0);
+}
+
+TEST_CASE("window: selections and conversions pass through it; a model does not") {
+  const made_file file(
+      std::vector<made_tensor>{f32("a", 500'000), f32("b", 700'000), f32("c", 9), {"d", 11}});
+  loader with(host(), small_limits());
+  const checkpoint opened = get(with.open_async(file.name(), use_future));
+  load_options options = through(16 * mib);
+  options.dtype = dtype::bf16;
+  loading load = get(with.start_async(
+      opened, select().names({"b", "d"}).slice("b", 0, 100, 300'000), options, use_future));
+  const auto b = get(load.next_async(use_future));
+  CHECK(b->dtype() == dtype::bf16);
+  CHECK(b->bytes() == 600'000);
+  CHECK(get(load.next_async(use_future))->name() == "d");
+  CHECK(!get(load.next_async(use_future)).has_value());
+  CHECK(code_of(load.finish_async(use_future)) == errc::invalid_limits);
+  CHECK(code_of(load.tensor_async("b", use_future)) == errc::invalid_limits);
+  CHECK(code_of(with.load_async(opened, selection(), options, use_future)) == errc::invalid_limits);
+}
+
+TEST_CASE("window: cancelled, destroyed or truncated, it ends, and holds no memory") {
+  const made_file file(equal_tensors(40, 1'000'000));
+  for (int turn = 0; turn < 12; ++turn) {
+    loader with(host(), small_limits());
+    const checkpoint opened = get(with.open_async(file.name(), use_future));
+    loading load = get(with.start_async(opened, selection(), through(32 * mib), use_future));
+    for (int i = 0; i < turn; ++i) get(load.next_async(use_future));
+    auto next = load.next_async(use_future);
+    load.cancel();
+    const auto code = code_of(std::move(next));
+    CHECK((code == boost::asio::error::operation_aborted || !code));
+    if (code) CHECK(code_of(load.next_async(use_future)) == boost::asio::error::operation_aborted);
+  }
+  {
+    loader with(host(), small_limits());
+    loading load = get(with.start_async(file.name(), through(32 * mib), use_future));
+    auto next = load.next_async(use_future);
+    load = {};
+    code_of(std::move(next));
+  }
+  loader with(host(), small_limits());
+  loading load = get(with.start_async(file.name(), through(32 * mib), use_future));
+  std::filesystem::resize_file(file.path(), 20'000'000);
+  boost::system::error_code code;
+  for (int i = 0; i < 41 && !code; ++i) code = code_of(load.next_async(use_future));
+  CHECK((code == errc::truncated_file || code == errc::changed_file));
+}
+
+TEST_CASE("window: a file that is written meanwhile is changed_file, at the end if not before") {
+  const made_file file(equal_tensors(3, 100'000));
+  loader with(host(), small_limits());
+  loading load = get(with.start_async(file.name(), through(32 * mib), use_future));
+  std::filesystem::last_write_time(
+      file.path(), std::filesystem::last_write_time(file.path()) + std::chrono::seconds(1));
+  boost::system::error_code code;
+  for (int i = 0; i < 4 && !code; ++i) code = code_of(load.next_async(use_future));
+  CHECK(code == errc::changed_file);
+  CHECK(code_of(load.next_async(use_future)) == errc::changed_file);
+}

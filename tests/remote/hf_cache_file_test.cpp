@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/cache/hf_cache_file.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/file.h>
+
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "remote/cache/hf_cache_source.hpp"
+#include "remote/cache/range_set.hpp"
+#include "remote/s3/s3_signature.hpp"
+#include "remote/scripted_client.hpp"
+#include "support/safetensors_text.hpp"
+#include "support/temporary_folder.hpp"
+
+using namespace ringload;
+using namespace ringload::remote_http;
+using ringload::testing::file_text;
+using ringload::testing::memory_source;
+using ringload::testing::read_text;
+using ringload::testing::temporary_folder;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string blob_commit(40, 'a');
+
+// Bytes of which no two neighbouring blocks are the same.
+std::string blob_content(std::size_t bytes) {
+  std::string out(bytes, '\0');
+  for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<char>(i * 7 + i / 251);
+  return out;
+}
+
+blob_place place_of(const fs::path& cache, const std::string& content,
+                    std::string name = "unet/model.safetensors") {
+  blob_place out;
+  out.cache = cache.native();
+  out.model = {"owner/name", "main"};
+  out.commit = blob_commit;
+  out.file = {std::move(name), content.size(), sha256_hex(content)};
+  return out;
+}
+
+std::span<const std::byte> bytes_at(const std::string& of, std::size_t begin, std::size_t count) {
+  return std::as_bytes(std::span(of)).subspan(begin, count);
+}
+
+fs::path repository_in(const fs::path& cache) { return cache / "models--owner--name"; }
+
+std::size_t files_in(const fs::path& folder) {
+  if (!fs::exists(folder)) return 0;
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+std::string ranges_text(std::initializer_list<byte_range> ranges, std::uint64_t bytes) {
+  range_set set(bytes);
+  for (const byte_range& each : ranges) set.add(each);
+  return set.to_text();
+}
+
+}  // namespace
+
+TEST_CASE("range_set: ranges that touch or overlap become one") {
+  CHECK(ranges_text({{0, 10}, {20, 30}}, 100) == "100\n0 10\n20 30\n");
+  CHECK(ranges_text({{20, 30}, {0, 10}, {10, 20}}, 100) == "100\n0 30\n");
+  CHECK(ranges_text({{0, 50}, {10, 20}}, 100) == "100\n0 50\n");
+  CHECK(ranges_text({{10, 20}, {30, 40}, {0, 100}}, 100) == "100\n0 100\n");
+  CHECK(ranges_text({{5, 5}}, 100) == "100\n");
+}
+
+TEST_CASE("range_set: it agrees with a set of bytes, whatever is added") {
+  constexpr std::uint64_t bytes = 64;
+  std::uint64_t state = 1;
+  const auto next = [&](std::uint64_t below) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return (state >> 33) % below;
+  };
+  for (int round = 0; round < 200; ++round) {
+    range_set set(bytes);
+    std::set<std::uint64_t> reference;
+    for (int i = 0; i < 12; ++i) {
+      const std::uint64_t begin = next(bytes);
+      const std::uint64_t end = begin + next(bytes - begin + 1);
+      set.add({begin, end});
+      for (std::uint64_t at = begin; at < end; ++at) reference.insert(at);
+    }
+    std::uint64_t prefix = 0;
+    while (reference.contains(prefix)) ++prefix;
+    CHECK(set.prefix_bytes() == prefix);
+    CHECK(set.missing_bytes() == bytes - reference.size());
+    for (std::uint64_t at = 0; at < bytes; ++at) {
+      CHECK(set.has({at, at + 1}) == reference.contains(at));
+    }
+    std::uint64_t missing = 0;
+    for (const byte_range& each : set.missing()) missing += each.end - each.begin;
+    CHECK(missing == set.missing_bytes());
+    const std::uint64_t part_begin = next(bytes);
+    const std::uint64_t part_end = part_begin + next(bytes - part_begin + 1);
+    std::set<std::uint64_t> missing_in_part;
+    for (const byte_range& each : set.missing_in({part_begin, part_end})) {
+      CHECK(each.begin < each.end);
+      for (std::uint64_t at = each.begin; at < each.end; ++at) missing_in_part.insert(at);
+    }
+    for (std::uint64_t at = 0; at < bytes; ++at) {
+      const bool inside = at >= part_begin && at < part_end;
+      CHECK(missing_in_part.contains(at) == (inside && !reference.contains(at)));
+    }
+    CHECK(range_set::from_text(set.to_text(), bytes)->to_text() == set.to_text());
+  }
+}
+
+TEST_CASE("range_set: a text that is none, or of another file, is refused") {
+  CHECK(range_set::from_text("100\n0 10\n", 100)->prefix_bytes() == 10);
+  for (const std::string_view text :
+       {"", "100", "99\n0 10\n", "100\n0 101\n", "100\n10 10\n", "100\n20 10\n", "100\n0 10",
+        "100\n-1 10\n", "100\nx 10\n", "100\n0  10\n", "100\n0 10\nrest"}) {
+    CHECK(!range_set::from_text(text, 100).has_value());
+  }
+}
+
+TEST_CASE("cached_blob: bytes in any order become a blob, a link and a ref") {
+  const temporary_folder at;
+  const std::string content = blob_content(3'000'000);
+  const auto blob = *cached_blob::open(place_of(at.path(), content));
+  REQUIRE(blob != nullptr);
+  CHECK(blob->write(2'000'000, bytes_at(content, 2'000'000, 1'000'000)).has_value());
+  CHECK(blob->advance().has_value());
+  CHECK(!blob->published());
+  CHECK(blob->write(0, bytes_at(content, 0, 1'500'000)).has_value());
+  CHECK(blob->advance().has_value());
+  CHECK(blob->missing() == std::vector<byte_range>{{1'500'000, 2'000'000}});
+  CHECK(blob->write(1'400'000, bytes_at(content, 1'400'000, 600'000)).has_value());
+  CHECK(blob->advance().has_value());
+  REQUIRE(blob->published());
+
+  const fs::path repository = repository_in(at.path());
+  const std::string digest = sha256_hex(content);
+  const fs::path link = repository / "snapshots" / blob_commit / "unet/model.safetensors";
+  CHECK(fs::read_symlink(link) == "../../../blobs/" + digest);
+  CHECK(file_text(link) == content);
+  CHECK(file_text(repository / "refs/main") == blob_commit);
+  CHECK(files_in(repository / "blobs") == 1);
+}
+
+TEST_CASE("cached_blob: what was interrupted is gone on with") {
+  const temporary_folder at;
+  const std::string content = blob_content(100'000);
+  {
+    const auto blob = *cached_blob::open(place_of(at.path(), content));
+    CHECK(blob->write(40'000, bytes_at(content, 40'000, 10'000)).has_value());
+    CHECK(blob->write(0, bytes_at(content, 0, 1'000)).has_value());
+  }
+  CHECK(files_in(repository_in(at.path()) / "snapshots") == 0);
+  const auto blob = *cached_blob::open(place_of(at.path(), content));
+  REQUIRE(blob != nullptr);
+  CHECK(blob->has(40'000, 10'000));
+  CHECK(!blob->has(39'999, 10));
+  std::string back(10'000, '\0');
+  CHECK(blob->read(40'000, std::as_writable_bytes(std::span(back))).has_value());
+  CHECK(back == content.substr(40'000, 10'000));
+  for (const byte_range& each : blob->missing()) {
+    CHECK(
+        blob->write(each.begin, bytes_at(content, each.begin, each.end - each.begin)).has_value());
+  }
+  CHECK(blob->advance().has_value());
+  CHECK(blob->published());
+}
+
+TEST_CASE("cached_blob: a record of another size, or a file that lost its end, begins anew") {
+  const temporary_folder at;
+  const std::string content = blob_content(10'000);
+  {
+    const auto blob = *cached_blob::open(place_of(at.path(), content));
+    CHECK(blob->write(0, bytes_at(content, 0, 100)).has_value());
+  }
+  const std::string partial =
+      (repository_in(at.path()) / "blobs" / sha256_hex(content)).native() + ".ringload";
+  CHECK(file_text(partial + ".ranges") == "10000\n0 100\n");
+  fs::resize_file(partial, 50);
+  CHECK(!(*cached_blob::open(place_of(at.path(), content)))->has(0, 1));
+  std::ofstream(partial + ".ranges") << "9999\n0 100\n";
+  CHECK(!(*cached_blob::open(place_of(at.path(), content)))->has(0, 1));
+}
+
+TEST_CASE("cached_blob: bytes that are not those of the digest do not get into the cache") {
+  const temporary_folder at;
+  const std::string content = blob_content(10'000);
+  std::string wrong = content;
+  wrong[5'000] ^= 1;
+  {
+    const auto blob = *cached_blob::open(place_of(at.path(), content));
+    CHECK(blob->write(0, bytes_at(wrong, 0, wrong.size())).has_value());
+    const auto ended = blob->advance();
+    REQUIRE(!ended.has_value());
+    CHECK(ended.error().code == errc::wrong_digest);
+    CHECK(ended.error().where.empty());
+    CHECK(!blob->published());
+    CHECK(!blob->write(0, bytes_at(content, 0, 1)).has_value());
+  }
+  CHECK(files_in(repository_in(at.path()) / "blobs") == 0);
+  CHECK(files_in(repository_in(at.path()) / "snapshots") == 0);
+}
+
+TEST_CASE("cached_blob: begun anew, nothing of an earlier load is there, nor in the record") {
+  const temporary_folder at;
+  const std::string content = blob_content(100'000);
+  std::string wrong = content;
+  wrong[3] ^= 1;
+  {
+    const auto blob = *cached_blob::open(place_of(at.path(), content));
+    CHECK(blob->write(0, bytes_at(wrong, 0, 1'000)).has_value());
+    CHECK(blob->advance().has_value());
+  }
+  const auto blob = *cached_blob::open(place_of(at.path(), content));
+  CHECK(blob->advance().has_value());
+  CHECK(blob->begin_anew());
+  CHECK(!blob->has(0, 1));
+  CHECK(!blob->begin_anew());  // There is nothing of an earlier load any more.
+  const fs::path record =
+      repository_in(at.path()) / "blobs" / (sha256_hex(content) + ".ringload.ranges");
+  CHECK(file_text(record) == "100000\n");
+  CHECK(blob->write(0, bytes_at(content, 0, content.size())).has_value());
+  CHECK(blob->advance().has_value());
+  CHECK(blob->published());
+}
+
+TEST_CASE("cached_blob: a digest of git's is one of its objects") {
+  const temporary_folder at;
+  const std::string content = "hello\n";
+  blob_place place = place_of(at.path(), content, "config.json");
+  place.file.digest = "ce013625030ba8dba906f756967f9e9ca394464a";  // git hash-object
+  const auto blob = *cached_blob::open(place);
+  CHECK(blob->write(0, bytes_at(content, 0, content.size())).has_value());
+  CHECK(blob->advance().has_value());
+  CHECK(blob->published());
+}
+
+TEST_CASE("cached_blob: an empty file is whole at once") {
+  const temporary_folder at;
+  const auto blob = *cached_blob::open(place_of(at.path(), "", "empty"));
+  CHECK(blob->advance().has_value());
+  CHECK(blob->published());
+}
+
+TEST_CASE("cached_blob: a blob that is there gets the link of another commit") {
+  const temporary_folder at;
+  const std::string content = blob_content(10'000);
+  {
+    const auto blob = *cached_blob::open(place_of(at.path(), content));
+    CHECK(blob->write(0, bytes_at(content, 0, content.size())).has_value());
+    CHECK(blob->advance().has_value());
+  }
+  blob_place place = place_of(at.path(), content);
+  place.commit = std::string(40, 'b');
+  const auto blob = *cached_blob::open(place);
+  CHECK(blob->published());
+  CHECK(blob->has(0, content.size()));
+  CHECK(file_text(repository_in(at.path()) / "snapshots" / place.commit / place.file.name) ==
+        content);
+  CHECK(file_text(repository_in(at.path()) / "refs/main") == place.commit);
+}
+
+TEST_CASE("cached_blob: the lock of huggingface_hub is taken, and kept to") {
+  const temporary_folder at;
+  const std::string content = blob_content(1'000);
+  const fs::path lock = at.path() / ".locks/models--owner--name" / (sha256_hex(content) + ".lock");
+  const auto blob = *cached_blob::open(place_of(at.path(), content));
+  REQUIRE(blob != nullptr);
+  const unique_fd other(::open(lock.c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(other);
+  CHECK(::flock(other.get(), LOCK_EX | LOCK_NB) != 0);
+  CHECK(*cached_blob::open(place_of(at.path(), content)) == nullptr);
+}
+
+TEST_CASE("caching_source: what passes is cached, and read from there by the next") {
+  const temporary_folder at;
+  const std::string content = blob_content(300'000);
+  const auto remote = std::make_shared<memory_source>(content);
+  std::vector<hub_cached_file> told;
+  const auto report = [&](const hub_cached_file& each) { told.push_back(each); };
+  {
+    const auto threads = std::make_shared<cache_threads>(report);
+    const auto source = make_caching_source(remote, place_of(at.path(), content), threads);
+    CHECK(read_text(*source, 100'000, 200'000) == content.substr(100'000));
+    CHECK(read_text(*source, 0, 60'000) == content.substr(0, 60'000));
+    CHECK(remote->reads == 2);
+    // The 40,000 bytes that nobody read are fetched when it is closed.
+  }
+  CHECK(remote->reads == 3);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].whole);
+  CHECK(told[0].why.empty());
+  CHECK(told[0].name == "owner/name/unet/model.safetensors");
+  CHECK(file_text(repository_in(at.path()) / "blobs" / sha256_hex(content)) == content);
+
+  const auto threads = std::make_shared<cache_threads>(report);
+  const auto again = make_caching_source(remote, place_of(at.path(), content), threads);
+  CHECK(read_text(*again, 0, 300'000) == content);
+  CHECK(remote->reads == 3);
+}
+
+TEST_CASE("caching_source: an interrupted load leaves what it has, and the next fetches the rest") {
+  const temporary_folder at;
+  const std::string content = blob_content(4'000'000);
+  const auto remote = std::make_shared<memory_source>(content);
+  std::vector<hub_cached_file> told;
+  const auto open = [&] {
+    return make_caching_source(remote, place_of(at.path(), content),
+                               std::make_shared<cache_threads>(
+                                   [&](const hub_cached_file& each) { told.push_back(each); }));
+  };
+  {
+    const auto source = open();
+    CHECK(read_text(*source, 1'000'000, 1'000'000) == content.substr(1'000'000, 1'000'000));
+    remote->fails = true;
+    CHECK(read_text(*source, 0, 1'000'000) == "failed");
+  }
+  remote->fails = false;
+  REQUIRE(told.size() == 1);
+  CHECK(!told[0].whole);
+  CHECK(told[0].missing_bytes == 3'000'000);
+  CHECK(told[0].why.empty());
+  const int reads = remote->reads;
+  const std::uint64_t bytes = remote->bytes_read;
+  {
+    const auto source = open();
+    CHECK(read_text(*source, 1'000'000, 1'000'000) == content.substr(1'000'000, 1'000'000));
+    CHECK(remote->reads == reads);
+    // What is there in the middle of a read is not fetched again.
+    CHECK(read_text(*source, 500'000, 2'500'000) == content.substr(500'000, 2'500'000));
+    CHECK(remote->reads == reads + 2);
+    CHECK(remote->bytes_read == bytes + 1'500'000);
+    CHECK(read_text(*source, 0, 4'000'000) == content);
+    CHECK(remote->bytes_read == bytes + 3'000'000);
+  }
+  REQUIRE(told.size() == 2);
+  CHECK(told[1].whole);
+}
+
+TEST_CASE("caching_source: where the cache cannot be written, the load goes on without it") {
+  const temporary_folder at;
+  const std::string content = blob_content(1'000);
+  std::ofstream(at.path() / "models--owner--name") << "in the way";
+  const auto remote = std::make_shared<memory_source>(content);
+  std::vector<hub_cached_file> told;
+  const auto source = make_caching_source(
+      remote, place_of(at.path(), content),
+      std::make_shared<cache_threads>([&](const hub_cached_file& each) { told.push_back(each); }));
+  CHECK(source == remote);
+  REQUIRE(told.size() == 1);
+  CHECK(!told[0].whole);
+  CHECK(!told[0].why.empty());
+}

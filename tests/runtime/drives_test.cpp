@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How a loader's workers are shared out among drives, without a load.
+
+#include "runtime/drives.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace ringload;
+using detail::drive;
+using detail::drives;
+
+TEST_CASE("drives: one has all workers, of several each has its share") {
+  boost::asio::io_context loop;
+  const limits within;
+  drives all(loop, within);
+  all.share_out(16);
+  drive& slow = all.of(1);
+  all.begin_load(slow);
+  slow.workers = 16;
+  CHECK(all.has_worker_for(slow));
+  CHECK_FALSE(all.several());
+
+  // Half is kept for the other from when it is known on, whether it is read from or not.
+  drive& fast = all.of(2);
+  CHECK(&all.of(1) == &slow);
+  CHECK(&slow != &fast);
+  CHECK(all.several());
+  CHECK_FALSE(all.has_worker_for(slow));
+  fast.workers = 7;
+  CHECK(all.has_worker_for(fast));
+  fast.workers = 8;
+  CHECK_FALSE(all.has_worker_for(fast));
+  all.begin_load(fast);
+  CHECK_FALSE(all.has_worker_for(fast));
+
+  // A third load has a third; another load of the same drive changes nothing.
+  drive& third = all.of(3);
+  fast.workers = 5;
+  all.begin_load(slow);
+  CHECK(all.has_worker_for(fast));
+  all.begin_load(third);
+  CHECK_FALSE(all.has_worker_for(fast));
+  all.end_load(third);
+  CHECK(all.has_worker_for(fast));
+}
+
+TEST_CASE("drives: each has a worker, however many they are") {
+  boost::asio::io_context loop;
+  const limits within;
+  drives all(loop, within);
+  all.share_out(2);
+  for (std::uint64_t id = 0; id < 5; ++id) all.begin_load(all.of(id));
+  for (std::uint64_t id = 0; id < 5; ++id) {
+    CHECK(all.has_worker_for(all.of(id)));
+    all.of(id).workers = 1;
+    CHECK_FALSE(all.has_worker_for(all.of(id)));
+  }
+}
+
+TEST_CASE("drives: their number is bounded, those beyond share the last one") {
+  boost::asio::io_context loop;
+  const limits within;
+  drives all(loop, within);
+  for (std::uint64_t id = 0; id + 1 < drives::drives_max; ++id) (void)all.of(id);
+  drive& last = all.of(1000);
+  CHECK(&all.of(1001) == &last);
+  CHECK(&all.of(0) != &last);
+}
+
+TEST_CASE("drives: the bytes in flight are of the one that may have most") {
+  boost::asio::io_context loop;
+  limits within = chosen_limits({}, device_kind::host);
+  const drives none(loop, within);
+  CHECK(none.bytes_in_flight_max() == bytes_in_flight_at_first);
+  within.bytes_in_flight = 12'345'678;
+  drives some(loop, within);
+  CHECK(some.bytes_in_flight_max() == 12'345'678);
+  CHECK(some.of(1).admission.bytes_max() == 12'345'678);
+}

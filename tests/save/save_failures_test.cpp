@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Saves that fail: at every write, by every kind of failure, what was there before is there, or all
+// of the new; and nothing else is left.
+
+#include <doctest/doctest.h>
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/use_future.hpp>
+#include <cerrno>
+#include <filesystem>
+#include <ringload/ringload.hpp>
+
+#include "support/descriptors.hpp"
+#include "support/failing_new.hpp"
+#include "support/made_checkpoint.hpp"
+#include "support/scripted_writer.hpp"
+#include "support/small_options.hpp"
+#include "support/waiting.hpp"
+
+namespace asio = boost::asio;
+namespace fs = std::filesystem;
+using namespace ringload;
+using namespace ringload::testing;
+using asio::use_future;
+
+namespace {
+
+// A checkpoint that is replaced by another, as a file and as a folder of shards.
+struct replaced {
+  explicit replaced(bool in_folder) : folder_is_target(in_folder) {
+    target = (place.path() / (in_folder ? "model" : "model.safetensors")).string();
+    loader with(host(), small_limits(2));
+    const std::string text = "before";
+    get(with.save_async(target, {tensor_view("old", text.data(), dtype::u8, {6})}, use_future));
+  }
+
+  std::vector<tensor_view> tensors() const {
+    return {tensor_view("a", memory.data(), dtype::u8, {150'001}),
+            tensor_view("b", memory.data() + 150'001, dtype::bf16, {2, 40'000}),
+            tensor_view("c", memory.data() + 7, dtype::f32, {20'000})};
+  }
+  saving how() const {
+    saving out;
+    if (folder_is_target) out.shard_count = 2;
+    return out;
+  }
+
+  bool is_before() const {
+    const catalog found = read_catalog(target);
+    return found.tensors.size() == 1 && found.tensors[0].name == "old";
+  }
+  bool is_after() const {
+    loader with(host(), small_limits(2));
+    const model found = get(with.load_async(target, use_future));
+    if (found.size() != 3) return false;
+    for (const tensor_view& one : tensors()) {
+      const tensor loaded = found.find(one.name);
+      if (!loaded || std::memcmp(loaded.data(), one.data, loaded.bytes()) != 0) return false;
+    }
+    return true;
+  }
+  // Nothing lies beside it.
+  bool is_alone() const {
+    const auto entries = fs::directory_iterator(place.path());
+    return std::distance(begin(entries), end(entries)) == 1;
+  }
+
+  const bool folder_is_target;
+  const temporary_folder place;
+  std::string target;
+  const std::string memory = noise(400'000, 9);
+};
+
+std::uint64_t writes_of(const replaced& what, read_engine engine) {
+  write_script script;
+  scripted_saver with(script, small_limits(2, engine));
+  const saved done = get(with.save_async(what.target, what.tensors(), what.how(), use_future));
+  CHECK(what.is_after());
+  CHECK(done.writes == script.log().size());
+  return done.writes;
+}
+
+}  // namespace
+
+TEST_CASE("save: an error at any write leaves what was there before, and nothing beside it") {
+  for (const bool in_folder : {false, true}) {
+    for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
+      const std::uint64_t writes = writes_of(replaced(in_folder), engine);
+      REQUIRE(writes > 4);
+      for (const int number : {EIO, ENOSPC, EDQUOT}) {
+        const replaced what(in_folder);
+        const std::size_t descriptors = open_descriptors();
+        for (std::uint64_t n = 0; n < writes; ++n) {
+          write_script script([&](const write_request&, std::uint64_t nth) {
+            return nth == n ? -number : write_script::as_written;
+          });
+          scripted_saver with(script, small_limits(2, engine));
+          const auto failed =
+              failure_of(with.save_async(what.target, what.tensors(), what.how(), use_future));
+          REQUIRE(failed);
+          CHECK(failed->code() ==
+                boost::system::error_code(number, boost::system::system_category()));
+          CHECK(holds(failed->what(), what.target));
+          CHECK(holds(failed->what(), "byte "));
+          CHECK(what.is_before());
+          CHECK(what.is_alone());
+        }
+        CHECK(open_descriptors() == descriptors);
+      }
+    }
+  }
+}
+
+TEST_CASE("save: short writes of every awkward length are resumed where they stopped") {
+  for (const int most : {1, 511, 512, 4095, 4096, 4097, 10'000, 65'535}) {
+    CAPTURE(most);
+    const replaced what(false);
+    // A byte at a time only through the page cache: of a block directly less than that is nothing.
+    write_script script([&](const write_request& w, std::uint64_t) {
+      return w.direct ? std::max(most, 4096) : std::max(most, 64);
+    });
+    scripted_saver with(script, small_limits(2));
+    get(with.save_async(what.target, what.tensors(), what.how(), use_future));
+    CHECK(what.is_after());
+    for (const write_request& w : script.log()) {
+      if (!w.direct) continue;
+      CHECK(w.file_offset % 4096 == 0);
+      CHECK(w.bytes % 4096 == 0);
+      CHECK(reinterpret_cast<std::uintptr_t>(w.from) % 512 == 0);
+    }
+  }
+}
+
+TEST_CASE("save: a write that takes nothing, or is interrupted forever, is an error") {
+  for (const int answer : {0, -EINTR, -EAGAIN}) {
+    const replaced what(false);
+    write_script script([&](const write_request&, std::uint64_t) { return answer; });
+    scripted_saver with(script, small_limits(1));
+    const auto code = code_of(with.save_async(what.target, what.tensors(), what.how(), use_future));
+    CHECK(code.value() == (answer == 0 ? EIO : -answer));
+    CHECK(script.log().size() < 5000);
+    CHECK(what.is_before());
+  }
+}
+
+TEST_CASE("save: occasional EINTR and EAGAIN are retried") {
+  const replaced what(true);
+  write_script script([](const write_request&, std::uint64_t nth) {
+    if (nth % 3 == 1) return -EINTR;
+    return nth % 3 == 2 ? -EAGAIN : write_script::as_written;
+  });
+  scripted_saver with(script, small_limits(2));
+  get(with.save_async(what.target, what.tensors(), what.how(), use_future));
+  CHECK(what.is_after());
+}
+
+TEST_CASE(
+    "save: direct writes that are refused go through the page cache, and the result says so") {
+  const replaced what(false);
+  write_script script([](const write_request& w, std::uint64_t) {
+    return w.direct ? -EINVAL : write_script::as_written;
+  });
+  scripted_saver with(script, small_limits(2));
+  saving how = what.how();
+  how.read_back = true;
+  const saved done = get(with.save_async(what.target, what.tensors(), how, use_future));
+  CHECK(what.is_after());
+  CHECK(done.bytes_direct == 0);
+  CHECK(done.route_reason != "");
+}
+
+TEST_CASE("save: what was written wrong is found by reading it back") {
+  for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
+    const replaced what(false);
+    write_script script;
+    // The third write brings other bytes.
+    class other_bytes final : public block_writer {
+     public:
+      other_bytes(std::unique_ptr<block_writer> real, const std::string& bytes, int& count)
+          : real_(std::move(real)), bytes_(bytes), count_(count) {}
+      void start(operation& op) override {
+        if (++count_ == 3) {
+          const auto address = reinterpret_cast<std::uintptr_t>(bytes_.data());
+          op.request.from = reinterpret_cast<const std::byte*>((address + 4095) / 4096 * 4096);
+          op.request.registered_buffer = -1;
+        }
+        real_->start(op);
+      }
+
+     private:
+      const std::unique_ptr<block_writer> real_;
+      const std::string& bytes_;
+      int& count_;
+    };
+    int count = 0;
+    const std::string room(3 * small_slot, '\x55');
+    detail::engine::wrappers wrap;
+    wrap.of_writer = [&](std::unique_ptr<block_writer> real) {
+      return std::unique_ptr<block_writer>(
+          std::make_unique<other_bytes>(std::move(real), room, count));
+    };
+    const auto with = detail::engine::make({host()}, small_limits(2, engine), wrap);
+    saving how = what.how();
+    how.read_back = true;
+    auto done = asio::async_initiate<const asio::use_future_t<>&, detail::save_signature>(
+        detail::initiate_save(with), use_future,
+        detail::save_request(what.target, what.tensors(), how));
+    CHECK(code_of(std::move(done)) == errc::read_back_differs);
+    CHECK(what.is_before());
+    CHECK(what.is_alone());
+    with->close();
+  }
+}
+
+TEST_CASE("save: cancelled at any write, it leaves what was there before, or is complete") {
+  for (const bool in_folder : {false, true}) {
+    const std::uint64_t writes = writes_of(replaced(in_folder), read_engine::automatic);
+    const replaced what(in_folder);
+    std::uint64_t cancelled = 0;
+    for (std::uint64_t n = 0; n < writes; ++n) {
+      asio::cancellation_signal signal;
+      write_script script([&](const write_request&, std::uint64_t nth) {
+        if (nth == n) signal.emit(asio::cancellation_type::total);
+        return write_script::as_written;
+      });
+      scripted_saver with(script, small_limits(2));
+      auto done = with.save_async(what.target, what.tensors(), what.how(),
+                                  asio::bind_cancellation_slot(signal.slot(), use_future));
+      const auto code = code_of(std::move(done));
+      CHECK(what.is_alone());
+      if (!code) {
+        CHECK(what.is_after());
+        break;
+      }
+      CHECK(code == asio::error::operation_aborted);
+      CHECK(what.is_before());
+      ++cancelled;
+    }
+    CHECK(cancelled > 0);
+  }
+}
+
+TEST_CASE(
+    "save: cancelled before it begins, and by the end of its loader, it completes as aborted") {
+  const replaced what(true);
+  {
+    asio::cancellation_signal signal;
+    loader with(host(), small_limits(2));
+    auto done = with.save_async(what.target, what.tensors(), what.how(),
+                                asio::bind_cancellation_slot(signal.slot(), use_future));
+    signal.emit(asio::cancellation_type::total);
+    const auto code = code_of(std::move(done));
+    CHECK((!code || code == asio::error::operation_aborted));
+    const bool one_of_both = code ? what.is_before() : what.is_after();
+    CHECK(one_of_both);
+  }
+  auto with = std::make_unique<loader>(host(), small_limits(2));
+  auto done = with->save_async(what.target, what.tensors(), what.how(), use_future);
+  with.reset();
+  const auto code = code_of(std::move(done));
+  CHECK((!code || code == asio::error::operation_aborted));
+  CHECK(what.is_alone());
+}
+
+TEST_CASE("save: where there is not enough room, that is found before anything is written") {
+  const temporary_folder place("/dev/shm");
+  write_script script;
+  scripted_saver with(script, small_limits(2));
+  const std::string path = (place.path() / "large.safetensors").string();
+  // Never touched: the room is checked first.
+  const std::byte none = {};
+  const tensor_view large("large", &none, dtype::u8, {std::uint64_t{1} << 45});
+  const auto failed = failure_of(with.save_async(path, {large}, saving(), use_future));
+  REQUIRE(failed);
+  CHECK(failed->code().value() == ENOSPC);
+  CHECK(holds(failed->what(), path));
+  CHECK(script.log().empty());
+  CHECK(fs::is_empty(place.path()));
+}
