@@ -60,7 +60,7 @@ struct stream {
 };
 
 std::vector<stream> streams_of(const char* path) {
-  auto opened = open_checkpoint(path, source_options(profile::strict));
+  auto opened = resolve_source(path, source_options(strictness::strict));
   if (!opened) throw std::runtime_error(message_of(opened.error()));
   std::map<std::tuple<std::uint32_t, std::uint64_t>, stream> found;
   for (const auto& form : opened->stored) {

@@ -19,15 +19,15 @@ namespace {
 using namespace ringload;
 
 constexpr unsigned runs = 7;
-constexpr dtype sources[] = {dtype::f32, dtype::f16, dtype::bf16, dtype::f8_e4m3, dtype::f8_e5m2};
+constexpr dtype sources[] = {dtype::f32, dtype::f16, dtype::bf16, dtype::f8_e4m3fn, dtype::f8_e5m2};
 constexpr dtype targets[] = {dtype::f32, dtype::f16, dtype::bf16};
 
 // Some of the pairs that only fills convert.
 constexpr dtype of_fills[][2] = {
-    {dtype::f32, dtype::f8_e4m3}, {dtype::bf16, dtype::f8_e5m2}, {dtype::f64, dtype::f32},
-    {dtype::f64, dtype::bf16},    {dtype::f32, dtype::f64},      {dtype::i64, dtype::i32},
-    {dtype::i32, dtype::i64},     {dtype::i64, dtype::f32},      {dtype::u8, dtype::f32},
-    {dtype::f32, dtype::u8},      {dtype::boolean, dtype::f32},  {dtype::u64, dtype::i64}};
+    {dtype::f32, dtype::f8_e4m3fn}, {dtype::bf16, dtype::f8_e5m2}, {dtype::f64, dtype::f32},
+    {dtype::f64, dtype::bf16},      {dtype::f32, dtype::f64},      {dtype::i64, dtype::i32},
+    {dtype::i32, dtype::i64},       {dtype::i64, dtype::f32},      {dtype::u8, dtype::f32},
+    {dtype::f32, dtype::u8},        {dtype::boolean, dtype::f32},  {dtype::u64, dtype::i64}};
 
 // The median of some runs, after one that does not count.
 template <class Work>

@@ -214,7 +214,7 @@ void compare_drives(const settings& how) {
     touch();
     loader with;
     (void)with.open_async(how.path, use_future).get();  // It knows of both drives.
-    loading other = with.start_async(how.slow, use_future).get();
+    load_operation other = with.start_async(how.slow, use_future).get();
     beside.push_back(cold_load(with, fast, how.path));
     if (other.progress().bytes == other.progress().bytes_total) {
       throw std::runtime_error("the slow load was over before the fast one: give it more bytes");

@@ -62,7 +62,7 @@ class populated_places {
 struct settings {
   std::string path;
   int repeat = 9;
-  limits within;
+  loader_options within;
   unsigned depth = 4;
   std::uint32_t block_kib = 1024;
 };
@@ -102,7 +102,7 @@ void compare(const settings& how, bool cold, bench::room& memory) {
       fills[place].push_back(seen[place].seconds);
     }
   }
-  const auto bytes = static_cast<double>(opened.catalog().bytes());
+  const auto bytes = static_cast<double>(opened.catalog().size_bytes());
   fmt::print("\n{}, {} runs of each in turns:\n\n", cold ? "Cold" : "Warm", how.repeat);
   fmt::print("| {:<28} | {:>6} | {:>5} | {:>5} |\n|---|---|---|---|\n", "median of the runs", "s",
              "GB/s", "share");
@@ -127,10 +127,11 @@ int main(int argc, char** argv) {
   std::string only;
   app.add_option("FILE", how.path, "A .safetensors file on the drive to be measured").required();
   app.add_option("--repeat", how.repeat, "Runs of each, in turns").between(1, 1000);
-  app.add_option("--slots", how.within.slots, "As limits::slots");
-  app.add_option("--slot-bytes", how.within.slot_bytes, "As limits::slot_bytes");
-  app.add_option("--bytes-in-flight", how.within.bytes_in_flight, "As limits::bytes_in_flight");
-  app.add_option("--copy-threads", how.within.copy_threads, "As limits::copy_threads");
+  app.add_option("--slots", how.within.slots, "As loader_options::slots");
+  app.add_option("--slot-bytes", how.within.slot_bytes, "As loader_options::slot_bytes");
+  app.add_option("--bytes-in-flight", how.within.bytes_in_flight,
+                 "As loader_options::bytes_in_flight");
+  app.add_option("--copy-threads", how.within.copy_threads, "As loader_options::copy_threads");
   app.add_option("--depth", how.depth, "Plain direct reads in flight");
   app.add_option("--block-kib", how.block_kib, "Their size");
   app.add_option("--only", only, "One of the two parts").among({"cold", "warm"});

@@ -43,7 +43,7 @@ std::uint64_t sum_of(const model& held) {
   std::uint64_t sum = 0;
   for (const tensor& each : held) {
     const auto* const bytes = static_cast<const char*>(each.data());
-    for (std::uint64_t at = 0; at + 8 <= each.bytes(); at += 8) {
+    for (std::uint64_t at = 0; at + 8 <= each.size_bytes(); at += 8) {
       std::uint64_t word = 0;
       std::memcpy(&word, bytes + at, 8);
       sum += word;
@@ -105,7 +105,8 @@ int main(int argc, char** argv) {
       const clock::time_point begin = clock::now();
       keeps.publish("m", loaded);
       fmt::print("{} tensors, {:.3f} GiB; published in {:.1f} ms\n\n", loaded.size(),
-                 static_cast<double>(loaded.catalog().bytes()) / (1ULL << 30U), ms_since(begin));
+                 static_cast<double>(loaded.catalog().size_bytes()) / (1ULL << 30U),
+                 ms_since(begin));
     }
     std::vector<way> all = {
         {"attach to it", [&] { return attach(socket, "m"); }},

@@ -112,7 +112,7 @@ model load(loader& by, const std::string& path) {
 // one before.
 class swapping {
  public:
-  swapping(const std::string& path, limits within)
+  swapping(const std::string& path, loader_options within)
       : path_(path), into_host_(host(), keeping(path, within)) {
     (void)load(into_host_, path_);
   }
@@ -124,8 +124,8 @@ class swapping {
   }
 
  private:
-  static limits keeping(const std::string& path, limits within) {
-    within.kept_bytes = 2 * std::filesystem::file_size(path);
+  static loader_options keeping(const std::string& path, loader_options within) {
+    within.cached_bytes = 2 * std::filesystem::file_size(path);
     return within;
   }
 
@@ -135,7 +135,7 @@ class swapping {
 
 // One load into new memory, whose stats are returned, and one into kept memory.
 load_stats add_loads(compared& to, const bench::target& file, bench::cache_state state,
-                     const limits& within, bool touched, swapping& swaps) {
+                     const loader_options& within, bool touched, swapping& swaps) {
   const auto bytes = static_cast<double>(file.bytes());
   if (touched) bench::touch_free_memory(file.bytes());
   file.establish(state);
@@ -156,7 +156,7 @@ long peak_resident_kib() {
   return usage.ru_maxrss;
 }
 
-void cold(const std::string& path, bench::room& memory, int repeat, const limits& within,
+void cold(const std::string& path, bench::room& memory, int repeat, const loader_options& within,
           bool touched) {
   const bench::target file(path, bench::route::direct);
   const auto bytes = static_cast<double>(file.bytes());
@@ -196,7 +196,7 @@ void cold(const std::string& path, bench::room& memory, int repeat, const limits
   all.print_all(bytes);
 }
 
-void warm(const std::string& path, bench::room& memory, int repeat, const limits& within,
+void warm(const std::string& path, bench::room& memory, int repeat, const loader_options& within,
           bool touched) {
   const bench::target file(path, bench::route::buffered);
   const auto bytes = static_cast<double>(file.bytes());
@@ -229,15 +229,15 @@ int main(int argc, char** argv) {
                                  "bench_load");
   std::string path;
   int repeat = 7;
-  limits within;
+  loader_options within;
   bool untouched = false;
   std::string only;
   app.add_option("FILE", path, "A .safetensors file, best of 4 GiB, on the drive to be measured")
       .required();
   app.add_option("--repeat", repeat, "Runs of each, in turns").between(1, 1000);
-  app.add_option("--slots", within.slots, "As limits::slots");
-  app.add_option("--bytes-in-flight", within.bytes_in_flight, "As limits::bytes_in_flight");
-  app.add_option("--copy-threads", within.copy_threads, "As limits::copy_threads");
+  app.add_option("--slots", within.slots, "As loader_options::slots");
+  app.add_option("--bytes-in-flight", within.bytes_in_flight, "As loader_options::bytes_in_flight");
+  app.add_option("--copy-threads", within.copy_threads, "As loader_options::copy_threads");
   app.add_flag("--untouched", untouched,
                "Do not touch free memory before a load; on a virtual machine it may then be slow");
   app.add_option("--only", only, "One of the two parts").among({"cold", "warm"});
@@ -259,7 +259,7 @@ int main(int argc, char** argv) {
     fmt::print("{} bytes; free memory {}\n", file.bytes(),
                touched ? "touched before each load" : "as it is");
     fmt::print("{}; slots {}, pinned {} bytes; resident at most {} bytes more than the tensors\n",
-               first.engine_reason, chosen_limits(within, device_kind::host).slots,
+               first.engine_reason, chosen_options(within, device_kind::host).slots,
                first.pinned_bytes_peak, resident_kib * 1024L - static_cast<long>(first.bytes));
     bench::room memory;
     if (only != "warm") cold(path, memory, repeat, within, touched);

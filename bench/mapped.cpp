@@ -33,17 +33,17 @@ void measure(const std::string& path, const load_options& how) {
   double landed = 0;
   if (how.populate) {
     // Each is added up while the pages of the next come.
-    loading load = with.start_async(path, how, use_future).get();
+    load_operation load = with.start_async(path, how, use_future).get();
     for (bool more = true; more;) {
       const std::optional<tensor> next = load.next_async(use_future).get();
       if (landed == 0) landed = seconds_since(begin);
       more = next.has_value();
-      if (more) sum += sum_of_words(next->data(), next->bytes());
+      if (more) sum += sum_of_words(next->data(), next->size_bytes());
     }
   } else {
     const model loaded = with.load_async(path, how, use_future).get();
     landed = seconds_since(begin);
-    for (const tensor& t : loaded) sum += sum_of_words(t.data(), t.bytes());
+    for (const tensor& t : loaded) sum += sum_of_words(t.data(), t.size_bytes());
   }
   fmt::print("{:.6f} {:.6f} {}\n", landed, seconds_since(begin), sum);
 }

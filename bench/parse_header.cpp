@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   for (int run = 0; run < runs; ++run) {
     const auto begin = std::chrono::steady_clock::now();
     const auto found = ringload::parse_safetensors(std::as_bytes(std::span(header)), file_bytes,
-                                                   ringload::profile::strict);
+                                                   ringload::strictness::strict);
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
     if (!found || found->tensors.size() != tensors) {
       std::fprintf(stderr, "the header was not parsed\n");

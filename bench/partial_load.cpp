@@ -33,7 +33,7 @@ struct settings {
   std::string path;
   int repeat = 5;
   std::uint64_t window_mib = 512;
-  limits within;
+  loader_options within;
 };
 
 // What one way of loading took, over its runs.
@@ -55,7 +55,7 @@ load_stats loaded(loader& with, const checkpoint& from, const selection& which) 
 load_stats passed_through(loader& with, const checkpoint& from, std::uint64_t window_bytes) {
   load_options how;
   how.window_bytes = window_bytes;
-  loading load = with.start_async(from, selection(), how, use_future).get();
+  load_operation load = with.start_async(from, selection(), how, use_future).get();
   while (load.next_async(use_future).get()) {
   }
   return load.progress();
@@ -167,8 +167,8 @@ int main(int argc, char** argv) {
     const checkpoint from = opening.open_async(how.path, use_future).get();
     (void)from.find("");  // Sorts the names.
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    fmt::print("{} tensors of {} bytes; opened in {:.3f} s\n", from.size(), from.catalog().bytes(),
-               took.count());
+    fmt::print("{} tensors of {} bytes; opened in {:.3f} s\n", from.size(),
+               from.catalog().size_bytes(), took.count());
     if (only.empty() || only == "shards") compare_shards(from, file, how);
     if (only.empty() || only == "names") compare_names(from, file, how);
     if (only.empty() || only == "window") compare_window(from, file, how);

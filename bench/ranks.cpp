@@ -81,7 +81,7 @@ struct run {
 };
 
 run run_ranks(const std::string& way, const std::string& file, std::uint32_t ranks) {
-  std::vector<std::unique_ptr<group>> groups = thread_groups(ranks);
+  std::vector<std::unique_ptr<group>> groups = make_thread_ranks(ranks);
   std::vector<std::uint64_t> read(ranks);
   std::vector<std::exception_ptr> failed(ranks);
   const clock::time_point begin = clock::now();
@@ -121,7 +121,7 @@ int main(int argc, char** argv) {
   if (const auto code = app.parse(argc, argv)) return *code;
 
   try {
-    const double size = static_cast<double>(read_catalog(file).bytes());
+    const double size = static_cast<double>(read_catalog(file).size_bytes());
     if (warm) make_warm(file);
     fmt::print("| ranks | way | s, median | least .. most | GB/s of the file | read / file |\n");
     fmt::print("|---|---|---|---|---|---|\n");

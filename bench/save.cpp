@@ -47,11 +47,11 @@ mapping filled_memory(std::uint64_t bytes) {
   return std::move(*made);
 }
 
-void save_once(loader& with, const settings& s, const std::vector<tensor_view>& tensors) {
-  saving how;
+void save_once(loader& with, const settings& s, const std::vector<tensor_ref>& tensors) {
+  save_options how;
   how.alignment = s.alignment;
   std::filesystem::remove(s.path);
-  const saved done = with.save_async(s.path, tensors, how, boost::asio::use_future).get();
+  const save_result done = with.save_async(s.path, tensors, how, boost::asio::use_future).get();
   fmt::print(R"({{"seconds": {:.4f}, "bytes": {}, "direct": {}, "straight": {}, "writes": {}}})"
              "\n",
              done.seconds, done.bytes, done.bytes_direct, done.bytes_straight, done.writes);
@@ -61,12 +61,12 @@ void save_once(loader& with, const settings& s, const std::vector<tensor_view>& 
 void run(const settings& s) {
   const std::uint64_t each = (s.mib << 20) / s.tensors / 4096 * 4096;
   const mapping memory = filled_memory(each * s.tensors + s.offset);
-  std::vector<tensor_view> tensors;
+  std::vector<tensor_ref> tensors;
   for (std::uint64_t t = 0; t < s.tensors; ++t) {
     tensors.emplace_back("t" + std::to_string(t), memory.data() + s.offset + t * each, dtype::bf16,
                          std::vector<std::uint64_t>{each / 4096, 2048});
   }
-  limits within;
+  loader_options within;
   within.slot_bytes = s.slot_kib << 10;
   within.bytes_in_flight = s.flight_mib << 20;
   if (s.threads) within.engine = read_engine::threads;
@@ -87,8 +87,8 @@ int main(int argc, char** argv) {
   app.add_option("--tensors", s.tensors).positive();
   app.add_option("--alignment", s.alignment, "saving::alignment");
   app.add_option("--offset", s.offset, "Of the first tensor's address within a page");
-  app.add_option("--slot-kib", s.slot_kib, "limits::slot_bytes");
-  app.add_option("--flight-mib", s.flight_mib, "limits::bytes_in_flight; 0: tuned");
+  app.add_option("--slot-kib", s.slot_kib, "loader_options::slot_bytes");
+  app.add_option("--flight-mib", s.flight_mib, "loader_options::bytes_in_flight; 0: tuned");
   app.add_flag("--threads", s.threads, "With threads, not io_uring");
   app.add_flag("--once", s.once, "One save, without standard input");
   if (const auto code = app.parse(argc, argv)) return *code;

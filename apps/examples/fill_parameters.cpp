@@ -40,10 +40,10 @@ asio::awaitable<void> fill(ringload::loader& loader, std::string source) {
   for (parameter& one : parameters) {
     destinations.emplace_back(one.name, one.memory.data(), one.dtype, one.shape);
   }
-  ringload::fill_policies policies;
+  ringload::fill_options policies;
   policies.rename = [](std::string_view name) { return std::string(name.substr(7)); };
-  policies.dtype = ringload::fill_policies::on_dtype::convert;
-  ringload::filled done = co_await loader.fill_async(checkpoint, destinations, policies);
+  policies.dtype = ringload::fill_options::on_dtype::convert;
+  ringload::fill_result done = co_await loader.fill_async(checkpoint, destinations, policies);
 
   std::cout << destinations.size() << " parameters filled, " << done.stats.bytes << " bytes\n";
 }

@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   }
   try {
     const auto ranks = static_cast<std::uint32_t>(std::strtoul(argv[2], nullptr, 10));
-    std::vector<std::unique_ptr<ringload::group>> groups = ringload::thread_groups(ranks);
+    std::vector<std::unique_ptr<ringload::group>> groups = ringload::make_thread_ranks(ranks);
     std::vector<std::exception_ptr> failures(ranks);
     std::vector<std::thread> threads;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {

@@ -21,12 +21,12 @@ namespace asio = boost::asio;
 asio::awaitable<void> visit(ringload::loader& loader, std::string source, std::uint64_t window) {
   ringload::load_options options;
   options.window_bytes = window;
-  ringload::loading load = co_await loader.start_async(source, options);
+  ringload::load_operation load = co_await loader.start_async(source, options);
 
   std::uint64_t bytes = 0;
   std::optional<ringload::tensor> next = co_await load.next_async();
   while (next) {
-    bytes += next->bytes();
+    bytes += next->size_bytes();
     next.reset();  // Its memory returns to the window.
     next = co_await load.next_async();
   }

@@ -19,7 +19,8 @@ asio::awaitable<void> load(ringload::loader& loader, std::string source) {
   ringload::model model = co_await loader.load_async(source);
   for (const ringload::tensor& tensor : model) {
     // A pointer of the device. The bytes are there: no stream needs to wait.
-    std::cout << tensor.name() << ": " << tensor.bytes() << " bytes at " << tensor.data() << '\n';
+    std::cout << tensor.name() << ": " << tensor.size_bytes() << " bytes at " << tensor.data()
+              << '\n';
   }
 }
 

@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
       std::cout << "], bytes " << tensor.offset << " to " << tensor.offset + tensor.bytes << " of "
                 << catalog.files[tensor.file].path << '\n';
     }
-    std::cout << catalog.tensors.size() << " tensors, " << catalog.bytes() << " bytes\n";
+    std::cout << catalog.tensors.size() << " tensors, " << catalog.size_bytes() << " bytes\n";
   } catch (const std::exception& failure) {
     std::cerr << failure.what() << '\n';
     return 1;

@@ -18,10 +18,11 @@ namespace asio = boost::asio;
 asio::awaitable<void> save(ringload::loader& loader, std::string source, std::string folder) {
   ringload::model model = co_await loader.load_async(source);
 
-  ringload::saving options;
+  ringload::save_options options;
   options.shard_count = 2;
   options.metadata = {{"format", "pt"}};
-  ringload::saved done = co_await loader.save_async(folder, ringload::views_of(model), options);
+  ringload::save_result done =
+      co_await loader.save_async(folder, ringload::refs_of(model), options);
 
   std::cout << done.files.size() << " files, " << done.bytes << " bytes\n";
 }

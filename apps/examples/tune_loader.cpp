@@ -16,11 +16,11 @@
 
 namespace asio = boost::asio;
 
-ringload::limits small_limits() {
-  ringload::limits limits;
+ringload::loader_options small_options() {
+  ringload::loader_options limits;
   limits.slots = 8;                                 // At most 8 reads in flight,
   limits.slot_bytes = std::uint64_t{2} << 20;       // and 16 MiB of pinned memory.
-  limits.kept_bytes = std::uint64_t{1} << 30;       // Freed memory for the next load.
+  limits.cached_bytes = std::uint64_t{1} << 30;     // Freed memory for the next load.
   limits.arena_bytes_max = std::uint64_t{8} << 30;  // No load takes more.
   return limits;
 }
@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   }
   try {
     asio::io_context context;
-    ringload::loader loader{ringload::host(), small_limits()};
+    ringload::loader loader{ringload::host(), small_options()};
     asio::co_spawn(context, load(loader, argv[1]), [](std::exception_ptr failure) {
       if (failure) std::rethrow_exception(failure);
     });

@@ -16,7 +16,7 @@
 namespace asio = boost::asio;
 
 asio::awaitable<void> use(ringload::loader& loader, std::string source) {
-  ringload::loading load = co_await loader.start_async(source);
+  ringload::load_operation load = co_await loader.start_async(source);
   if (load.catalog().tensors.empty()) co_return;
   const std::string last = load.catalog().tensors.back().name;
 
@@ -28,7 +28,7 @@ asio::awaitable<void> use(ringload::loader& loader, std::string source) {
   std::optional<ringload::tensor> next = co_await load.next_async();
   while (next) {
     const ringload::load_stats stats = load.progress();
-    std::cout << next->name() << ": " << next->bytes() << " bytes (" << stats.tensors << " of "
+    std::cout << next->name() << ": " << next->size_bytes() << " bytes (" << stats.tensors << " of "
               << stats.tensors_total << " tensors)\n";
     next = co_await load.next_async();
   }

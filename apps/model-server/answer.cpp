@@ -57,7 +57,7 @@ response list_models(const services& with) {
   return in_json(http::status::ok, out);
 }
 
-std::variant<load_wish, response> parse_wish(const request& asked) {
+std::variant<load_request, response> parse_wish(const request& asked) {
   // A page of another site can send a form, but not this type without asking us first.
   if (!accepts(view(asked[http::field::content_type]), "application/json")) {
     return problem(http::status::unsupported_media_type, "the body must be application/json");
@@ -72,7 +72,7 @@ std::variant<load_wish, response> parse_wish(const request& asked) {
 response start_load(const services& with, const request& asked) {
   auto parsed = parse_wish(asked);
   if (response* refused = std::get_if<response>(&parsed)) return std::move(*refused);
-  load_wish& wish = std::get<load_wish>(parsed);
+  load_request& wish = std::get<load_request>(parsed);
 
   auto source = with.allowed.resolve(wish.order.source);
   if (!source) {
@@ -158,11 +158,11 @@ asio::awaitable<tensor> landed_tensor(std::shared_ptr<entry> of, std::string nam
 
 reply bytes_of(tensor bytes, const request& asked) {
   reply out;
-  const range_answer wanted = parse_range(view(asked[http::field::range]), bytes.bytes());
+  const range_answer wanted = parse_range(view(asked[http::field::range]), bytes.size_bytes());
   if (wanted.kind == range_kind::outside) {
     out.head =
         problem(http::status::range_not_satisfiable, "no byte of the tensor is in the range");
-    out.head.set(http::field::content_range, "bytes */" + std::to_string(bytes.bytes()));
+    out.head.set(http::field::content_range, "bytes */" + std::to_string(bytes.size_bytes()));
     return out;
   }
   const bool part = wanted.kind == range_kind::part;
@@ -173,7 +173,7 @@ reply bytes_of(tensor bytes, const request& asked) {
   if (part) {
     out.head.set(http::field::content_range, "bytes " + std::to_string(wanted.bytes.begin) + "-" +
                                                  std::to_string(wanted.bytes.end - 1) + "/" +
-                                                 std::to_string(bytes.bytes()));
+                                                 std::to_string(bytes.size_bytes()));
   }
   out.bytes = std::move(bytes);
   out.range = wanted.bytes;
@@ -261,7 +261,7 @@ reply answer_at_once(const services& with, const request& asked, const target& w
 
 // Why a save cannot begin; empty: it can, and `path` is where to.
 std::optional<response> refusal_of_save(const services& with, const entry* of,
-                                        const save_wish& wish, std::string& path) {
+                                        const save_request& wish, std::string& path) {
   auto target = with.targets.resolve(wish.path);
   if (!target) {
     return problem(http::status::forbidden, "no such target beneath the folders for saving");
@@ -280,7 +280,7 @@ std::optional<response> refusal_of_save(const services& with, const entry* of,
 // Completes when the file is there.
 asio::awaitable<reply> save_answer(const services& with, std::string id, const request& asked) {
   reply out;
-  save_wish wish;
+  save_request wish;
   try {
     if (!accepts(view(asked[http::field::content_type]), "application/json")) {
       out.head = problem(http::status::unsupported_media_type, "the body must be application/json");

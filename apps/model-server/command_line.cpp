@@ -6,7 +6,7 @@
 #include <boost/asio/ip/address.hpp>
 #include <utility>
 
-#include "loading_options.hpp"
+#include "loader_options.hpp"
 #include "models.hpp"
 #include "options.hpp"
 #include "run_program.hpp"
@@ -83,12 +83,12 @@ std::variant<settings, std::string> parse_command_line(int argc, const char* con
   tool::add_device(app, out.device);
   tool::add_dtype(app, out.dtype);
   tool::add_engine(app, out.within.engine);
-  tool::add_limits(app, out.within);
+  tool::add_loader_options(app, out.within);
   tool::add_size(app, "--model-bytes-max", out.within.arena_bytes_max,
                  "The most memory of one model. Default: no limit");
-  tool::add_size(app, "--kept-bytes", out.within.kept_bytes,
+  tool::add_size(app, "--cached-bytes", out.within.cached_bytes,
                  "Bytes of freed model memory to keep for the next. Default: " +
-                     std::to_string(out.within.kept_bytes));
+                     std::to_string(out.within.cached_bytes));
   // The defaults of the others help finds out by itself.
   app.option_defaults()->always_capture_default();
   app.add_option("--address", out.address, "The address to listen on");

@@ -67,11 +67,11 @@ tool::selection_text selection_in(const json::object& fields) {
 
 }  // namespace
 
-load_wish parse_load_wish(std::string_view text) {
+load_request parse_load_wish(std::string_view text) {
   const json::object fields = parse_request_body(
       text, "source", {"id", "select", "except", "slice", "shard", "experts", "rank"});
   const json::string& source = fields.at("source").get_string();
-  load_wish out{{}, load_order(source.c_str(), selection_in(fields))};
+  load_request out{{}, load_order(source.c_str(), selection_in(fields))};
   // A NUL inside would cut off the rest.
   if (out.order.source.size() != source.size()) {
     throw std::invalid_argument("the source holds a NUL");

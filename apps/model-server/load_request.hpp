@@ -13,12 +13,12 @@
 
 namespace ringload::server {
 
-struct load_wish {
+struct load_request {
   std::string id;  // May be empty.
   load_order order;
 };
 
 /// Throws std::invalid_argument, which says what is wrong with the body.
-load_wish parse_load_wish(std::string_view body);
+load_request parse_load_wish(std::string_view body);
 
 }  // namespace ringload::server

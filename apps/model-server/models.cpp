@@ -218,7 +218,7 @@ void models::ended(const std::shared_ptr<entry>& of, const std::exception_ptr& f
     ++counts_.ready;
     counts_.bytes += last.end.bytes;
   }
-  last.load = loading();
+  last.load = load_operation();
 
   if (of->next) {
     load_order next = std::move(*of->next);

@@ -59,9 +59,9 @@ struct attempt {
   load_state state = load_state::opening;
   std::string problem;  // Why it failed.
   boost::asio::cancellation_signal cancel;
-  loading load;    // While it is loading, and when it is cancelled after that.
-  model loaded;    // When it is ready.
-  load_stats end;  // The final statistics.
+  load_operation load;  // While it is loading, and when it is cancelled after that.
+  model loaded;         // When it is ready.
+  load_stats end;       // The final statistics.
 
   bool under_way() const noexcept;
   load_stats progress() const;

@@ -71,9 +71,9 @@ std::optional<std::string> allowed_targets::resolve(std::string_view name) const
   return std::nullopt;
 }
 
-save_wish parse_save_wish(std::string_view body) {
+save_request parse_save_wish(std::string_view body) {
   const json::object fields = parse_request_body(body, "path", {"zstd", "digest"});
-  save_wish out;
+  save_request out;
   out.path = std::string(std::string_view(fields.at("path").get_string()));
   check_file_name(std::string_view(out.path).substr(out.path.rfind('/') + 1));
   if (const json::value* level = fields.if_contains("zstd")) {
@@ -94,11 +94,11 @@ save_wish parse_save_wish(std::string_view body) {
   return out;
 }
 
-asio::awaitable<written> save_model(model what, save_wish how, std::string path) {
+asio::awaitable<write_result> save_model(model what, save_request how, std::string path) {
   const std::vector<tensor> tensors = in_file_order(what);
-  writing as;
+  writer_options as;
   as.replace = false;
-  storing stored;
+  object_options stored;
   stored.zstd_level = how.zstd_level;
   stored.digest = how.digest;
   writer out;
@@ -113,8 +113,8 @@ asio::awaitable<written> save_model(model what, save_wish how, std::string path)
     out = writer(std::move(path), std::move(planned), {}, std::move(as));
   }
   for (const tensor& each : tensors) {
-    tensor_view view(each);
-    storing same = stored;
+    tensor_ref view(each);
+    object_options same = stored;
     co_await out.add_async(std::move(view), std::move(same));
   }
   auto done = co_await out.finish_async();

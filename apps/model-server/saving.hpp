@@ -32,7 +32,7 @@ class allowed_targets {
   std::vector<std::filesystem::path> roots_;  // Absolute, without symlinks.
 };
 
-struct save_wish {
+struct save_request {
   std::string path;
   int zstd_level = 0;
   std::optional<digest_algorithm> digest;  // CRC-32C: this server links no cryptography.
@@ -41,10 +41,10 @@ struct save_wish {
 /// {"path": "x.zt", "zstd": 3, "digest": "crc32c"}, of which only the path is required. Throws
 /// std::invalid_argument with a sentence for the client: also if the path has another ending, or
 /// the file's name is longer than Linux allows.
-save_wish parse_save_wish(std::string_view body);
+save_request parse_save_wish(std::string_view body);
 
 /// Writes all tensors of a model of the host. An existing file is EEXIST. `path` ends as
 /// `allowed_targets` asks.
-boost::asio::awaitable<written> save_model(model what, save_wish how, std::string path);
+boost::asio::awaitable<write_result> save_model(model what, save_request how, std::string path);
 
 }  // namespace ringload::server

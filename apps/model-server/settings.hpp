@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <ringload/dtype.hpp>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,7 +38,7 @@ struct settings {
 
   std::string device = "host";           // As `ringload load --device` has it.
   std::optional<ringload::dtype> dtype;  // What all tensors that can be are converted to.
-  limits within;
+  loader_options within;
   std::size_t models_max = 16;
   std::size_t loads_max = 2;  // At once. A load that takes another's place waits for it to end.
   std::size_t connections_max = 256;

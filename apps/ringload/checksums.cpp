@@ -60,7 +60,7 @@ asio::awaitable<std::optional<tensor>> next_tensor(state& s) {
 asio::awaitable<void> sum_all(state& s) {
   auto started = co_await start_load(s.with, s.request);
   s.started = std::move(started);
-  loading& load = s.started.load;
+  load_operation& load = s.started.load;
   s.bytes_total = landed_bytes(load.catalog(), s.request.how.dtype);
   for (bool more = true; more;) {
     auto landed = co_await next_tensor(s);
@@ -120,7 +120,7 @@ summed sum_attached(const load_request& request, const std::string& socket,
                     const std::function<digest_algorithm(std::string_view)>& algorithm_of) {
   const model held = attach(socket, request.from.sources.front(), device_named(request.device));
   std::uint64_t bytes_total = 0;
-  for (const tensor& each : held) bytes_total += each.bytes();
+  for (const tensor& each : held) bytes_total += each.size_bytes();
 
   asio::io_context context;
   hashing hashes(context);

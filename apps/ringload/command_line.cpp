@@ -6,7 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "loading_options.hpp"
+#include "loader_options.hpp"
 #include "options.hpp"
 #include "remote_options.hpp"
 #include "run_program.hpp"
@@ -38,7 +38,7 @@ constexpr const char* about_exit =
     "the signal's number (130 after Ctrl-C) when interrupted. A second Ctrl-C does not wait.";
 
 // NumPy's arrays of ml_dtypes, whose type the file does not name.
-void add_nameless(CLI::App& to, nameless_types& nameless) {
+void add_nameless(CLI::App& to, unnamed_dtypes& nameless) {
   const auto take = [&nameless](const std::string& text) {
     const auto type = dtype_named(text);
     if (type && bits(*type) == 8) {
@@ -62,11 +62,11 @@ void add_source(CLI::App& to, source_request& from) {
   to.add_flag("--independent-files", from.how.independent_files,
               "SOURCE is a folder, and every checkpoint file in it is taken for itself:\n"
               "indices and series are ignored");
-  add_choice<profile>(to, "--profile", from.how.strictness,
-                      {{"strict", profile::strict}, {"reference", profile::reference}},
-                      "strict: also refuse what only the format's text forbids.\n"
-                      "reference: accept exactly what the safetensors crate accepts.\n"
-                      "Default: strict");
+  add_choice<strictness>(to, "--profile", from.how.strictness,
+                         {{"strict", strictness::strict}, {"reference", strictness::reference}},
+                         "strict: also refuse what only the format's text forbids.\n"
+                         "reference: accept exactly what the safetensors crate accepts.\n"
+                         "Default: strict");
   add_nameless(to, from.how.nameless);
   add_remote(to, from.remote);
 }
@@ -80,7 +80,7 @@ void add_reading(CLI::App& to, load_request& request) {
                           {"buffered", read_route::buffered}},
                          "direct: past the page cache (O_DIRECT). buffered: through it.\n"
                          "auto: buffered for what it already has, else direct. Default: auto");
-  add_limits(to, request.within);
+  add_loader_options(to, request.within);
 }
 
 // How a checkpoint is loaded, but for the type that its tensors become.
@@ -136,11 +136,11 @@ CLI::App& add_load(CLI::App& root, load_request& request) {
                   "Check each tensor against this manifest, as 'sum --manifest' writes it.\n"
                   "The load fails at the first that differs")
       ->type_name("FILE");
-  add_choice<stored_digests>(
+  add_choice<embedded_digests>(
       load, "--digests", request.how.verify.stored,
-      {{"none", stored_digests::none},
-       {"if-present", stored_digests::if_present},
-       {"require", stored_digests::require}},
+      {{"none", embedded_digests::none},
+       {"if-present", embedded_digests::if_present},
+       {"require", embedded_digests::require}},
       "Check tensors against the digests that the file itself holds, as .zt may.\n"
       "if-present: those that have one. require: all must have one. Default: none");
   load.add_option("--trace", request.trace,
@@ -270,7 +270,7 @@ CLI::App& add_convert(CLI::App& root, convert_request& request) {
   add_globs(convert, request.load.from.wanted);
   add_ranges(convert, request.load.from.wanted);
   add_engine(convert, request.load.within.engine);
-  add_limits(convert, request.load.within);
+  add_loader_options(convert, request.load.within);
   add_dtype(convert, request.load.how.dtype);
   add_convert_options(convert, request);
   add_progress(convert, request.load.progress);
@@ -327,7 +327,7 @@ CLI::App& add_keep(CLI::App& root, keep_request& request) {
       ->type_name("UID");
   add_device(keep, request.load.device);
   add_engine(keep, request.load.within.engine);
-  add_limits(keep, request.load.within);
+  add_loader_options(keep, request.load.within);
   add_dtype(keep, request.load.how.dtype);
   add_progress(keep, request.load.progress);
   keep.footer(std::string(about_sources) + "\n" + about_sizes);

@@ -216,8 +216,8 @@ std::uint64_t window_for(const catalog& some, const load_options& how) {
   return std::max(convert_window_bytes, largest + (std::uint64_t{4} << 20));
 }
 
-limits reusing_memory(limits within) {
-  within.kept_bytes = reused_bytes;
+loader_options reusing_memory(loader_options within) {
+  within.cached_bytes = reused_bytes;
   return within;
 }
 

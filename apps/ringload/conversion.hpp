@@ -7,7 +7,7 @@
 #include <functional>
 #include <map>
 #include <ringload/catalog.hpp>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <ringload/selection.hpp>
 #include <ringload/writer.hpp>
 #include <string>
@@ -59,6 +59,6 @@ std::uint64_t window_for(const catalog& chosen, const load_options& how);
 
 /// The limits of a loader that loads through such a window: of the memory that tensors leave some
 /// is kept for the next, which the kernel then need not zero.
-limits reusing_memory(limits within);
+loader_options reusing_memory(loader_options within);
 
 }  // namespace ringload::tool

@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <ringload/atomic_file.hpp>
 #include <ringload/error.hpp>
 #include <ringload/loader.hpp>
-#include <ringload/unpublished.hpp>
 #include <ringload/writer.hpp>
 #include <string>
 #include <unordered_set>
@@ -38,7 +38,7 @@ struct state {
   const convert_request& request;
   loader& with;
   checkpoint file;
-  loading load;
+  load_operation load;
   writer out;
   bool writes = false;
   std::uint64_t bytes_before = 0;  // Of files that are finished.
@@ -47,8 +47,8 @@ struct state {
   std::vector<std::string> notes;
 };
 
-writing writing_of(const convert_request& request) {
-  writing how;
+writer_options writer_options_of(const convert_request& request) {
+  writer_options how;
   how.alignment = request.alignment;
   how.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
   if (!request.manifest.empty()) how.manifest_digest = digest_algorithm::sha256;
@@ -73,7 +73,7 @@ load_options windowed(const state& s, const catalog& some) {
   load_options how = s.request.load.how;
   how.window_bytes = window_for(some, how);
   // Damage must not get a new digest, or none.
-  how.verify = {stored_digests::if_present, [] { return openssl_hasher(::EVP_sha256()); }};
+  how.verify = {embedded_digests::if_present, [] { return openssl_hasher(::EVP_sha256()); }};
   return how;
 }
 
@@ -85,7 +85,7 @@ asio::awaitable<void> write_shards(
   const catalog& all = s.file.catalog();
   const auto metadata = safetensors_metadata(
       chosen(all, selection_of(s.request.load.from.wanted, all)), s.request.load.how);
-  const writing how = writing_of(s.request);
+  const writer_options how = writer_options_of(s.request);
   std::size_t shard = 0;
   std::size_t left = shards.front().size();
   write_to(s, writer(paths.front(), shards.front(), metadata, how));
@@ -101,7 +101,7 @@ asio::awaitable<void> write_shards(
         write_to(s, writer(paths[shard], shards[shard], metadata, how));
       }
       auto next = co_await s.load.next_async();
-      tensor_view view(*next);
+      tensor_ref view(*next);
       next.reset();
       co_await s.out.add_async(std::move(view));
       --left;
@@ -122,7 +122,7 @@ error with_target(const error& failed, const std::string& temporary, const std::
 
 asio::awaitable<void> to_folder(state& s, const std::vector<conversion_pass>& passes,
                                 const std::vector<std::vector<ringload::planned_tensor>>& shards) {
-  unpublished folder(s.request.to, entry_kind::folder, false);
+  atomic_file folder(s.request.to, entry_kind::folder, false);
   const auto count = static_cast<std::uint32_t>(shards.size());
   std::vector<std::string> paths;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -131,7 +131,7 @@ asio::awaitable<void> to_folder(state& s, const std::vector<conversion_pass>& pa
   try {
     co_await write_shards(s, paths, passes, shards);
     if (count > 1) {
-      unpublished index(folder.path() / "model.safetensors.index.json", entry_kind::file, false);
+      atomic_file index(folder.path() / "model.safetensors.index.json", entry_kind::file, false);
       index.write(index_text(shards));
       index.publish();
     }
@@ -208,7 +208,7 @@ std::optional<std::unordered_set<std::string>> whole_objects(const state& s, con
 }
 
 asio::awaitable<void> copy_objects(state& s, std::unordered_set<std::string> objects) {
-  copying how;
+  copy_options how;
   if (s.request.zstd_level != 0) how.zstd_level = s.request.zstd_level;
   how.digest = s.request.digest;
   const std::function<bool(std::string_view)> wanted = [&objects](std::string_view name) {
@@ -220,8 +220,8 @@ asio::awaitable<void> copy_objects(state& s, std::unordered_set<std::string> obj
 }
 
 // What a file says of a tensor that .zt has no field for.
-storing storing_of(const state& s, const tensor_info& of, dtype loaded) {
-  storing how;
+object_options object_options_of(const state& s, const tensor_info& of, dtype loaded) {
+  object_options how;
   how.zstd_level = s.request.zstd_level;
   how.digest = s.request.digest;
   how.attributes = of.attributes;
@@ -283,9 +283,9 @@ asio::awaitable<void> load_tensors(state& s, const catalog& some) {
   for (;;) {
     auto next = co_await s.load.next_async();
     if (!next) break;
-    tensor_view view(*next);
+    tensor_ref view(*next);
     next.reset();
-    storing how = storing_of(s, *infos.at(view.name), view.dtype);
+    object_options how = object_options_of(s, *infos.at(view.name), view.dtype);
     const auto part = parts.find(view.name);
     if (part == parts.end()) {
       co_await s.out.add_async(std::move(view), std::move(how));
@@ -319,7 +319,7 @@ asio::awaitable<void> to_zt(state& s) {
         "stored bytes are copied from one .zt file to another, and not looked at; 'ringload "
         "sum --manifest' reads what was written");
   }
-  write_to(s, writer(s.request.to, writing_of(s.request)));
+  write_to(s, writer(s.request.to, writer_options_of(s.request)));
   if (objects) {
     for (const tensor_info& each : some.tensors) s.bytes_total += each.stored_bytes;
     co_await copy_objects(s, *objects);
@@ -331,7 +331,7 @@ asio::awaitable<void> to_zt(state& s) {
 }
 
 asio::awaitable<void> convert_all(state& s) {
-  auto opened = co_await open_source(s.with, s.request.load.from);
+  auto opened = co_await open_checkpoint(s.with, s.request.load.from);
   s.file = std::move(opened);
   if (s.request.to.ends_with(".zt")) {
     co_await to_zt(s);
@@ -353,7 +353,7 @@ void convert_checkpoint(const convert_request& request, output& out) {
     throw error({EEXIST, boost::system::system_category()}, printable(request.to),
                 "it exists already");
   }
-  std::optional<unpublished> manifest;
+  std::optional<atomic_file> manifest;
   if (!request.manifest.empty()) manifest.emplace(request.manifest, entry_kind::file, true);
   loader with(host(), reusing_memory(request.load.within), extensions_for(request.load.from));
   asio::io_context context;

@@ -41,7 +41,7 @@ void wait_for_interrupt() {
 
 void keep_models(const keep_request& request, output& out) {
   watch_for_interrupts();
-  keeper_settings how;
+  keeper_options how;
   how.mode = request.mode;
   how.users = request.users;
   // Before the loads: if the socket is taken, nothing need be loaded.
@@ -55,7 +55,7 @@ void keep_models(const keep_request& request, output& out) {
     const model loaded = load(with, std::move(one));
     keeps.publish(name, loaded);
     out.write(fmt::format("{}: {} tensors, {} bytes\n", printable(name), loaded.size(),
-                          loaded.catalog().bytes()));
+                          loaded.catalog().size_bytes()));
     out.flush();
   }
   wait_for_interrupt();

@@ -20,8 +20,8 @@ namespace ringload::tool {
 namespace {
 
 // Types that every reader knows, in turn. Whole bytes only, and any bits are a value of each.
-constexpr std::array mixed_types = {dtype::f32,     dtype::bf16, dtype::u8,      dtype::f16,
-                                    dtype::i64,     dtype::i8,   dtype::f8_e4m3, dtype::f64,
+constexpr std::array mixed_types = {dtype::f32,     dtype::bf16, dtype::u8,        dtype::f16,
+                                    dtype::i64,     dtype::i8,   dtype::f8_e4m3fn, dtype::f64,
                                     dtype::f8_e5m2, dtype::i32,  dtype::u16};
 
 std::uint64_t width(dtype type) noexcept { return bits(type) / 8; }

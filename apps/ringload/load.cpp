@@ -8,8 +8,8 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <ringload/atomic_file.hpp>
 #include <ringload/loader.hpp>
-#include <ringload/unpublished.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,11 +55,11 @@ void load_checkpoint(const load_request& request, output& out) {
   if (!request.verify.empty()) {
     listed = read_manifest(request.verify);
     listed.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
-    checked.how.verify.listed = &listed;
+    checked.how.verify.checksums = &listed;
   }
   const std::vector<device> targets = devices_named(request.device);
   trace_collector steps;
-  std::optional<unpublished> trace;
+  std::optional<atomic_file> trace;
   if (!request.trace.empty()) {
     trace.emplace(request.trace, entry_kind::file, true);
     checked.how.trace = &trace_collector::add;
@@ -100,7 +100,7 @@ void load_checkpoint(const load_request& request, output& out) {
       stats,
       of_files,
       starting.count(),
-      !request.verify.empty() || request.how.verify.stored != stored_digests::none,
+      !request.verify.empty() || request.how.verify.stored != embedded_digests::none,
       with.memory().tensor_bytes_peak};
   if (request.json) {
     std::string text;

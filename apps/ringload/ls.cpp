@@ -99,7 +99,7 @@ void write_for_eyes(const catalog& found, output& out) {
   std::uint64_t file_bytes = 0;
   for (const file_info& file : found.files) file_bytes += file.bytes;
   out.write(fmt::format("{} of {} in {} of {}\n", counted(found.tensors.size(), "tensor"),
-                        both_sizes(found.bytes()), counted(found.files.size(), "file"),
+                        both_sizes(found.size_bytes()), counted(found.files.size(), "file"),
                         counted(file_bytes, "byte")));
   std::vector<std::string_view> formats;
   for (const file_info& file : found.files) {

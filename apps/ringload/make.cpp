@@ -14,8 +14,8 @@
 #include <filesystem>
 #include <memory>
 #include <new>
+#include <ringload/atomic_file.hpp>
 #include <ringload/error.hpp>
-#include <ringload/unpublished.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -216,13 +216,13 @@ std::uint64_t write_all(const make_request& request,
   std::uint64_t bytes = 0;
   for (const auto& shard : shards) bytes += bytes_of(shard);
 
-  std::error_code ignored;  // `unpublished` says what is wrong with the path.
+  std::error_code ignored;  // `atomic_file` says what is wrong with the path.
   if (!request.force && fs::exists(fs::symlink_status(request.path, ignored))) {
     throw error({EEXIST, boost::system::system_category()}, printable(request.path),
                 "it exists already (--force replaces it)");
   }
   const bool one_file = shards.size() == 1 && request.path.ends_with(".safetensors");
-  unpublished made(request.path, one_file ? entry_kind::file : entry_kind::folder, request.force);
+  atomic_file made(request.path, one_file ? entry_kind::file : entry_kind::folder, request.force);
   progress_bar bar("writing", request.progress);
   writer to(request.seed, bar, bytes);
   const std::string place = printable(request.path);

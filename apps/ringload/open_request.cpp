@@ -40,7 +40,7 @@ std::string shown(const source_request& from) {
   return more == 0 ? from.sources.front() : fmt::format("{} and {} more", from.sources[0], more);
 }
 
-asio::awaitable<checkpoint> open_source(loader& with, const source_request& from) {
+asio::awaitable<checkpoint> open_checkpoint(loader& with, const source_request& from) {
   checkpoint out;
   if (from.sources.size() > 1) {
     std::vector<std::string> files = from.sources;
@@ -56,7 +56,7 @@ asio::awaitable<checkpoint> open_source(loader& with, const source_request& from
 asio::awaitable<started_load> start_load(loader& with, const load_request& request) {
   started_load out;
   const auto before = std::chrono::steady_clock::now();
-  auto opened = co_await open_source(with, request.from);
+  auto opened = co_await open_checkpoint(with, request.from);
   out.file = std::move(opened);
   selection wanted = selection_of(request.from.wanted, out.file.catalog());
   const std::chrono::duration<double> opening = std::chrono::steady_clock::now() - before;

@@ -31,7 +31,7 @@ struct started_load {
   started_load() = default;
 
   checkpoint file;
-  loading load;
+  load_operation load;
   double seconds_opening = 0;  // Before the load's own clock.
 };
 
@@ -45,7 +45,7 @@ struct running_load {
 };
 
 /// Opens the checkpoint. `with` and `from` outlive the coroutine.
-boost::asio::awaitable<checkpoint> open_source(loader& with, const source_request& from);
+boost::asio::awaitable<checkpoint> open_checkpoint(loader& with, const source_request& from);
 
 /// Opens the checkpoint and starts to load what is wanted of it. `with` and `request` outlive the
 /// coroutine.

@@ -112,7 +112,7 @@ void append_report(std::string& to, const load_report& report) {
   append_source(object, report.sources);
   object.field("device", report.device)
       .field("bytes", stats.bytes)
-      .field("bytes_wanted", report.loaded.bytes())
+      .field("bytes_wanted", report.loaded.size_bytes())
       .field("bytes_read", stats.bytes_direct + stats.bytes_buffered + stats.bytes_remote)
       .field("tensors", stats.tensors)
       .field("files", std::uint64_t{report.loaded.files.size()})

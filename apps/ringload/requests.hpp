@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <ringload/checkpoint.hpp>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <ringload/verify.hpp>
 #include <string>
 #include <utility>
@@ -34,7 +34,7 @@ struct ls_request {
 struct load_request {
   source_request from;
   std::string device = "host";  // Of load, a list with commas.
-  limits within;
+  loader_options within;
   load_options how;
   bool json = false;
   bool progress = true;

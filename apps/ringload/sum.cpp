@@ -4,8 +4,8 @@
 // later loads are checked against.
 
 #include <optional>
+#include <ringload/atomic_file.hpp>
 #include <ringload/error.hpp>
-#include <ringload/unpublished.hpp>
 #include <string>
 
 #include "checksums.hpp"
@@ -52,7 +52,7 @@ void write_json(const sum_request& request, const summed& all, output& out) {
   out.write(text + "\n");
 }
 
-void write_manifest(const summed& all, unpublished& file) {
+void write_manifest(const summed& all, atomic_file& file) {
   std::string text;
   for (const tensor_digest& sum : all.sums) text += manifest_line(sum);
   file.write(text);
@@ -64,7 +64,7 @@ void write_manifest(const summed& all, unpublished& file) {
 void sum_tensors(const sum_request& request, output& out) {
   watch_for_interrupts();
   // Created before the load: if that fails, nothing need be hashed.
-  std::optional<unpublished> manifest;
+  std::optional<atomic_file> manifest;
   if (!request.manifest.empty()) manifest.emplace(request.manifest, entry_kind::file, true);
 
   const auto algorithm_of = [&request](std::string_view) { return request.algorithm; };

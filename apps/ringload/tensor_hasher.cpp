@@ -92,9 +92,9 @@ void hashing::hash(const tensor& landed, tensor_digest& to) {
   const hasher pass =
       to.algorithm == digest_algorithm::crc32c ? begin_crc32c() : openssl_hasher(::EVP_sha256());
   std::vector<std::byte> room;
-  for (std::uint64_t at = 0; at < landed.bytes();) {
+  for (std::uint64_t at = 0; at < landed.size_bytes();) {
     if (stop_) return;
-    const std::uint64_t step = std::min(landed.bytes() - at, step_bytes);
+    const std::uint64_t step = std::min(landed.size_bytes() - at, step_bytes);
     const void* bytes = readable(landed, at, step, room);
     pass.update({static_cast<const std::byte*>(bytes), static_cast<std::size_t>(step)});
     at += step;

@@ -93,8 +93,8 @@ class name_owners {
   std::unordered_map<std::string, std::string> paths_;
 };
 
-copying copying_of(const rewrite_request& request) {
-  copying how;
+copy_options copy_options_of(const rewrite_request& request) {
+  copy_options how;
   how.digest = request.digest;
   if (request.what == verb::compress)
     how.zstd_level = request.zstd_level.value_or(level_by_default);
@@ -103,7 +103,7 @@ copying copying_of(const rewrite_request& request) {
 }
 
 asio::awaitable<void> copy_all(state& s) {
-  const copying how = copying_of(s.request);
+  const copy_options how = copy_options_of(s.request);
   const std::unordered_set<std::string> removed(s.request.names.begin(), s.request.names.end());
   const name_filter wanted = [&removed](std::string_view name) {
     return !removed.contains(std::string(name));
@@ -118,25 +118,25 @@ asio::awaitable<void> copy_all(state& s) {
 asio::awaitable<void> replace_all(state& s, loader& with) {
   source_request source;
   source.sources = s.request.from;
-  auto file = co_await open_source(with, source);
+  auto file = co_await open_checkpoint(with, source);
   selection wanted = select().names(s.request.names);
   const catalog some = chosen(file.catalog(), wanted);
-  s.bytes_total = some.bytes();
+  s.bytes_total = some.size_bytes();
   load_options how;
   how.window_bytes = window_for(some, how);
   auto load = co_await with.start_async(file, std::move(wanted), how);
   for (;;) {
     auto next = co_await load.next_async();
     if (!next) break;
-    tensor_view view(*next);
+    tensor_ref view(*next);
     next.reset();
     co_await s.out.replace_async(std::move(view));
   }
   co_await s.out.finish_async();
 }
 
-writing writing_of(bool replace) {
-  writing how;
+writer_options writer_options_of(bool replace) {
+  writer_options how;
   how.sha256 = [] { return openssl_hasher(::EVP_sha256()); };
   how.replace = replace;
   return how;
@@ -160,8 +160,8 @@ void rewrite_archive(const rewrite_request& request, output& out) {
       for (const tensor_info& tensor : found.tensors) s.bytes_total += tensor.stored_bytes;
     }
   }
-  s.out = in_place ? writer::append(request.to, writing_of(true))
-                   : writer(request.to, writing_of(false));
+  s.out = in_place ? writer::append(request.to, writer_options_of(true))
+                   : writer(request.to, writer_options_of(false));
   if (request.what == verb::replace) {
     loader with(host(), {}, extensions());
     run_to_end(context, replace_all(s, with), bar, so_far);

@@ -6,7 +6,7 @@
 #include <limits>
 #include <sstream>
 
-#include "loading_options.hpp"
+#include "loader_options.hpp"
 #include "net.hpp"
 #include "options.hpp"
 #include "run.hpp"
@@ -173,18 +173,18 @@ CLI::App& add_sweep(CLI::App& root, sweep_request& request) {
   return sweep;
 }
 
-CLI::App& add_legs(CLI::App& root, legs_request& request) {
-  CLI::App& legs = *root.add_subcommand(
-      "legs", "Find the bottleneck: drive, device copies, both, and the loader, in turn");
-  legs.add_option("SOURCE", request.source, "A checkpoint, see below")->required()->type_name("");
-  legs.footer(std::string(about_sources) + "\n" + tool::about_sizes);
-  tool::add_device(legs, request.device);
-  tool::add_limits(legs, request.within);
-  add_runs(legs, request.runs, "Runs of each. Default: 7");
-  legs.add_flag("--with-fio", request.with_fio,
-                "Measure the drive alone with fio too, and report the ratios");
-  legs.add_flag("--json", request.json, "Print one JSON object");
-  return legs;
+CLI::App& add_stages(CLI::App& root, stages_request& request) {
+  CLI::App& stages = *root.add_subcommand(
+      "stages", "Find the bottleneck: drive, device copies, both, and the loader, in turn");
+  stages.add_option("SOURCE", request.source, "A checkpoint, see below")->required()->type_name("");
+  stages.footer(std::string(about_sources) + "\n" + tool::about_sizes);
+  tool::add_device(stages, request.device);
+  tool::add_loader_options(stages, request.within);
+  add_runs(stages, request.runs, "Runs of each. Default: 7");
+  stages.add_flag("--with-fio", request.with_fio,
+                  "Measure the drive alone with fio too, and report the ratios");
+  stages.add_flag("--json", request.json, "Print one JSON object");
+  return stages;
 }
 
 CLI::App& add_probe(CLI::App& root, probe_request& request) {
@@ -270,13 +270,13 @@ any_request parse_command_line(int argc, const char* const* argv) {
   run_request run;
   run_extras extras;
   sweep_request sweep;
-  legs_request legs;
+  stages_request stages;
   probe_request probe;
   tune_request tune;
   net_request net;
   const CLI::App& run_command = add_run(root, run, extras);
   const CLI::App& sweep_command = add_sweep(root, sweep);
-  const CLI::App& legs_command = add_legs(root, legs);
+  const CLI::App& stages_command = add_stages(root, stages);
   const CLI::App& probe_command = add_probe(root, probe);
   const CLI::App& net_command = add_net(root, net);
   add_tune(root, tune);
@@ -299,7 +299,7 @@ any_request parse_command_line(int argc, const char* const* argv) {
     return run;
   }
   if (sweep_command.parsed()) return sweep;
-  if (legs_command.parsed()) return legs;
+  if (stages_command.parsed()) return stages;
   if (probe_command.parsed()) return probe;
   if (net_command.parsed()) {
     if (cells_of(net).empty()) throw tool::usage_error("an empty list leaves nothing to measure");

@@ -11,7 +11,7 @@ namespace ringload::bench {
 
 void run_cell(const run_request& request, tool::output& out);
 void sweep(const sweep_request& request, tool::output& out);
-void measure_legs(const legs_request& request, tool::output& out);
+void measure_stages(const stages_request& request, tool::output& out);
 void probe(const probe_request& request, tool::output& out);
 void tune(const tune_request& request, tool::output& out);
 void net(const net_request& request, tool::output& out);

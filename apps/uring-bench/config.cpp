@@ -57,14 +57,14 @@ std::string describe(const cell& what) {
   return text;
 }
 
-cell cell_of(const limits& within) {
+cell cell_of(const loader_options& within) {
   const std::uint64_t in_flight = within.bytes_in_flight > 0
                                       ? within.bytes_in_flight
                                       : std::max(bytes_in_flight_at_first, 2 * within.slot_bytes);
   cell what;
   what.block_bytes = within.slot_bytes;
   what.depth = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
-      in_flight / within.slot_bytes, 1, chosen_limits(within, device_kind::host).slots));
+      in_flight / within.slot_bytes, 1, chosen_options(within, device_kind::host).slots));
   return what;
 }
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <string>
 #include <string_view>
 
@@ -68,7 +68,7 @@ struct cell {
 };
 
 /// The reads that a loader with these limits begins with.
-cell cell_of(const limits& within);
+cell cell_of(const loader_options& within);
 
 struct measurement {
   std::uint64_t bytes = 0;

@@ -22,7 +22,7 @@ struct run_command {
   }
   void operator()(const run_request& request) const { run_cell(request, out); }
   void operator()(const sweep_request& request) const { sweep(request, out); }
-  void operator()(const legs_request& request) const { measure_legs(request, out); }
+  void operator()(const stages_request& request) const { measure_stages(request, out); }
   void operator()(const probe_request& request) const { probe(request, out); }
   void operator()(const tune_request& request) const { tune(request, out); }
   void operator()(const net_request& request) const { net(request, out); }

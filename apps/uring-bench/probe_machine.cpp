@@ -9,7 +9,7 @@
 
 #include <array>
 #include <filesystem>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 
 #include "base/checked.hpp"
 #include "base/mapping.hpp"
@@ -25,7 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // The bytes of a loader's slots by default, which are registered all at once.
-const std::uint64_t slots_bytes = chosen_limits({}, device_kind::host).slots * limits().slot_bytes;
+const std::uint64_t slots_bytes =
+    chosen_options({}, device_kind::host).slots * loader_options().slot_bytes;
 
 struct setup_flag {
   const char* name;

@@ -4,7 +4,7 @@
 // What the command line asks for, as plain data. Each command takes one of these and nothing else.
 
 #include <cstdint>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <string>
 #include <variant>
 #include <vector>
@@ -34,10 +34,10 @@ struct sweep_request {
   std::string html;  // A file to write; empty: none.
 };
 
-struct legs_request {
+struct stages_request {
   std::string source;
   std::string device = "host";
-  limits within;
+  loader_options within;
   std::uint32_t runs = 7;
   bool with_fio = false;
   bool json = false;
@@ -69,7 +69,7 @@ struct text_request {
   std::string text;
 };
 
-using any_request = std::variant<text_request, run_request, sweep_request, legs_request,
+using any_request = std::variant<text_request, run_request, sweep_request, stages_request,
                                  probe_request, tune_request, net_request>;
 
 }  // namespace ringload::bench

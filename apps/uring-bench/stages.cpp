@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// uring-bench legs: measures in turn the drive alone, the device's copies alone, both as a pipeline
-// without a format, and the loader. The slower of the first two is the upper bound; the difference
-// between the pipeline and the loader is the loader's overhead.
+// uring-bench stages: measures in turn the drive alone, the device's copies alone, both as a
+// pipeline without a format, and the loader. The slower of the first two is the upper bound; the
+// difference between the pipeline and the loader is the loader's overhead.
 //
 // The loader has two rows: into new memory, which the kernel zeroes, and into the reused memory of
 // an earlier load. The drive alone reads into reused slots.
@@ -36,7 +36,7 @@ namespace {
 
 constexpr double noise_of_idle_machine = 0.05;
 
-struct leg {
+struct stage {
   const char* name;
   const char* title;
   std::vector<double> gb_per_s = {};
@@ -46,36 +46,36 @@ struct leg {
   double cpu() const { return median(cpu_s_per_gib); }
 };
 
-enum leg_index : std::uint8_t { fio, drive, copies, both, whole, kept, legs_count };
+enum stage_index : std::uint8_t { fio, drive, copies, both, whole, kept, stages_count };
 
-struct found_legs {
-  std::array<leg, legs_count> legs = {{{"fio", "fio, into slots"},
-                                       {"disk", "drive alone, into slots"},
-                                       {"copies", "device copies alone"},
-                                       {"both", "both, without a format"},
-                                       {"loader", "ringload, whole load"},
-                                       {"kept", "the same, into kept memory"}}};
+struct found_stages {
+  std::array<stage, stages_count> stages = {{{"fio", "fio, into slots"},
+                                             {"disk", "drive alone, into slots"},
+                                             {"copies", "device copies alone"},
+                                             {"both", "both, without a format"},
+                                             {"loader", "ringload, whole load"},
+                                             {"kept", "the same, into kept memory"}}};
   std::vector<double> seconds_to_first_tensor;
   std::vector<double> loader_seconds;
   std::uint64_t pinned_bytes = 0;
 
-  const leg& wall() const {
-    return legs[drive].rate() < legs[copies].rate() ? legs[drive] : legs[copies];
+  const stage& wall() const {
+    return stages[drive].rate() < stages[copies].rate() ? stages[drive] : stages[copies];
   }
   legs_rates rates() const {
-    return {wall().title, wall().rate(), legs[both].rate(), legs[whole].rate()};
+    return {wall().title, wall().rate(), stages[both].rate(), stages[whole].rate()};
   }
-  bool has_fio() const { return !legs[fio].gb_per_s.empty(); }
-  double rate_ratio(leg_index of) const { return legs[of].rate() / legs[fio].rate(); }
-  double cpu_ratio(leg_index of) const { return legs[of].cpu() / legs[fio].cpu(); }
+  bool has_fio() const { return !stages[fio].gb_per_s.empty(); }
+  double rate_ratio(stage_index of) const { return stages[of].rate() / stages[fio].rate(); }
+  double cpu_ratio(stage_index of) const { return stages[of].cpu() / stages[fio].cpu(); }
 };
 
-class legs_run {
+class stages_run {
  public:
-  legs_run(const legs_request& request, const device& to)
+  stages_run(const stages_request& request, const device& to)
       : request_(request), to_(to), of_(request.source, files_of(request.source), route::direct) {}
 
-  found_legs run() {
+  found_stages run() {
     cell alone = cell_of(request_.within);
     alone.registered_buffers = false;
     alone.bytes_max = of_.bytes();
@@ -101,24 +101,24 @@ class legs_run {
     return files;
   }
 
-  void add(leg_index which, double seconds, double bytes, double cpu_seconds) {
-    found_.legs[which].gb_per_s.push_back(bytes / seconds * 1e-9);
-    found_.legs[which].cpu_s_per_gib.push_back(cpu_seconds / bytes * (1 << 30));
+  void add(stage_index which, double seconds, double bytes, double cpu_seconds) {
+    found_.stages[which].gb_per_s.push_back(bytes / seconds * 1e-9);
+    found_.stages[which].cpu_s_per_gib.push_back(cpu_seconds / bytes * (1 << 30));
   }
 
-  void add(leg_index which, const measurement& m) {
+  void add(stage_index which, const measurement& m) {
     add(which, m.seconds, static_cast<double>(m.bytes), m.cpu_seconds);
   }
 
-  void streamed(leg_index which, half half_of_it) {
+  void streamed(stage_index which, half half_of_it) {
     const cpu_account processors;
     const double seconds = stream(of_, to_, request_.within, half_of_it);
     add(which, seconds, static_cast<double>(of_.bytes()), processors.spent().own);
   }
 
   void loads() {
-    limits keeping = request_.within;
-    keeping.kept_bytes = 2 * of_.bytes();
+    loader_options keeping = request_.within;
+    keeping.cached_bytes = 2 * of_.bytes();
     loader with(to_, keeping);
     const load_stats first = load(with, whole);
     found_.seconds_to_first_tensor.push_back(first.seconds_to_first_tensor);
@@ -128,7 +128,7 @@ class legs_run {
     if (!second.memory_kept) fail(request_.source, "the second load had other memory");
   }
 
-  load_stats load(loader& with, leg_index which) {
+  load_stats load(loader& with, stage_index which) {
     of_.establish(cache_state::cold);
     const cpu_account processors;
     auto waiting = with.load_async(request_.source, boost::asio::use_future);
@@ -141,23 +141,24 @@ class legs_run {
     return stats;
   }
 
-  const legs_request& request_;
+  const stages_request& request_;
   const device to_;
   const target of_;
   room memory_;
-  found_legs found_;
+  found_stages found_;
 };
 
-std::string legs_text(const legs_request& request, const found_legs& found, std::uint64_t bytes) {
+std::string stages_text(const stages_request& request, const found_stages& found,
+                        std::uint64_t bytes) {
   std::string text = describe_machine(request.source) + "\n";
   text += fmt::format("{} of {}, cold and verified, medians of {} runs in turns, into {}\n",
                       tool::both_sizes(bytes), request.source, request.runs, request.device);
-  const limits& within = request.within;
+  const loader_options& within = request.within;
   text += fmt::format("{} of {}, {} in flight to begin with\n\n",
                       tool::counted(within.slots, "slot"), tool::binary_size(within.slot_bytes),
                       tool::binary_size(cell_of(within).bytes_in_flight()));
   text += fmt::format("{:<26} {:>7}  {:<16} {:>11}\n", "", "GB/s", "least .. most", "CPU s/GiB");
-  for (const leg& one : found.legs) {
+  for (const stage& one : found.stages) {
     if (one.gb_per_s.empty()) continue;
     const auto [least, most] = std::minmax_element(one.gb_per_s.begin(), one.gb_per_s.end());
     text += fmt::format("{:<26} {:>7.2f}  {:>5.2f} .. {:<7.2f} {:>11.4f}\n", one.title, one.rate(),
@@ -167,7 +168,7 @@ std::string legs_text(const legs_request& request, const found_legs& found, std:
   const double first = median(found.seconds_to_first_tensor);
   text += "\n" + verdict_of(found.rates()) + "\n";
   if (found.has_fio()) {
-    const auto shares = [&](leg_index of) {
+    const auto shares = [&](stage_index of) {
       return fmt::format("{:.3f} of its rate for {:.2f} of its processor time",
                          found.rate_ratio(of), found.cpu_ratio(of));
     };
@@ -179,7 +180,7 @@ std::string legs_text(const legs_request& request, const found_legs& found, std:
   return text;
 }
 
-void append_legs(std::string& to, const legs_request& request, const found_legs& found) {
+void append_stages(std::string& to, const stages_request& request, const found_stages& found) {
   tool::json_object object(to);
   object.field("source", request.source)
       .field("device", request.device)
@@ -190,21 +191,21 @@ void append_legs(std::string& to, const legs_request& request, const found_legs&
       .field("bytes_in_flight", request.within.bytes_in_flight)
       .field("copy_threads", std::uint64_t{request.within.copy_threads})
       .close();
-  tool::json_object legs(object.key_of_next("legs"));
-  for (std::uint8_t i = 0; i < legs_count; ++i) {
-    const leg& one = found.legs[i];
+  tool::json_object stages(object.key_of_next("stages"));
+  for (std::uint8_t i = 0; i < stages_count; ++i) {
+    const stage& one = found.stages[i];
     if (one.gb_per_s.empty()) continue;
-    tool::json_object fields(legs.key_of_next(one.name));
+    tool::json_object fields(stages.key_of_next(one.name));
     fields.field("gb_per_s", one.rate())
         .list("runs_gb_per_s", one.gb_per_s)
         .field("cpu_s_per_gib", one.cpu());
     if (found.has_fio()) {
-      fields.field("rate_ratio", found.rate_ratio(static_cast<leg_index>(i)))
-          .field("cpu_ratio", found.cpu_ratio(static_cast<leg_index>(i)));
+      fields.field("rate_ratio", found.rate_ratio(static_cast<stage_index>(i)))
+          .field("cpu_ratio", found.cpu_ratio(static_cast<stage_index>(i)));
     }
     fields.close();
   }
-  legs.close();
+  stages.close();
   object.field("wall", std::string_view(found.wall().name))
       .field("conclusive", found.rates().is_conclusive())
       .field("loader_share_of_wall", found.rates().share_of_wall())
@@ -234,24 +235,24 @@ std::string verdict_of(const legs_rates& rates) {
       rates.wall_title, rates.share_of_wall(), rates.share_of_both());
 }
 
-void measure_legs(const legs_request& asked, tool::output& out) {
+void measure_stages(const stages_request& asked, tool::output& out) {
   const device to = tool::device_named(asked.device);
-  legs_request request = asked;
+  stages_request request = asked;
   request.device = to.name();
-  request.within = chosen_limits(asked.within, to.kind());
+  request.within = chosen_options(asked.within, to.kind());
   tool::watch_for_interrupts();
-  const std::uint64_t bytes = read_catalog(request.source).bytes();
+  const std::uint64_t bytes = read_catalog(request.source).size_bytes();
   if (bytes == 0) fail(request.source, "there is not one byte in its tensors to load");
   if (request.with_fio && fio_version().empty()) fail("--with-fio", "there is no fio here");
   // Invalid limits are refused before anything is measured.
   static_cast<void>(loader(to, request.within));
-  const found_legs found = legs_run(request, to).run();
+  const found_stages found = stages_run(request, to).run();
   std::string text;
   if (request.json) {
-    append_legs(text, request, found);
+    append_stages(text, request, found);
     text += '\n';
   } else {
-    text = legs_text(request, found, bytes);
+    text = stages_text(request, found, bytes);
   }
   out.write(text);
   out.flush();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the rates of `uring-bench legs` say of the loader.
+// What the rates of `uring-bench stages` say of the loader.
 
 #include <string>
 #include <string_view>

@@ -55,7 +55,7 @@ std::vector<piece> pieces_of(const target& of, std::uint64_t piece_bytes, std::u
 
 class run_of_stream {
  public:
-  run_of_stream(const target& of, const device& to, const limits& within, half which)
+  run_of_stream(const target& of, const device& to, const loader_options& within, half which)
       : of_(of), within_(within), which_(which), target_(to.maker()(to.index())) {}
 
   double run() {
@@ -230,7 +230,7 @@ class run_of_stream {
   }
 
   const target& of_;
-  const limits& within_;
+  const loader_options& within_;
   const half which_;
   boost::asio::io_context loop_{1};
   std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> stay_;
@@ -254,7 +254,7 @@ class run_of_stream {
 
 }  // namespace
 
-double stream(const target& of, const device& to, const limits& within, half which) {
+double stream(const target& of, const device& to, const loader_options& within, half which) {
   return run_of_stream(of, to, within, which).run();
 }
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 #include <ringload/device.hpp>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 
 #include "target.hpp"
 
@@ -20,6 +20,6 @@ enum class half : std::uint8_t {
 };
 
 /// Seconds from before the device's memory is taken to the last byte. Throws `ringload::error`.
-double stream(const target& of, const device& to, const limits& within, half which);
+double stream(const target& of, const device& to, const loader_options& within, half which);
 
 }  // namespace ringload::bench

@@ -34,15 +34,15 @@ constexpr std::size_t finalists = 3;
 constexpr std::size_t loads_max = 9;  // Of each limits.
 
 struct candidate {
-  limits within;
+  loader_options within;
   repeated quick;
   repeated close;
 };
 
-limits usual_limits() { return chosen_limits({}, device_kind::host); }
+loader_options usual_options() { return chosen_options({}, device_kind::host); }
 
-limits limits_of(std::uint64_t slot_bytes, std::uint64_t bytes_in_flight) {
-  limits one = usual_limits();
+loader_options loader_options_of(std::uint64_t slot_bytes, std::uint64_t bytes_in_flight) {
+  loader_options one = usual_options();
   one.slot_bytes = slot_bytes;
   one.bytes_in_flight = bytes_in_flight;
   // As many reads again are being copied, or their memory populated.
@@ -51,24 +51,24 @@ limits limits_of(std::uint64_t slot_bytes, std::uint64_t bytes_in_flight) {
   return one;
 }
 
-bool same(const limits& a, const limits& b) {
+bool same(const loader_options& a, const loader_options& b) {
   return a.slot_bytes == b.slot_bytes &&
          cell_of(a).bytes_in_flight() == cell_of(b).bytes_in_flight();
 }
 
 std::vector<candidate> candidates() {
-  std::vector<candidate> all = {{usual_limits(), {}, {}}};
+  std::vector<candidate> all = {{usual_options(), {}, {}}};
   for (const std::uint64_t slot_bytes : {512U << 10, 1U << 20, 2U << 20, 4U << 20, 8U << 20}) {
     for (std::uint64_t in_flight = 2U << 20; in_flight <= (64U << 20); in_flight *= 2) {
       if (in_flight < slot_bytes) continue;
-      const limits one = limits_of(slot_bytes, in_flight);
-      if (!same(one, usual_limits())) all.push_back({one, {}, {}});
+      const loader_options one = loader_options_of(slot_bytes, in_flight);
+      if (!same(one, usual_options())) all.push_back({one, {}, {}});
     }
   }
   return all;
 }
 
-cell lasting(double seconds, const limits& within) {
+cell lasting(double seconds, const loader_options& within) {
   cell what = cell_of(within);
   what.seconds = seconds;
   return what;
@@ -82,7 +82,7 @@ struct tuned {
   std::string no_loads_reason;  // Why the loader said nothing; empty: it did.
 
   bool loaded() const { return no_loads_reason.empty(); }
-  const limits& chosen() const { return all[best].within; }
+  const loader_options& chosen() const { return all[best].within; }
   double gain() const {
     if (best == 0) return 1;
     return all[best].close.gb_per_s() / all.front().close.gb_per_s();
@@ -150,7 +150,7 @@ class tuning {
       return;
     }
     try {
-      load_in_turns(read_catalog(request_.path).bytes());
+      load_in_turns(read_catalog(request_.path).size_bytes());
     } catch (const error& failed) {
       found_.no_loads_reason = failed.what();
     }
@@ -167,7 +167,7 @@ class tuning {
     memory_.give_back();
     while (seconds <= seconds_left() && found_.tuned_loads.runs().size() < loads_max) {
       const clock::time_point begin = clock::now();
-      found_.default_loads.add(load(usual_limits()));
+      found_.default_loads.add(load(usual_options()));
       found_.tuned_loads.add(load(found_.chosen()));
       seconds = std::chrono::duration<double>(clock::now() - begin).count();
     }
@@ -177,7 +177,7 @@ class tuning {
     }
   }
 
-  measurement load(const limits& within) const {
+  measurement load(const loader_options& within) const {
     of_.establish(cache_state::cold);
     loader with(host(), within);
     auto waiting = with.load_async(request_.path, boost::asio::use_future);
@@ -197,21 +197,21 @@ class tuning {
   tuned found_;
 };
 
-std::string flags_of(const limits& within) {
+std::string flags_of(const loader_options& within) {
   return fmt::format("--slots {} --slot-bytes {}K --bytes-in-flight {}K", within.slots,
                      within.slot_bytes >> 10, within.bytes_in_flight >> 10);
 }
 
-std::string code_of(const limits& within) {
+std::string code_of(const loader_options& within) {
   return fmt::format(
-      "ringload::limits within;\n"
+      "ringload::loader_options within;\n"
       "within.slots = {};\n"
       "within.slot_bytes = {};\n"
       "within.bytes_in_flight = {};\n",
       within.slots, within.slot_bytes, within.bytes_in_flight);
 }
 
-std::string rate_line(const char* title, const limits& within, const repeated& runs) {
+std::string rate_line(const char* title, const loader_options& within, const repeated& runs) {
   return fmt::format("{:<10} {:>6} x {:<9} {:>8} in flight  {:6.2f} GB/s, {:.2f} to {:.2f} in {}\n",
                      title, within.slots, tool::binary_size(within.slot_bytes),
                      tool::binary_size(cell_of(within).bytes_in_flight()), runs.gb_per_s(),
@@ -235,7 +235,7 @@ std::string tuned_text(const tuned& found) {
   }
   if (found.best == 0) {
     return text + "\nNothing gains more than 3 % over the defaults: keep them.\n\n" +
-           code_of(usual_limits()) + "\nringload load " + flags_of(usual_limits()) + "\n";
+           code_of(usual_options()) + "\nringload load " + flags_of(usual_options()) + "\n";
   }
   return text +
          fmt::format("\nThe drive gains {:.1f} %{}.\n\n", (found.gain() - 1) * 100,
@@ -246,7 +246,7 @@ std::string tuned_text(const tuned& found) {
 }
 
 void append_tuned(std::string& to, const tune_request& request, const tuned& found) {
-  const limits& within = found.chosen();
+  const loader_options& within = found.chosen();
   tool::json_object object(to);
   object.field("target", request.path);
   tool::json_object(object.key_of_next("limits"))

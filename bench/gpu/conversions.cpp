@@ -29,7 +29,7 @@ constexpr pair pairs[] = {
     {{float_type::f32, float_type::f16}, "F32 to F16"},
     {{float_type::bf16, float_type::f16}, "BF16 to F16"},
     {{float_type::bf16, float_type::f32}, "BF16 to F32"},
-    {{float_type::f8_e4m3, float_type::bf16}, "F8_E4M3 to BF16"},
+    {{float_type::f8_e4m3fn, float_type::bf16}, "F8_E4M3 to BF16"},
 };
 
 // Pieces of a slot, one behind the other, each to the next multiple of 256 bytes.

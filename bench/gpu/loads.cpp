@@ -23,7 +23,7 @@ namespace {
 
 struct load_case {
   device target = cuda_device(0);
-  limits within = {};
+  loader_options within = {};
   bool cold = false;
   unsigned runs = 3;
   std::optional<dtype> to = std::nullopt;
@@ -97,7 +97,7 @@ void measure(const std::string& path, const catalog& what, const load_case& how,
     if (run == 0) continue;
     seconds.push_back(last.seconds);
     processor.push_back(processor_seconds() - begin);
-    if (how.within.kept_bytes > 0) release(loaded[0]);
+    if (how.within.cached_bytes > 0) release(loaded[0]);
   }
   print_row(fmt::format("{} to {}{}, {}{}", std::filesystem::path(path).filename().string(),
                         how.target.name(), how.to ? fmt::format(" as {}", name(*how.to)) : "",
@@ -105,8 +105,8 @@ void measure(const std::string& path, const catalog& what, const load_case& how,
                 (last.memory_kept ? ", memory kept" : ""),
             expected,
             fmt::format("{} {:.3f} s, processor {:.2f} s, opening {:.3f} s",
-                        rate(what.bytes(), median(seconds)), median(seconds), median(processor),
-                        last.seconds_opening));
+                        rate(what.size_bytes(), median(seconds)), median(seconds),
+                        median(processor), last.seconds_opening));
 }
 
 // What the default number of threads and slots should be.
@@ -135,7 +135,7 @@ void measure_warm_loads(const std::string& path) {
   measure(path, what, converted, "as without");
   measure_threads(path, what);
   load_case kept;
-  kept.within.kept_bytes = 2 * what.bytes();
+  kept.within.cached_bytes = 2 * what.size_bytes();
   measure(path, what, kept, "as without");
   load_case to_host;
   to_host.target = host();

@@ -62,7 +62,7 @@ std::unique_ptr<exported<Managed>> make(const tensor& from) {
   made->strides.reserve(1);
 
   made->managed.dl_tensor = {
-      .data = from.bytes() > 0 ? from.data() : nullptr,
+      .data = from.size_bytes() > 0 ? from.data() : nullptr,
       .device = device_of(from),
       .ndim = ndim,
       .dtype = type,
@@ -87,7 +87,7 @@ dlpack::data_type dlpack::type_of(dtype type) noexcept {
     case dtype::f6_e2m3: code = type_code::float6_e2m3fn; break;
     case dtype::f6_e3m2: code = type_code::float6_e3m2fn; break;
     case dtype::f8_e5m2: code = type_code::float8_e5m2; break;
-    case dtype::f8_e4m3: code = type_code::float8_e4m3fn; break;
+    case dtype::f8_e4m3fn: code = type_code::float8_e4m3fn; break;
     case dtype::f8_e8m0: code = type_code::float8_e8m0fnu; break;
     case dtype::f8_e4m3fnuz: code = type_code::float8_e4m3fnuz; break;
     case dtype::f8_e5m2fnuz: code = type_code::float8_e5m2fnuz; break;

@@ -37,7 +37,7 @@ void post_or_abort(engine& e, const std::string& source, std::unique_ptr<operati
 void begin_load(const std::shared_ptr<engine>& with, load_request what,
                 std::unique_ptr<operation<model>> waiting) {
   if (what.options.window_bytes > 0) {
-    const fault why(errc::invalid_limits, "load_options::window_bytes",
+    const fault why(errc::invalid_options, "load_options::window_bytes",
                     "a whole model is loaded without a window; start_async loads through one");
     waiting->complete(to_exception(why), model());
     return;
@@ -51,10 +51,10 @@ void begin_load(const std::shared_ptr<engine>& with, load_request what,
 }
 
 void begin_start(const std::shared_ptr<engine>& with, load_request what,
-                 std::unique_ptr<operation<loading>> waiting) {
+                 std::unique_ptr<operation<load_operation>> waiting) {
   auto one = std::make_shared<job>(with, std::move(what));
   post_or_abort(*with, one->source, std::move(waiting),
-                [one](std::unique_ptr<operation<loading>> w) {
+                [one](std::unique_ptr<operation<load_operation>> w) {
                   one->delivery.await_start(std::move(w));
                   run_job(one);
                 });
@@ -77,10 +77,10 @@ void begin_open(const std::shared_ptr<engine>& with, source_name source, open_op
 }
 
 void begin_fill(const std::shared_ptr<engine>& with, load_request what,
-                std::unique_ptr<operation<filled>> waiting) {
+                std::unique_ptr<operation<fill_result>> waiting) {
   auto one = std::make_shared<job>(with, std::move(what));
   post_or_abort(*with, one->source, std::move(waiting),
-                [one](std::unique_ptr<operation<filled>> w) {
+                [one](std::unique_ptr<operation<fill_result>> w) {
                   one->delivery.await_fill(std::move(w));
                   run_job(one);
                 });
@@ -133,29 +133,31 @@ void await_finish(const std::shared_ptr<job>& of, std::unique_ptr<operation<mode
 
 }  // namespace detail
 
-loading& loading::operator=(loading&& other) noexcept {
-  loading before(std::move(*this));
+load_operation& load_operation::operator=(load_operation&& other) noexcept {
+  load_operation before(std::move(*this));
   job_ = std::move(other.job_);
   return *this;
 }
 
-loading::~loading() { cancel(); }
+load_operation::~load_operation() { cancel(); }
 
-load_stats loading::progress() const { return job_->progress(); }
+load_stats load_operation::progress() const { return job_->progress(); }
 
-std::vector<file_stats> loading::progress_of_files() const { return job_->per_file().now(); }
+std::vector<file_stats> load_operation::progress_of_files() const { return job_->per_file().now(); }
 
-void loading::cancel() noexcept {
+void load_operation::cancel() noexcept {
   if (job_) job_->cancel();
 }
 
-const ringload::catalog& loading::catalog() const noexcept { return job_->named().catalog(); }
+const ringload::catalog& load_operation::catalog() const noexcept {
+  return job_->named().catalog();
+}
 
-loader::loader(ringload::device target, const limits& within, std::vector<extension> with,
+loader::loader(ringload::device target, const loader_options& within, std::vector<extension> with,
                const allocation_log& log)
     : loader(std::vector{target}, within, std::move(with), log) {}
 
-loader::loader(std::vector<ringload::device> targets, const limits& within,
+loader::loader(std::vector<ringload::device> targets, const loader_options& within,
                std::vector<extension> with, const allocation_log& log)
     : engine_(detail::engine::make(std::move(targets), within, {}, std::move(with), log)) {}
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <thread>
 
 namespace ringload::inline v0 {
 
-limits chosen_limits(const limits& within, device_kind on) noexcept {
-  limits chosen = within;
+loader_options chosen_options(const loader_options& within, device_kind on) noexcept {
+  loader_options chosen = within;
   const bool gpu = on == device_kind::cuda;
   const std::uint32_t half = std::thread::hardware_concurrency() / 2;
   if (chosen.slots == 0) chosen.slots = gpu ? 32 : 16;

@@ -15,7 +15,7 @@ namespace ringload::inline v0 {
 
 // `work` returns a result. Any exception, mostly std::bad_alloc, is returned as a fault.
 template <class Work>
-auto attempt(Work&& work) noexcept -> decltype(work()) {
+auto catch_as_fault(Work&& work) noexcept -> decltype(work()) {
   try {
     return work();
   } catch (const std::bad_alloc&) {

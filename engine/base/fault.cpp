@@ -56,7 +56,7 @@ std::string category_type::message(int value) const {
     case errc::memory_exceeded: return "not enough memory";
     case errc::engine_unavailable: return "the read engine is not available";
     case errc::direct_unavailable: return "direct reads are not available";
-    case errc::invalid_limits: return "the limits contradict themselves";
+    case errc::invalid_options: return "two options contradict each other";
     case errc::device_unavailable: return "the device is not available";
     case errc::unsupported_dtype: return "tensors cannot be converted to that dtype";
     case errc::invalid_destination: return "the destination cannot be filled";

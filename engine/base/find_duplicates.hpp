@@ -12,8 +12,7 @@ namespace ringload::inline v0 {
 // Returns for each index the first index of an equal object, which may be the index itself. `same`
 // is only called for two indices with equal `address_of`.
 template <class Index, class AddressOf, class Same>
-std::vector<Index> first_of_same_memory(Index count, const AddressOf& address_of,
-                                        const Same& same) {
+std::vector<Index> find_duplicates(Index count, const AddressOf& address_of, const Same& same) {
   std::unordered_multimap<const void*, Index> by_address;
   std::vector<Index> out;
   for (Index i = 0; i < count; ++i) {

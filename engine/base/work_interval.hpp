@@ -9,7 +9,7 @@
 
 namespace ringload::inline v0 {
 
-struct busy_time {
+struct work_interval {
   using clock = std::chrono::steady_clock;
   static constexpr std::uint32_t no_thread = ~std::uint32_t{0};
 

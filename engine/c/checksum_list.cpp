@@ -61,9 +61,9 @@ ringload_status ringload_operation_saved_manifest(ringload_operation* operation,
       *text = operation->manifest.c_str();
       return RINGLOAD_OK;
     };
-    if (state.gives<ringload::written>()) {
-      return state.with_result<ringload::written>(hand_out_lines);
+    if (state.gives<ringload::write_result>()) {
+      return state.with_result<ringload::write_result>(hand_out_lines);
     }
-    return state.with_result<ringload::saved>(hand_out_lines);
+    return state.with_result<ringload::save_result>(hand_out_lines);
   });
 }

@@ -173,7 +173,7 @@ ringload_status ringload_tensor_look(const ringload_tensor* tensor, ringload_ten
     ringload_tensor_view view = {};
     view.name = tensor->name.c_str();
     view.data = of.data();
-    view.bytes = of.bytes();
+    view.bytes = of.size_bytes();
     view.shape = of.shape().data();
     view.rank = of.shape().size();
     view.dtype = dtype_of(of.dtype());
@@ -303,7 +303,7 @@ ringload_status ringload_operation_fill_name(const ringload_operation* operation
     if (list != RINGLOAD_FILL_MISSING && list != RINGLOAD_FILL_UNEXPECTED) {
       throw invalid_argument("no such ringload_fill_list");
     }
-    return state.with_result<ringload::filled>([&](const ringload::filled& done) {
+    return state.with_result<ringload::fill_result>([&](const ringload::fill_result& done) {
       return give_name(list == RINGLOAD_FILL_MISSING ? done.missing : done.unexpected);
     });
   });
@@ -316,7 +316,7 @@ ringload_status ringload_operation_saved_file(const ringload_operation* operatio
   return guarded([&] {
     operation_state& state = *required(operation, "the operation is null").state;
     required(path, "the place for the path is null") = nullptr;
-    return state.with_result<ringload::saved>([&](const ringload::saved& done) {
+    return state.with_result<ringload::save_result>([&](const ringload::save_result& done) {
       if (position >= done.files.size()) return RINGLOAD_END;
       *path = done.files[position].c_str();
       return RINGLOAD_OK;

@@ -11,8 +11,8 @@
 #include <ringload/checkpoint.hpp>
 #include <ringload/device.hpp>
 #include <ringload/extension.hpp>
+#include <ringload/load_operation.hpp>
 #include <ringload/loader.hpp>
-#include <ringload/loading.hpp>
 #include <ringload/model.hpp>
 #include <ringload/selection.hpp>
 #include <ringload/tensor.hpp>
@@ -58,7 +58,7 @@ struct ringload_operation {
 
 struct ringload_loading {
   std::shared_ptr<ringload::c::completion_thread> thread;
-  std::shared_ptr<ringload::loading> of;  // Shared with operations that are yet to begin.
+  std::shared_ptr<ringload::load_operation> of;  // Shared with operations that are yet to begin.
 };
 
 struct ringload_writer {

@@ -26,9 +26,9 @@ const char* const no_keeper = "the keeper is null";
 const char* const no_name = "the name is null";
 const char* const no_socket = "the socket's path is null";
 
-ringload::keeper_settings settings_of(const ringload_keeper_settings* from) {
-  const ringload_keeper_settings given = received(from);
-  ringload::keeper_settings how;
+ringload::keeper_options settings_of(const ringload_keeper_options* from) {
+  const ringload_keeper_options given = received(from);
+  ringload::keeper_options how;
   if (given.users_count > 0) required(given.users, "the users are null");
   how.users.assign(given.users, given.users + given.users_count);
   if (given.mode != 0) how.mode = given.mode;
@@ -50,7 +50,7 @@ ringload_status ringload_shared_host_device(ringload_device** device) {
   });
 }
 
-ringload_status ringload_keeper_create(const char* socket, const ringload_keeper_settings* how,
+ringload_status ringload_keeper_create(const char* socket, const ringload_keeper_options* how,
                                        ringload_keeper** made) {
   return guarded([&] {
     required(made, "the place for the keeper is null") = nullptr;

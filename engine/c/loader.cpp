@@ -34,13 +34,14 @@ void ringload_device_release(ringload_device* device) { delete device; }
 
 void ringload_extension_release(ringload_extension* extension) { delete extension; }
 
-ringload_status ringload_loader_create(const ringload_device* on, const ringload_limits* within,
+ringload_status ringload_loader_create(const ringload_device* on,
+                                       const ringload_loader_options* within,
                                        ringload_loader** made) {
   return ringload_loader_create_with(on, within, nullptr, 0, made);
 }
 
 ringload_status ringload_loader_create_with(const ringload_device* on,
-                                            const ringload_limits* within,
+                                            const ringload_loader_options* within,
                                             const ringload_extension* const* extensions,
                                             size_t count, ringload_loader** made) {
   return guarded([&] {
@@ -51,7 +52,8 @@ ringload_status ringload_loader_create_with(const ringload_device* on,
     for (size_t i = 0; i < count; ++i) {
       with.push_back(required(extensions[i], "an extension is null").of);
     }
-    auto loader = std::make_shared<ringload::loader>(device, limits_of(within), std::move(with));
+    auto loader =
+        std::make_shared<ringload::loader>(device, loader_options_of(within), std::move(with));
     auto handle = std::make_unique<ringload_loader>();
     handle->thread = std::make_shared<completion_thread>();
     handle->of = std::move(loader);
@@ -146,7 +148,7 @@ ringload_status ringload_start_begin(ringload_loader* loader, const ringload_che
                                      const ringload_load_options* how, ringload_operation** begun) {
   return guarded([&] {
     const ringload_loader& with = required(loader, no_loader);
-    return begin_operation<ringload::loading>(
+    return begin_operation<ringload::load_operation>(
         with.thread, begun,
         [of = with.of, file = required(from, no_checkpoint).of, some = selection_of(wanted),
          options = options_of(how)](auto handler) mutable {
@@ -167,7 +169,7 @@ ringload_status ringload_start(ringload_loader* loader, const ringload_checkpoin
 
 ringload_status ringload_fill_begin(ringload_loader* loader, const ringload_checkpoint* from,
                                     const ringload_destination* into, size_t count,
-                                    const ringload_fill_policies* how,
+                                    const ringload_fill_options* how,
                                     const ringload_selection* wanted,
                                     const ringload_load_options* options,
                                     ringload_operation** begun) {
@@ -176,10 +178,10 @@ ringload_status ringload_fill_begin(ringload_loader* loader, const ringload_chec
     const ringload::device on = loader ? loader->of->device() : ringload::host();
     std::vector<ringload::destination> destinations = destinations_of(into, count, on);
     const ringload_loader& with = required(loader, no_loader);
-    return begin_operation<ringload::filled>(
+    return begin_operation<ringload::fill_result>(
         with.thread, begun,
         [of = with.of, file = required(from, no_checkpoint).of, into = std::move(destinations),
-         policies = policies_of(how), some = selection_of(wanted),
+         policies = fill_options_of(how), some = selection_of(wanted),
          settings = options_of(options)](auto handler) mutable {
           of->fill_async(file, std::move(into), std::move(policies), std::move(some), settings.of,
                          std::move(handler));
@@ -189,7 +191,7 @@ ringload_status ringload_fill_begin(ringload_loader* loader, const ringload_chec
 
 ringload_status ringload_fill(ringload_loader* loader, const ringload_checkpoint* from,
                               const ringload_destination* into, size_t count,
-                              const ringload_fill_policies* how, const ringload_selection* wanted,
+                              const ringload_fill_options* how, const ringload_selection* wanted,
                               const ringload_load_options* options) {
   return begin_and_wait([&](ringload_operation** begun) {
     return ringload_fill_begin(loader, from, into, count, how, wanted, options, begun);
@@ -202,12 +204,12 @@ ringload_status ringload_save_begin(ringload_loader* loader, const char* path,
   return guarded([&] {
     // First of all, as in a fill.
     const ringload::device on = loader ? loader->of->device() : ringload::host();
-    std::vector<ringload::tensor_view> views = views_of(tensors, count, on);
+    std::vector<ringload::tensor_ref> views = refs_of(tensors, count, on);
     const ringload_loader& with = required(loader, no_loader);
-    return begin_operation<ringload::saved>(
+    return begin_operation<ringload::save_result>(
         with.thread, begun,
         [of = with.of, to = std::string(&required(path, "the path is null")),
-         all = std::move(views), settings = saving_of(how)](auto handler) mutable {
+         all = std::move(views), settings = save_options_of(how)](auto handler) mutable {
           of->save_async(to, std::move(all), std::move(settings), std::move(handler));
         });
   });
@@ -238,7 +240,7 @@ ringload_status ringload_loading_progress(const ringload_loading* loading, ringl
 ringload_status ringload_loading_file_progress(const ringload_loading* loading, size_t position,
                                                ringload_file_stats* into) {
   return guarded([&] {
-    const ringload::loading& of = *required(loading, no_loading).of;
+    const ringload::load_operation& of = *required(loading, no_loading).of;
     const auto all = of.progress_of_files();
     if (position >= all.size()) return RINGLOAD_END;
     give(into, stats_of(all[position], of.catalog().files[position]));

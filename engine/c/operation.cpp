@@ -203,8 +203,8 @@ ringload_status ringload_operation_loading(ringload_operation* operation,
   return guarded([&] {
     required(result, "the place for the loading is null") = nullptr;
     ringload::c::operation_state& state = state_of(operation);
-    return state.with_result<ringload::loading>([&](ringload::loading& started) {
-      auto shared = std::make_shared<ringload::loading>(std::move(started));
+    return state.with_result<ringload::load_operation>([&](ringload::load_operation& started) {
+      auto shared = std::make_shared<ringload::load_operation>(std::move(started));
       state.forget_result();
       *result = new ringload_loading{state.thread(), std::move(shared)};
       return RINGLOAD_OK;

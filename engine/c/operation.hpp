@@ -24,7 +24,7 @@
 #include <ringload/checkpoint.hpp>
 #include <ringload/fill.hpp>
 #include <ringload/group_load.hpp>
-#include <ringload/loading.hpp>
+#include <ringload/load_operation.hpp>
 #include <ringload/model.hpp>
 #include <ringload/save.hpp>
 #include <ringload/tensor.hpp>
@@ -58,8 +58,8 @@ class completion_thread {
 };
 
 /// An empty tensor is the end of those that a loading gives.
-using any_result = std::variant<std::monostate, checkpoint, model, loading, tensor, filled, saved,
-                                written, group_load, std::uint64_t>;
+using any_result = std::variant<std::monostate, checkpoint, model, load_operation, tensor,
+                                fill_result, save_result, write_result, group_load, std::uint64_t>;
 
 template <class T>
 any_result any_result_of(T value) {

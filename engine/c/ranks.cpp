@@ -75,7 +75,7 @@ ringload_status ringload_thread_groups(uint32_t ranks, uint32_t milliseconds,
                                        ringload_group** made) {
   return guarded([&] {
     required(made, "the place for the groups is null");
-    auto groups = ringload::thread_groups(ranks, group_timeout_of(milliseconds));
+    auto groups = ringload::make_thread_ranks(ranks, group_timeout_of(milliseconds));
     std::vector<std::unique_ptr<ringload_group>> handles;
     for (auto& each : groups) {
       handles.push_back(std::make_unique<ringload_group>(ringload_group{std::move(each)}));

@@ -27,7 +27,7 @@ ringload_status status_of(errc code) noexcept {
     case errc::no_such_tensor: return RINGLOAD_NOT_FOUND;
 
     case errc::invalid_source_name:
-    case errc::invalid_limits:
+    case errc::invalid_options:
     case errc::invalid_destination:
     case errc::invalid_selection:
     case errc::invalid_tensor:

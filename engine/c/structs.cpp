@@ -58,13 +58,13 @@ allocation allocation_of(ringload_allocation from) {
   throw invalid_argument("no such ringload_allocation");
 }
 
-stored_digests stored_digests_of(ringload_stored_digests from) {
+embedded_digests embedded_digests_of(ringload_embedded_digests from) {
   switch (from) {
-    case RINGLOAD_DIGESTS_IGNORED: return stored_digests::none;
-    case RINGLOAD_DIGESTS_IF_PRESENT: return stored_digests::if_present;
-    case RINGLOAD_DIGESTS_REQUIRED: return stored_digests::require;
+    case RINGLOAD_DIGESTS_IGNORED: return embedded_digests::none;
+    case RINGLOAD_DIGESTS_IF_PRESENT: return embedded_digests::if_present;
+    case RINGLOAD_DIGESTS_REQUIRED: return embedded_digests::require;
   }
-  throw invalid_argument("no such ringload_stored_digests");
+  throw invalid_argument("no such ringload_embedded_digests");
 }
 
 destination plain(const ringload_destination& from, const device& on) {
@@ -75,13 +75,13 @@ destination plain(const ringload_destination& from, const device& on) {
   return made;
 }
 
-tensor_view plain(const ringload_saved_tensor& from, const device& on) {
+tensor_ref plain(const ringload_saved_tensor& from, const device& on) {
   if (from.loaded) {
     return {from.name ? std::string(from.name) : from.loaded->name, from.loaded->of};
   }
   required(from.name, "a tensor's name is null");
-  tensor_view made(from.name, from.data, dtype_of(from.dtype), shape_of(from.shape, from.rank),
-                   from.on_device != 0 ? on : host());
+  tensor_ref made(from.name, from.data, dtype_of(from.dtype), shape_of(from.shape, from.rank),
+                  from.on_device != 0 ? on : host());
   if (from.strides) made.strides.assign(from.strides, from.strides + from.rank);
   made.bytes = from.bytes;
   return made;
@@ -144,14 +144,14 @@ dtype dtype_of(ringload_dtype type) {
   return static_cast<dtype>(type - 1);
 }
 
-limits limits_of(const ringload_limits* from) {
-  const ringload_limits given = received(from);
-  limits within;
+loader_options loader_options_of(const ringload_loader_options* from) {
+  const ringload_loader_options given = received(from);
+  loader_options within;
   within.slots = given.slots;
   if (given.slot_bytes != 0) within.slot_bytes = given.slot_bytes;
   within.bytes_in_flight = given.bytes_in_flight;
   if (given.arena_bytes_max != 0) within.arena_bytes_max = given.arena_bytes_max;
-  within.kept_bytes = given.kept_bytes;
+  within.cached_bytes = given.cached_bytes;
   within.copy_threads = given.copy_threads;
   if (given.reader_threads != 0) within.reader_threads = given.reader_threads;
   within.engine = engine_of(given.engine);
@@ -162,7 +162,7 @@ limits limits_of(const ringload_limits* from) {
 open_options options_of(const ringload_open_options* from) {
   const ringload_open_options given = received(from);
   open_options how;
-  how.strictness = given.as_reference != 0 ? profile::reference : profile::strict;
+  how.strictness = given.as_reference != 0 ? strictness::reference : strictness::strict;
   how.independent_files = given.independent_files != 0;
   return how;
 }
@@ -201,20 +201,20 @@ load_settings options_of(const ringload_load_options* from) {
   if (given.load_unmappable != 0) how.unmappable = on_unmappable::copy;
   load_settings settings;
   if (given.manifest) settings.listed = given.manifest->of;
-  how.verify.listed = settings.listed.get();
-  how.verify.stored = stored_digests_of(given.stored_digests);
+  how.verify.checksums = settings.listed.get();
+  how.verify.stored = embedded_digests_of(given.embedded_digests);
   settings.of = how;
   return settings;
 }
 
-fill_policies policies_of(const ringload_fill_policies* from) {
-  const ringload_fill_policies given = received(from);
-  fill_policies how;
-  if (given.allow_missing != 0) how.missing = fill_policies::on_missing::report;
-  how.unexpected = given.refuse_unexpected != 0 ? fill_policies::on_unexpected::error
-                                                : fill_policies::on_unexpected::report;
-  if (given.convert != 0) how.dtype = fill_policies::on_dtype::convert;
-  if (given.broadcast != 0) how.shape = fill_policies::on_shape::broadcast;
+fill_options fill_options_of(const ringload_fill_options* from) {
+  const ringload_fill_options given = received(from);
+  fill_options how;
+  if (given.allow_missing != 0) how.missing = fill_options::on_missing::report;
+  how.unexpected = given.refuse_unexpected != 0 ? fill_options::on_unexpected::error
+                                                : fill_options::on_unexpected::report;
+  if (given.convert != 0) how.dtype = fill_options::on_dtype::convert;
+  if (given.broadcast != 0) how.shape = fill_options::on_shape::broadcast;
   return how;
 }
 
@@ -225,16 +225,16 @@ std::vector<destination> destinations_of(const ringload_destination* from, std::
   });
 }
 
-std::vector<tensor_view> views_of(const ringload_saved_tensor* from, std::size_t count,
-                                  const device& on) {
-  return all_of<tensor_view>(from, count, on, [&](const char* name, auto* exported) {
+std::vector<tensor_ref> refs_of(const ringload_saved_tensor* from, std::size_t count,
+                                const device& on) {
+  return all_of<tensor_ref>(from, count, on, [&](const char* name, auto* exported) {
     return view_of(name, exported, on);
   });
 }
 
-saving saving_of(const ringload_save_options* from) {
+save_options save_options_of(const ringload_save_options* from) {
   const ringload_save_options given = received(from);
-  saving how;
+  save_options how;
   if (given.metadata_count > 0) required(given.metadata, "the metadata is null");
   for (std::size_t i = 0; i < given.metadata_count; ++i) {
     how.metadata.emplace_back(&required(given.metadata[2 * i], "a key is null"),

@@ -16,7 +16,7 @@
 #include <ringload/checkpoint.hpp>
 #include <ringload/dtype.hpp>
 #include <ringload/fill.hpp>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <ringload/save.hpp>
 #include <ringload/stats.hpp>
 #include <ringload/verify.hpp>
@@ -54,7 +54,7 @@ ringload_dtype dtype_of(dtype type) noexcept;
 /// Throws for what is no type of a tensor.
 dtype dtype_of(ringload_dtype type);
 
-limits limits_of(const ringload_limits* from);
+loader_options loader_options_of(const ringload_loader_options* from);
 open_options options_of(const ringload_open_options* from);
 /// The options of a load, and the manifest that they point to.
 struct load_settings {
@@ -67,14 +67,14 @@ std::optional<digest_algorithm> digest_of(ringload_digest from);
 std::vector<std::uint64_t> shape_of(const std::uint64_t* shape, std::size_t rank);
 /// What makes a hasher of the caller's functions; empty for null.
 std::function<hasher()> hashers_of(const ringload_sha256* from);
-fill_policies policies_of(const ringload_fill_policies* from);
+fill_options fill_options_of(const ringload_fill_options* from);
 /// `on` is the loader's device. Takes the DLPack tensors of all, also when it throws.
 std::vector<destination> destinations_of(const ringload_destination* from, std::size_t count,
                                          const device& on);
 /// As destinations_of.
-std::vector<tensor_view> views_of(const ringload_saved_tensor* from, std::size_t count,
-                                  const device& on);
-saving saving_of(const ringload_save_options* from);
+std::vector<tensor_ref> refs_of(const ringload_saved_tensor* from, std::size_t count,
+                                const device& on);
+save_options save_options_of(const ringload_save_options* from);
 ringload_stats stats_of(const load_stats& from) noexcept;
 ringload_file_stats stats_of(const file_stats& from, const file_info& of) noexcept;
 

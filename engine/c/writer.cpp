@@ -21,8 +21,8 @@ using namespace ringload::c;
 
 namespace {
 
-ringload::writing writing_of(const ringload_writer_settings& given) {
-  ringload::writing how;
+ringload::writer_options writer_options_of(const ringload_writer_options& given) {
+  ringload::writer_options how;
   how.alignment = given.alignment;
   how.zstd_threads = given.zstd_threads;
   how.replace = given.keep_existing == 0;
@@ -45,9 +45,9 @@ attribute_pairs attributes_of(const char* const* from, std::size_t count) {
   return all;
 }
 
-ringload::storing storing_of(const ringload_storing* from) {
-  const ringload_storing given = received(from);
-  ringload::storing how;
+ringload::object_options object_options_of(const ringload_object_options* from) {
+  const ringload_object_options given = received(from);
+  ringload::object_options how;
   how.zstd_level = given.zstd_level;
   how.digest = digest_of(given.digest);
   if (given.type) how.type = given.type;
@@ -66,7 +66,7 @@ ringload::object_info object_of(const ringload_object* from) {
 }
 
 // Which objects are copied; empty: all.
-std::function<bool(std::string_view)> chosen_of(const ringload_copying& given) {
+std::function<bool(std::string_view)> chosen_of(const ringload_copy_options& given) {
   if (given.without_count == 0) return {};
   required(given.without, "the names that are left out are null");
   std::set<std::string, std::less<>> without;
@@ -76,20 +76,20 @@ std::function<bool(std::string_view)> chosen_of(const ringload_copying& given) {
   return [without = std::move(without)](std::string_view name) { return !without.contains(name); };
 }
 
-ringload::copying copying_of(const ringload_copying& given) {
-  ringload::copying how;
+ringload::copy_options copy_options_of(const ringload_copy_options& given) {
+  ringload::copy_options how;
   if (given.encode_anew != 0) how.zstd_level = given.zstd_level;
   how.digest = digest_of(given.digest);
   return how;
 }
 
 // Takes the tensor that DLPack describes, also when it throws; so it comes first in a call.
-ringload::tensor_view view_of(const ringload_writer* with, const ringload_saved_tensor* from) {
+ringload::tensor_ref view_of(const ringload_writer* with, const ringload_saved_tensor* from) {
   const ringload::device on = with ? with->on : ringload::host();
-  return std::move(views_of(&required(from, "the tensor is null"), 1, on).front());
+  return std::move(refs_of(&required(from, "the tensor is null"), 1, on).front());
 }
 
-ringload_status hand_out(ringload::writer made_one, const ringload_writer_settings& given,
+ringload_status hand_out(ringload::writer made_one, const ringload_writer_options& given,
                          ringload_writer** made) {
   *made = new ringload_writer{std::make_shared<completion_thread>(),
                               std::make_shared<ringload::writer>(std::move(made_one)),
@@ -109,25 +109,25 @@ ringload_status begin_step(ringload_writer* writer, ringload_operation** begun, 
 
 }  // namespace
 
-ringload_status ringload_writer_create(const char* path, const ringload_writer_settings* how,
+ringload_status ringload_writer_create(const char* path, const ringload_writer_options* how,
                                        ringload_writer** made) {
   return guarded([&] {
     required(made, "the place for the writer is null") = nullptr;
-    const ringload_writer_settings given = received(how);
-    ringload::writing as = writing_of(given);
+    const ringload_writer_options given = received(how);
+    ringload::writer_options as = writer_options_of(given);
     if (!path) return hand_out(ringload::writer::in_memory(std::move(as)), given, made);
     return hand_out(ringload::writer(path, std::move(as)), given, made);
   });
 }
 
-ringload_status ringload_writer_append(const char* path, const ringload_writer_settings* how,
+ringload_status ringload_writer_append(const char* path, const ringload_writer_options* how,
                                        ringload_writer** made) {
   return guarded([&] {
     required(made, "the place for the writer is null") = nullptr;
-    const ringload_writer_settings given = received(how);
+    const ringload_writer_options given = received(how);
     return hand_out(
-        ringload::writer::append(&required(path, "the path is null"), writing_of(given)), given,
-        made);
+        ringload::writer::append(&required(path, "the path is null"), writer_options_of(given)),
+        given, made);
   });
 }
 
@@ -135,19 +135,20 @@ void ringload_writer_release(ringload_writer* writer) { delete writer; }
 
 ringload_status ringload_writer_add_begin(ringload_writer* writer,
                                           const ringload_saved_tensor* tensor,
-                                          const ringload_storing* how, ringload_operation** begun) {
+                                          const ringload_object_options* how,
+                                          ringload_operation** begun) {
   return guarded([&] {
-    ringload::tensor_view what = view_of(writer, tensor);
-    return begin_step(
-        writer, begun,
-        [what = std::move(what), as = storing_of(how)](ringload::writer& to, auto handler) mutable {
-          to.add_async(std::move(what), std::move(as), std::move(handler));
-        });
+    ringload::tensor_ref what = view_of(writer, tensor);
+    return begin_step(writer, begun,
+                      [what = std::move(what), as = object_options_of(how)](ringload::writer& to,
+                                                                            auto handler) mutable {
+                        to.add_async(std::move(what), std::move(as), std::move(handler));
+                      });
   });
 }
 
 ringload_status ringload_writer_add(ringload_writer* writer, const ringload_saved_tensor* tensor,
-                                    const ringload_storing* how) {
+                                    const ringload_object_options* how) {
   return begin_and_wait([&](ringload_operation** begun) {
     return ringload_writer_add_begin(writer, tensor, how, begun);
   });
@@ -172,14 +173,14 @@ ringload_status ringload_writer_declare(ringload_writer* writer, const ringload_
 
 ringload_status ringload_writer_add_part_begin(ringload_writer* writer, const char* object,
                                                const ringload_saved_tensor* part,
-                                               const ringload_storing* how,
+                                               const ringload_object_options* how,
                                                ringload_operation** begun) {
   return guarded([&] {
-    ringload::tensor_view what = view_of(writer, part);
+    ringload::tensor_ref what = view_of(writer, part);
     return begin_step(
         writer, begun,
         [of = std::string(&required(object, "the object's name is null")), what = std::move(what),
-         as = storing_of(how)](ringload::writer& to, auto handler) mutable {
+         as = object_options_of(how)](ringload::writer& to, auto handler) mutable {
           to.add_part_async(std::move(of), std::move(what), std::move(as), std::move(handler));
         });
   });
@@ -187,7 +188,7 @@ ringload_status ringload_writer_add_part_begin(ringload_writer* writer, const ch
 
 ringload_status ringload_writer_add_part(ringload_writer* writer, const char* object,
                                          const ringload_saved_tensor* part,
-                                         const ringload_storing* how) {
+                                         const ringload_object_options* how) {
   return begin_and_wait([&](ringload_operation** begun) {
     return ringload_writer_add_part_begin(writer, object, part, how, begun);
   });
@@ -213,21 +214,21 @@ ringload_status ringload_writer_add_alias(ringload_writer* writer, const char* n
 }
 
 ringload_status ringload_writer_copy_begin(ringload_writer* writer, const char* file,
-                                           const ringload_copying* how,
+                                           const ringload_copy_options* how,
                                            ringload_operation** begun) {
   return guarded([&] {
-    const ringload_copying given = received(how);
+    const ringload_copy_options given = received(how);
     return begin_step(
         writer, begun,
         [from = std::string(&required(file, "the path is null")), chosen = chosen_of(given),
-         as = copying_of(given)](ringload::writer& to, auto handler) mutable {
+         as = copy_options_of(given)](ringload::writer& to, auto handler) mutable {
           to.copy_async(from, std::move(chosen), as, std::move(handler));
         });
   });
 }
 
 ringload_status ringload_writer_copy(ringload_writer* writer, const char* file,
-                                     const ringload_copying* how) {
+                                     const ringload_copy_options* how) {
   return begin_and_wait([&](ringload_operation** begun) {
     return ringload_writer_copy_begin(writer, file, how, begun);
   });
@@ -237,7 +238,7 @@ ringload_status ringload_writer_replace_begin(ringload_writer* writer,
                                               const ringload_saved_tensor* by,
                                               ringload_operation** begun) {
   return guarded([&] {
-    ringload::tensor_view what = view_of(writer, by);
+    ringload::tensor_ref what = view_of(writer, by);
     return begin_step(writer, begun,
                       [what = std::move(what)](ringload::writer& to, auto handler) mutable {
                         to.replace_async(std::move(what), std::move(handler));
@@ -271,9 +272,9 @@ ringload_status ringload_writer_set_attribute(ringload_writer* writer, const cha
 
 ringload_status ringload_writer_finish_begin(ringload_writer* writer, ringload_operation** begun) {
   return guarded([&] {
-    return begin_step<ringload::written>(writer, begun, [](ringload::writer& to, auto handler) {
-      to.finish_async(std::move(handler));
-    });
+    return begin_step<ringload::write_result>(
+        writer, begun,
+        [](ringload::writer& to, auto handler) { to.finish_async(std::move(handler)); });
   });
 }
 
@@ -293,7 +294,7 @@ ringload_status ringload_operation_written(const ringload_operation* operation,
                                            ringload_written* into) {
   return guarded([&] {
     operation_state& state = *required(operation, "the operation is null").state;
-    return state.with_result<ringload::written>([&](const ringload::written& done) {
+    return state.with_result<ringload::write_result>([&](const ringload::write_result& done) {
       ringload_written out = {};
       out.bytes = done.bytes;
       out.bytes_direct = done.bytes_direct;

@@ -201,7 +201,7 @@ result<assembled> assemble_listed(std::vector<file_content> files, const shard_i
   }
   assembled all = taken.finish();
   if (auto bad = check_all_found(all.catalog, index, found)) return *bad;
-  const std::uint64_t held = all.catalog.bytes();
+  const std::uint64_t held = all.catalog.size_bytes();
   if (index.total_bytes && *index.total_bytes != held &&
       *index.total_bytes != bytes_once(all.catalog)) {
     all.catalog.notes.push_back(total_note(*index.total_bytes, held));

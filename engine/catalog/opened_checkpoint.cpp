@@ -25,7 +25,7 @@ result<void> check_unchanged_size(const struct ::stat& now, const std::string& p
 }
 
 result<std::string> identity_of(const byte_source& object, const std::string& path) {
-  auto found = attempt([&]() -> result<std::string> { return object.identity(); });
+  auto found = catch_as_fault([&]() -> result<std::string> { return object.identity(); });
   if (!found && found.error().where.empty()) return found.error().in(printable_path(path));
   return found;
 }
@@ -67,7 +67,7 @@ result<open_file> open_for_reading(source_file opened, const file_info& info, re
   if (::fstat(buffered.get(), &status) != 0)
     return fault{system_code(errno), printable_path(info.path)};
   file.modified = status.st_mtim;
-  file.drive = drive_number(status.st_dev);
+  file.drive = block_device_id(status.st_dev);
   if (auto same = check_unchanged_size(status, info.path, info.bytes); !same) return same.error();
 
   if (route != read_route::buffered) {
@@ -81,7 +81,7 @@ result<open_file> open_for_reading(source_file opened, const file_info& info, re
   return file;
 }
 
-result<opened_source> find_source(const source_name& source, const open_options& options,
+result<parsed_source> find_source(const source_name& source, const open_options& options,
                                   const opening& by) {
   read_options reading = options.strictness;
   reading.nameless = options.nameless;
@@ -92,12 +92,12 @@ result<opened_source> find_source(const source_name& source, const open_options&
     return open_found(*found, how);
   }
   how.independent_files = options.independent_files;
-  return open_checkpoint(std::get<std::string>(source), how);
+  return resolve_source(std::get<std::string>(source), how);
 }
 
 catalog catalog_of_source(const source_name& source, const open_options& how,
                           std::span<const extension> with) {
-  auto found = attempt([&] { return find_source(source, how, {with, {}}); });
+  auto found = catch_as_fault([&] { return find_source(source, how, {with, {}}); });
   if (!found) throw to_error(found.error());
   return std::move(found->catalog);
 }
@@ -120,10 +120,11 @@ std::string shown(const load_request& what) {
   return what.opened ? what.opened.opened()->name : shown(what.source);
 }
 
-result<std::shared_ptr<const opened_checkpoint>> open_source(const source_name& source,
-                                                             const open_options& how,
-                                                             read_route route, direct_files& direct,
-                                                             const opening& by) {
+result<std::shared_ptr<const opened_checkpoint>> open_checkpoint(const source_name& source,
+                                                                 const open_options& how,
+                                                                 read_route route,
+                                                                 direct_files& direct,
+                                                                 const opening& by) {
   auto found = find_source(source, how, by);
   if (!found) return found.error();
   auto made = std::make_shared<opened_checkpoint>();

@@ -10,7 +10,7 @@
 #include <memory>
 #include <ringload/detail/request.hpp>
 #include <ringload/extension.hpp>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -36,7 +36,7 @@ struct open_file {
   std::string path;
   std::uint64_t bytes = 0;
   ::timespec modified = {};             // When the file was opened.
-  std::uint64_t drive = no_drive;       // As drive_number() says.
+  std::uint64_t drive = no_drive;       // As block_device_id() says.
   byte_supply supply;                   // Of memory in place of a file, which then is not open.
   std::shared_ptr<byte_source> object;  // Of a store in place of a file.
   std::string identity;                 // The object's, when it was opened.
@@ -62,10 +62,11 @@ std::string shown(const source_name& source);
 std::string shown(const load_request& what);
 
 // Opens the files, also for direct reads unless `route` is buffered, and reads the catalog. Blocks.
-result<std::shared_ptr<const opened_checkpoint>> open_source(const source_name& source,
-                                                             const open_options& how,
-                                                             read_route route, direct_files& direct,
-                                                             const opening& by);
+result<std::shared_ptr<const opened_checkpoint>> open_checkpoint(const source_name& source,
+                                                                 const open_options& how,
+                                                                 read_route route,
+                                                                 direct_files& direct,
+                                                                 const opening& by);
 
 // Fails with errc::truncated_file or errc::changed_file if a file changed since it was opened.
 result<void> check_unchanged(const opened_checkpoint& one);

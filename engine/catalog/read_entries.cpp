@@ -54,7 +54,7 @@ fault foreign(format_guess guess, std::string_view wanted) {
   return {errc::not_a_checkpoint, "", std::move(cause)};
 }
 
-result<file_entries> read_safetensors(const source_file& file, profile strictness) {
+result<file_entries> read_safetensors(const source_file& file, strictness strictness) {
   const auto prefix_bytes =
       static_cast<std::size_t>(std::min(file.bytes, safetensors_prefix_bytes));
   auto prefix = read_bytes(file, 0, prefix_bytes);
@@ -151,7 +151,7 @@ result<std::vector<std::byte>> read_index_text(const source_file& file) {
   auto text = read_bytes(file, 0, static_cast<std::size_t>(file.bytes));
   if (!text || !file.object) return text;
   // An object that checks a digest does so once all of it was read.
-  const auto known = attempt([&]() -> result<void> {
+  const auto known = catch_as_fault([&]() -> result<void> {
     file.object->identity();
     return {};
   });

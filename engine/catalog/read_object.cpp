@@ -9,7 +9,7 @@
 namespace ringload::inline v0 {
 
 result<void> read_object(byte_source& from, const source_read& what) {
-  return attempt([&]() -> result<void> {
+  return catch_as_fault([&]() -> result<void> {
     const auto done = std::make_shared<std::promise<void>>();
     auto waiting = done->get_future();
     from.read_async(what, [done](const std::exception_ptr& failed) {

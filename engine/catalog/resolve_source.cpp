@@ -48,7 +48,7 @@ result<parsed_file> parse_file(const source_file& file, const std::string& path,
                                const source_options& how) {
   auto parsed = read_entries(file, path, how);
   if (parsed || !file.object || !is_of_content(parsed.error().code)) return parsed;
-  const auto dropped = attempt([&]() -> result<bool> { return file.object->drop_copy(); });
+  const auto dropped = catch_as_fault([&]() -> result<bool> { return file.object->drop_copy(); });
   if (dropped && *dropped) return read_entries(file, path, how);
   return parsed;
 }
@@ -80,10 +80,10 @@ result<void> add_files_beside(opened_files& to, const source_folder& folder,
   return {};
 }
 
-result<opened_source> finished(opened_files opened, result<assembled> made) {
+result<parsed_source> finished(opened_files opened, result<assembled> made) {
   if (!made) return made.error();
   std::ranges::move(opened.beside, std::back_inserter(opened.files));
-  return opened_source{std::move(made->catalog), std::move(made->stored), std::move(made->digests),
+  return parsed_source{std::move(made->catalog), std::move(made->stored), std::move(made->digests),
                        std::move(opened.files)};
 }
 
@@ -112,7 +112,7 @@ result<void> add_part(opened_files& to, const source_folder& folder, source_file
   return added;
 }
 
-result<opened_source> from_files(const source_folder& folder, const std::vector<std::string>& names,
+result<parsed_source> from_files(const source_folder& folder, const std::vector<std::string>& names,
                                  const source_options& how) {
   opened_files opened;
   folder.expect(names);
@@ -127,7 +127,7 @@ result<opened_source> from_files(const source_folder& folder, const std::vector<
   return finished(std::move(opened), std::move(made));
 }
 
-result<opened_source> from_file(source_file file, const std::string& path,
+result<parsed_source> from_file(source_file file, const std::string& path,
                                 const source_options& how) {
   const auto series = gguf_series(fs::path(path).filename().native());
   if (series.size() > 1) {
@@ -161,7 +161,7 @@ fault missing_shard(const fault& why, const shard_index& index, std::uint32_t sh
   return out;
 }
 
-result<opened_source> from_index(const source_folder& folder, const source_file& index_file,
+result<parsed_source> from_index(const source_folder& folder, const source_file& index_file,
                                  const std::string& index_path, const source_options& how) {
   auto text = read_index_text(index_file);
   if (!text) return text.error().in(printable_path(index_path));
@@ -195,14 +195,14 @@ fault expected_folder(const std::string& path) {
           "expected a folder of independent files, and this is none"};
 }
 
-result<opened_source> from_independent_files(const source_folder& folder,
+result<parsed_source> from_independent_files(const source_folder& folder,
                                              const source_options& how) {
   auto names = independent_files(folder);
   if (!names) return names.error().in(printable_path(folder.shown()));
   return from_files(folder, *names, how);
 }
 
-result<opened_source> from_folder(const source_folder& folder, const source_options& how) {
+result<parsed_source> from_folder(const source_folder& folder, const source_options& how) {
   if (how.independent_files) return from_independent_files(folder, how);
   auto names = folder.names();
   if (!names) return names.error().in(printable_path(folder.shown()));
@@ -217,7 +217,7 @@ result<opened_source> from_folder(const source_folder& folder, const source_opti
 }
 
 // A file of a store, which is no path: what else belongs to it is found in its folder.
-result<opened_source> from_folder_file(const source_folder& folder, const std::string& name,
+result<parsed_source> from_folder_file(const source_folder& folder, const std::string& name,
                                        const source_options& how) {
   const fs::path path(name);
   if (how.independent_files) return expected_folder(folder.path_of(name));
@@ -238,7 +238,7 @@ bool is_folder(const unique_fd& fd) noexcept {
 }
 
 // What the user named is there, as `fd`; it may be any file, or a symlink to one.
-result<opened_source> from_path(unique_fd fd, const std::string& path, const source_options& how) {
+result<parsed_source> from_path(unique_fd fd, const std::string& path, const source_options& how) {
   if (is_folder(fd)) {
     auto folder = model_folder::open(path);
     if (!folder) return folder.error().in(printable_path(path));
@@ -255,7 +255,7 @@ result<opened_source> from_path(unique_fd fd, const std::string& path, const sou
 }
 
 // A path that a store has named.
-result<opened_source> from_local_path(const std::string& path, const source_options& how) {
+result<parsed_source> from_local_path(const std::string& path, const source_options& how) {
   unique_fd fd(::open(path.c_str(), open_unknown_flags));
   if (!fd) return fault{system_code(errno), printable_path(path)};
   return from_path(std::move(fd), path, how);
@@ -270,7 +270,7 @@ bool has_independent_files(const std::string& path, const source_folder& folder)
       *names, [&](const std::string& name) { return local->open_file(name).has_value(); });
 }
 
-result<opened_source> from_found(const found_source& found, const source_options& how) {
+result<parsed_source> from_found(const found_source& found, const source_options& how) {
   const bool is_partial =
       how.independent_files && found.folder && found.file.empty() && !found.local_path.empty() &&
       !has_independent_files(found.local_path, store_folder(found.folder, how.stop));
@@ -279,7 +279,7 @@ result<opened_source> from_found(const found_source& found, const source_options
   return found.file.empty() ? from_folder(folder, how) : from_folder_file(folder, found.file, how);
 }
 
-result<opened_source> from_store(byte_store& store, std::string_view source,
+result<parsed_source> from_store(byte_store& store, std::string_view source,
                                  const source_options& how) {
   auto found = find_in(store, source, how.stop);
   if (!found) {
@@ -311,7 +311,7 @@ result<model_folder> cached_snapshot(const model_name& model, const environment&
   return open_cached_model(*cache, model);
 }
 
-result<opened_source> from_model_name(const std::string& source, const source_options& how,
+result<parsed_source> from_model_name(const std::string& source, const source_options& how,
                                       const environment& variables) {
   auto model = parse_model_name(source);
   auto snapshot = model ? cached_snapshot(*model, variables) : result<model_folder>(model.error());
@@ -324,7 +324,7 @@ result<opened_source> from_model_name(const std::string& source, const source_op
   return bad;
 }
 
-result<opened_source> from_hub_address(const std::string& source, const source_options& how,
+result<parsed_source> from_hub_address(const std::string& source, const source_options& how,
                                        const environment& variables) {
   auto address = parse_hub_address(source);
   if (!address) return address.error().in(printable_path(source));
@@ -418,8 +418,8 @@ fault empty_name(std::string_view source) {
 
 }  // namespace
 
-result<opened_source> open_checkpoint(std::string_view source, const source_options& how,
-                                      const environment& variables) {
+result<parsed_source> resolve_source(std::string_view source, const source_options& how,
+                                     const environment& variables) {
   if (source.empty() || source.find('\0') != std::string_view::npos) return empty_name(source);
   const std::string path(source);
   byte_store* const store = store_of(source, how);
@@ -454,11 +454,11 @@ result<opened_source> open_checkpoint(std::string_view source, const source_opti
   return fetched;
 }
 
-result<opened_source> open_checkpoint(std::string_view source, const source_options& how) {
-  return open_checkpoint(source, how, process_environment());
+result<parsed_source> resolve_source(std::string_view source, const source_options& how) {
+  return resolve_source(source, how, process_environment());
 }
 
-result<opened_source> open_files(std::span<const std::string> paths, const source_options& how) {
+result<parsed_source> open_files(std::span<const std::string> paths, const source_options& how) {
   if (paths.empty()) return fault{errc::invalid_source_name, "", "the list of files is empty"};
   opened_files opened;
   for (const std::string& path : paths) {
@@ -469,7 +469,7 @@ result<opened_source> open_files(std::span<const std::string> paths, const sourc
   return finished(std::move(opened), std::move(made));
 }
 
-result<opened_source> open_found(const found_source& found, const source_options& how) {
+result<parsed_source> open_found(const found_source& found, const source_options& how) {
   if (!found.folder && found.local_path.empty()) {
     return fault{errc::source_not_found, "", "there is neither a folder nor a path"};
   }
@@ -477,12 +477,12 @@ result<opened_source> open_found(const found_source& found, const source_options
 }
 
 catalog read_catalog(std::string_view source, const read_options& how) {
-  auto opened = open_checkpoint(source, how);
+  auto opened = resolve_source(source, how);
   if (!opened) throw to_error(opened.error());
   return std::move(opened->catalog);
 }
 
-std::uint64_t catalog::bytes() const noexcept {
+std::uint64_t catalog::size_bytes() const noexcept {
   std::uint64_t sum = 0;
   for (const tensor_info& each : tensors) sum += each.bytes;
   return sum;

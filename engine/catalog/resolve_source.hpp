@@ -20,7 +20,7 @@
 
 namespace ringload::inline v0 {
 
-struct opened_source {
+struct parsed_source {
   ringload::catalog catalog;
   std::vector<std::shared_ptr<const stored_form>> stored;     // As in `assembled`.
   std::vector<std::shared_ptr<const stored_digest>> digests;  // Likewise.
@@ -31,17 +31,17 @@ struct opened_source {
 // cache, or the address of such a model: https://huggingface.co/owner/model, and behind that
 // /tree/REVISION, or /resolve/REVISION/FILE for one file of it; or else what a store of `how`
 // knows. Blocks on the file system, and on the store.
-result<opened_source> open_checkpoint(std::string_view source, const source_options& how);
+result<parsed_source> resolve_source(std::string_view source, const source_options& how);
 
 // The same, with the environment variables that locate the cache.
-result<opened_source> open_checkpoint(std::string_view source, const source_options& how,
-                                      const environment& variables);
+result<parsed_source> resolve_source(std::string_view source, const source_options& how,
+                                     const environment& variables);
 
 // What a store has found, or a program has by itself.
-result<opened_source> open_found(const found_source& found, const source_options& how);
+result<parsed_source> open_found(const found_source& found, const source_options& how);
 
 // Several files, each with its own tensors: one catalog of them all, in the given order. A name
 // that stands in two files is duplicate_tensor.
-result<opened_source> open_files(std::span<const std::string> paths, const source_options& how);
+result<parsed_source> open_files(std::span<const std::string> paths, const source_options& how);
 
 }  // namespace ringload::inline v0

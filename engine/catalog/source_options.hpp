@@ -15,7 +15,7 @@ struct source_options {
   source_options(const read_options& how, std::span<const extension> extensions = {},
                  std::stop_token stopped = {}) noexcept
       : reading(how), with(extensions), stop(std::move(stopped)) {}
-  source_options(profile strictness) noexcept : reading(strictness) {}
+  source_options(strictness strictness) noexcept : reading(strictness) {}
 
   // What reads HDF5; null: nothing, and such files are refused.
   const hdf5_library* hdf5() const noexcept {

@@ -29,7 +29,7 @@ result<source_file> store_folder::open_file(const std::string& name) const {
     return fault{errc::path_outside_source, "",
                  "'" + printable(name) + "' is not the name of a file in this folder"};
   }
-  return attempt([&]() -> result<source_file> {
+  return catch_as_fault([&]() -> result<source_file> {
     source_file out;
     out.object = of_->open(name, stop_);
     if (stop_.stop_requested()) return fault{system_code(ECANCELED), ""};
@@ -47,7 +47,8 @@ result<std::vector<std::string>> store_folder::names_beneath() const {
 }
 
 result<std::vector<std::string>> store_folder::sorted(listing list) const {
-  auto found = attempt([&]() -> result<std::vector<std::string>> { return ((*of_).*list)(stop_); });
+  auto found =
+      catch_as_fault([&]() -> result<std::vector<std::string>> { return ((*of_).*list)(stop_); });
   if (!found) return found.error();
   if (found->size() > folder_names_max) {
     return fault{errc::not_a_checkpoint, "",
@@ -59,7 +60,7 @@ result<std::vector<std::string>> store_folder::sorted(listing list) const {
 
 void store_folder::expect(std::span<const std::string> names) const {
   if (!std::ranges::all_of(names, stays_inside)) return;  // Opening says which one.
-  (void)attempt([&]() -> result<void> {
+  (void)catch_as_fault([&]() -> result<void> {
     of_->expect(names, stop_);
     return {};
   });
@@ -74,7 +75,7 @@ byte_store* store_of(std::string_view source, const source_options& how) noexcep
 
 result<found_source> find_in(byte_store& store, std::string_view source,
                              const std::stop_token& stop) {
-  return attempt([&]() -> result<found_source> {
+  return catch_as_fault([&]() -> result<found_source> {
     found_source found = store.find(source, stop);
     if (stop.stop_requested()) return fault{system_code(ECANCELED), ""};
     if (!found.folder && found.local_path.empty())

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <memory>
 #include <ringload/allocation_log.hpp>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <span>
 #include <string>
 #include <utility>
@@ -62,7 +62,7 @@ struct copy_operation {
   std::span<const strided_map> maps = {};         // The maps of the plan.
   std::span<std::byte* const> destinations = {};  // Indexed by the plan's destination numbers.
   boost::asio::any_io_executor threads;           // Runs work that would block the engine thread.
-  busy_time* times = nullptr;  // Records the work of copying threads; null: not traced.
+  work_interval* times = nullptr;  // Records the work of copying threads; null: not traced.
   // Called once in the engine thread, never from inside backend::start.
   void (*done)(copy_operation& self, boost::system::error_code failed) = nullptr;
 

@@ -35,7 +35,7 @@ std::uint32_t device_set::position_of(const device& wanted) const noexcept {
   return found == listed_.end() ? 0 : static_cast<std::uint32_t>(found - listed_.begin());
 }
 
-void device_set::make(const limits& within, const allocation_log& log) {
+void device_set::make(const loader_options& within, const allocation_log& log) {
   std::vector<device> unique_devices;
   const auto add = [&](const device& new_device) {
     unique_devices.push_back(new_device);
@@ -50,7 +50,7 @@ void device_set::make(const limits& within, const allocation_log& log) {
     const auto index = static_cast<std::size_t>(found - unique_devices.begin());
     if (index == unique_devices.size()) {
       add(listed_device);
-      if (within.kept_bytes > 0) backends_.back()->keep(within.kept_bytes);
+      if (within.cached_bytes > 0) backends_.back()->keep(within.cached_bytes);
     }
     by_position_.push_back(backends_[index].get());
   }

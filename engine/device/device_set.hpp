@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <ringload/device.hpp>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <span>
 #include <string>
 #include <utility>
@@ -34,7 +34,7 @@ class device_set {
 
   // ---- In the engine thread only, in this order ----
 
-  void make(const limits& within, const allocation_log& log);
+  void make(const loader_options& within, const allocation_log& log);
   // Opens all devices, or none, and introduces them to each other.
   result<void> attach(boost::asio::io_context& loop, slot_region slots);
   // No copy may be in flight.

@@ -353,12 +353,12 @@ std::string left_out_note(std::uint64_t count, std::string_view what, const hdf5
          printable(first.name) + "' (" + printable(first.why, why_bytes_max) + ")";
 }
 
-result<void> add_left_out(const std::vector<hdf5_left_out>& from, profile strictness,
+result<void> add_left_out(const std::vector<hdf5_left_out>& from, strictness strictness,
                           file_entries& to) {
   for (const bool numbers : {true, false}) {
     const auto first = std::ranges::find(from, numbers, &hdf5_left_out::numbers);
     if (first == from.end()) continue;
-    if (numbers && strictness == profile::strict) {
+    if (numbers && strictness == strictness::strict) {
       return fault{errc::unsupported_feature, tensor_place(first->name),
                    printable(first->why, why_bytes_max)};
     }
@@ -380,7 +380,8 @@ result<void> check_names_once(std::vector<std::string_view> names) {
 
 }  // namespace
 
-result<file_entries> parse_hdf5(hdf5_contents found, std::uint64_t file_bytes, profile strictness) {
+result<file_entries> parse_hdf5(hdf5_contents found, std::uint64_t file_bytes,
+                                strictness strictness) {
   file_entries out;
   std::uint64_t decoded = 0;
   for (hdf5_dataset& each : found.datasets) {

@@ -102,6 +102,7 @@ class hdf5_library {
 // The tensors, each name one of its own; several names of one dataset share its bytes. In strict,
 // numbers in a form that is not read are unsupported_feature; else they are left out with a note.
 // What holds no numbers is left out with a note.
-result<file_entries> parse_hdf5(hdf5_contents found, std::uint64_t file_bytes, profile strictness);
+result<file_entries> parse_hdf5(hdf5_contents found, std::uint64_t file_bytes,
+                                strictness strictness);
 
 }  // namespace ringload::inline v0

@@ -9,7 +9,7 @@
 
 namespace ringload::inline v0 {
 
-std::uint64_t drive_number(::dev_t device, const std::filesystem::path& root) {
+std::uint64_t block_device_id(::dev_t device, const std::filesystem::path& root) {
   const std::string name = std::to_string(major(device)) + ":" + std::to_string(minor(device));
   const std::filesystem::path partition = root / "sys/dev/block" / name;
   std::error_code ignored;

@@ -10,8 +10,8 @@
 
 namespace ringload::inline v0 {
 
-std::int64_t supply_pages(int fd, std::uint64_t file_offset, std::span<std::byte> into,
-                          boost::system::error_code&) noexcept {
+std::int64_t populate_pages(int fd, std::uint64_t file_offset, std::span<std::byte> into,
+                            boost::system::error_code&) noexcept {
   const auto failed = present(into);
   if (!failed) return static_cast<std::int64_t>(into.size());
   struct ::stat now = {};

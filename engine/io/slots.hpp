@@ -5,7 +5,7 @@
 // one slot while it runs, so there is no pool to wait for and no reference count.
 
 #include <cstdint>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <span>
 #include <string>
 

@@ -55,7 +55,7 @@ class threads {
 
  private:
   void run(std::uint32_t number) noexcept {
-    busy_time::this_thread = number;
+    work_interval::this_thread = number;
     for (;;) {
       try {
         context_.run();

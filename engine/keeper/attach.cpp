@@ -170,7 +170,7 @@ result<model> attached(const std::string& path, const std::string& name, device 
                  "the model name has " + grouped(name.size()) + " bytes, expected 1 to " +
                      grouped(name_bytes_max)};
   }
-  auto attached_model = attempt([&] { return attach_to(path, name, on, timeout); });
+  auto attached_model = catch_as_fault([&] { return attach_to(path, name, on, timeout); });
   if (!attached_model) return attached_model.error().in(place);
   return attached_model;
 }

@@ -28,7 +28,8 @@ void pass_value(unpacker& way, attribute& value) {
   std::string encoded;
   way.text(encoded);
   if (way.failed()) return;
-  auto read = attempt([&] { return result<attribute>(attribute::cbor(std::move(encoded))); });
+  auto read =
+      catch_as_fault([&] { return result<attribute>(attribute::cbor(std::move(encoded))); });
   if (read) {
     value = std::move(*read);
   } else {

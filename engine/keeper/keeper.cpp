@@ -18,12 +18,12 @@
 
 namespace ringload::inline v0 {
 
-keeper_settings::keeper_settings() = default;
-keeper_settings::keeper_settings(const keeper_settings& source) = default;
-keeper_settings::keeper_settings(keeper_settings&& source) noexcept = default;
-keeper_settings& keeper_settings::operator=(const keeper_settings& source) = default;
-keeper_settings& keeper_settings::operator=(keeper_settings&& source) noexcept = default;
-keeper_settings::~keeper_settings() = default;
+keeper_options::keeper_options() = default;
+keeper_options::keeper_options(const keeper_options& source) = default;
+keeper_options::keeper_options(keeper_options&& source) noexcept = default;
+keeper_options& keeper_options::operator=(const keeper_options& source) = default;
+keeper_options& keeper_options::operator=(keeper_options&& source) noexcept = default;
+keeper_options::~keeper_options() = default;
 
 namespace detail {
 
@@ -52,7 +52,7 @@ result<std::vector<shared_arena*>> shared_regions(const model_storage& storage) 
     out.push_back(memory);
   }
   if (out.size() < descriptors_max) return out;
-  return fault{errc::invalid_limits, "",
+  return fault{errc::invalid_options, "",
                "it has " + grouped(out.size()) + " memory regions, the limit is " +
                    grouped(descriptors_max - 1)};
 }
@@ -153,7 +153,7 @@ std::string place_of(const std::string& path, std::string_view name) {
 
 }  // namespace detail
 
-keeper::keeper(std::string_view socket, keeper_settings settings) {
+keeper::keeper(std::string_view socket, keeper_options settings) {
   auto server = detail::keeper_server::make(std::string(socket), std::move(settings));
   if (!server) throw to_error(server.error().in(printable_path(socket)));
   server_ = std::move(*server);

@@ -29,7 +29,7 @@ constexpr std::chrono::milliseconds accept_pause{100};
 }  // namespace
 
 result<std::unique_ptr<keeper_server>> keeper_server::make(std::string path,
-                                                           keeper_settings settings) {
+                                                           keeper_options settings) {
   unique_fd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return fault{system_code(errno), "eventfd"};
   auto listening = listen_at(path, settings.mode);
@@ -43,7 +43,7 @@ result<std::unique_ptr<keeper_server>> keeper_server::make(std::string path,
   }
 }
 
-keeper_server::keeper_server(std::string path, keeper_settings settings, unique_fd listening,
+keeper_server::keeper_server(std::string path, keeper_options settings, unique_fd listening,
                              unique_fd wake)
     : path_(std::move(path)),
       settings_(std::move(settings)),

@@ -40,8 +40,8 @@ struct offered_model {
 
 class keeper_server {
  public:
-  static result<std::unique_ptr<keeper_server>> make(std::string path, keeper_settings settings);
-  keeper_server(std::string path, keeper_settings settings, unique_fd listening, unique_fd wake);
+  static result<std::unique_ptr<keeper_server>> make(std::string path, keeper_options settings);
+  keeper_server(std::string path, keeper_options settings, unique_fd listening, unique_fd wake);
   keeper_server(const keeper_server&) = delete;
   keeper_server& operator=(const keeper_server&) = delete;
   ~keeper_server();
@@ -72,7 +72,7 @@ class keeper_server {
   std::shared_ptr<const offered_model> find(const std::string& name) const;
 
   const std::string path_;
-  const keeper_settings settings_;
+  const keeper_options settings_;
   const unique_fd listening_;
   const unique_fd wake_;
   std::pair<::dev_t, ::ino_t> socket_id_ = {};  // Identifies the socket's file.

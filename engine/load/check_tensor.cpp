@@ -29,9 +29,9 @@ struct hashing {
   result<void> outcome;
 
   void operator()() noexcept {
-    outcome = attempt([this] { return hash(); });
+    outcome = catch_as_fault([this] { return hash(); });
     if (!outcome && outcome.error().where.empty()) {
-      outcome = attempt(
+      outcome = catch_as_fault(
           [this]() -> result<void> { return outcome.error().in(of.tensor_in_file(tensor)); });
     }
   }
@@ -39,7 +39,7 @@ struct hashing {
   hasher begin(const tensor_check& wanted) const {
     const verification& how = of.options().verify;
     const bool listed = wanted.of_manifest && wanted.algorithm == digest_algorithm::sha256;
-    return listed ? how.listed->sha256() : begin_digest(wanted.algorithm, how);
+    return listed ? how.checksums->sha256() : begin_digest(wanted.algorithm, how);
   }
 
   result<void> hash() {
@@ -64,7 +64,7 @@ struct hashing {
     if (of.stopped()) return {};
     if (wanted.compares()) {
       const std::string said_by =
-          wanted.of_manifest ? printable_path(of.options().verify.listed->place) : "the file";
+          wanted.of_manifest ? printable_path(of.options().verify.checksums->place) : "the file";
       auto good = end_digest(pass, wanted.algorithm, wanted.digest, said_by);
       if (!good) return good.error();
     }

@@ -92,7 +92,7 @@ boost::asio::awaitable<void> feed_streams(engine& e, job& of, const read_op& rea
 
 result<void> place_unread(engine& e, opened_load& work) {
   const plan& made = work.plan;
-  filling* const fill = work.fill ? &*work.fill : nullptr;
+  fill_state* const fill = work.fill ? &*work.fill : nullptr;
   copy_operation op = copies_into(e, work.into, made.maps);
   const auto place = [&](const copy_op& one, const std::byte* from,
                          std::uint32_t tensor) -> result<void> {

@@ -28,7 +28,7 @@ void load_delivery::end_wait(std::unique_ptr<operation<T>> waiting) const {
 
 template <class T>
 void load_delivery::refuse_in_window(std::unique_ptr<operation<T>> waiting) const {
-  const fault refused(errc::invalid_limits, "load_options::window_bytes",
+  const fault refused(errc::invalid_options, "load_options::window_bytes",
                       "with window_bytes set, use next_async");
   waiting->complete(to_exception(refused), T());
 }
@@ -96,7 +96,7 @@ void load_delivery::await_finish(std::unique_ptr<operation<model>> waiting) {
   waiters_.finish.end_all(load_.outcome(), load_.stopped() ? model() : load_.loaded_model());
 }
 
-void load_delivery::await_start(std::unique_ptr<operation<loading>> waiting) {
+void load_delivery::await_start(std::unique_ptr<operation<load_operation>> waiting) {
   waiting->cancel->arm([weak = load_.weak_from_this()] {
     const auto load = weak.lock();
     if (!load) return;
@@ -112,7 +112,7 @@ void load_delivery::await_open(std::unique_ptr<operation<checkpoint>> waiting) {
   waiters_.open.add(waiters_.new_id(), std::move(waiting));
 }
 
-void load_delivery::await_fill(std::unique_ptr<operation<filled>> waiting) {
+void load_delivery::await_fill(std::unique_ptr<operation<fill_result>> waiting) {
   cancels_load(*waiting);
   waiters_.fill = std::move(waiting);
 }
@@ -125,7 +125,7 @@ void load_delivery::await_copy(std::unique_ptr<operation<tensor>> waiting) {
 void load_delivery::started() {
   if (!waiters_.start) return;
   const auto waiting = std::move(waiters_.start);
-  waiting->complete(nullptr, loading(load_.shared_from_this()));
+  waiting->complete(nullptr, load_operation(load_.shared_from_this()));
 }
 
 void load_delivery::landed(std::uint32_t t) {
@@ -148,17 +148,17 @@ void load_delivery::hand_out_next() {
 void load_delivery::complete_fill() noexcept {
   if (!waiters_.fill) return;
   const auto waiting = std::move(waiters_.fill);
-  filling* const fill = load_.fill_state();
+  fill_state* const fill = load_.fill_state();
   try {
     if (!load_.stopped()) {
-      filled done = {std::move(fill->missing), std::move(fill->unexpected), load_.progress(),
-                     load_.per_file().now()};
+      fill_result done = {std::move(fill->missing), std::move(fill->unexpected), load_.progress(),
+                          load_.per_file().now()};
       waiting->complete(nullptr, std::move(done));
     } else if (fill != nullptr) {
       const auto is_loaded = [this](std::uint32_t t) { return load_.is_loaded(t); };
-      waiting->complete(fill->failure(load_.outcome().why(), is_loaded), filled());
+      waiting->complete(fill->failure(load_.outcome().why(), is_loaded), fill_result());
     } else {
-      waiting->complete(load_.failure(), filled());
+      waiting->complete(load_.failure(), fill_result());
     }
   } catch (const std::bad_alloc&) {
     // The handler is destroyed, as with the other operations.

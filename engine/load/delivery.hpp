@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <ringload/loading.hpp>
+#include <ringload/load_operation.hpp>
 #include <ringload/stats.hpp>
 
 #include "load/load_waiters.hpp"
@@ -43,9 +43,9 @@ class load_delivery {
   void await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiting);
   void await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting);
   void await_finish(std::unique_ptr<operation<model>> waiting);
-  void await_start(std::unique_ptr<operation<loading>> waiting);
+  void await_start(std::unique_ptr<operation<load_operation>> waiting);
   void await_open(std::unique_ptr<operation<checkpoint>> waiting);
-  void await_fill(std::unique_ptr<operation<filled>> waiting);
+  void await_fill(std::unique_ptr<operation<fill_result>> waiting);
   void await_copy(std::unique_ptr<operation<tensor>> waiting);
 
   bool awaits_open() const noexcept { return !waiters_.open.empty(); }
@@ -53,7 +53,8 @@ class load_delivery {
 
   // ---- What the load reports ----
 
-  // No caller has a `loading`, so each result is handed out once, and the load keeps no share.
+  // No caller has a `load_operation`, so each result is handed out once, and the load keeps no
+  // share.
   void hand_out_once() noexcept { hands_out_once_ = true; }
   void set_window(std::shared_ptr<tensor_sequence> window) { window_ = std::move(window); }
   // The catalog and the plan are fixed.

@@ -39,8 +39,8 @@ plan_progress progress_of(const plan& work, const load_drives& from) {
 job::job(std::shared_ptr<engine> e, load_request what, std::shared_ptr<file_counters> counted)
     : the_engine(std::move(e)),
       source(shown(what)),
-      listed(what.options.verify.listed
-                 ? std::make_unique<const manifest>(*what.options.verify.listed)
+      listed(what.options.verify.checksums
+                 ? std::make_unique<const manifest>(*what.options.verify.checksums)
                  : nullptr),
       request_(with_listed(std::move(what), listed.get())),
       per_file_(std::move(counted)),
@@ -76,7 +76,7 @@ void job::begin(opened_load opened) {
     per_file_ = std::make_shared<file_counters>(counters.begun(), from_->files.size());
   }
   plan_ = std::move(opened.plan);
-  checks_ = tensor_checks(std::move(opened.checks));
+  checks_ = check_queue(std::move(opened.checks));
   drives_.begin(from_->files, !plan_.reads.empty(), the_engine->drives);
   progress_.emplace(progress_of(plan_, drives_));
   into_ = std::move(opened.into);
@@ -85,7 +85,7 @@ void job::begin(opened_load opened) {
   auto facts = std::make_shared<const loaded_tensors>(named_, std::move(plan_.tensors));
   storage_ = std::make_shared<model_storage>(std::move(facts), std::move(opened.memory),
                                              the_engine->memory);
-  counters.bytes_total = named_->catalog().bytes();
+  counters.bytes_total = named_->catalog().size_bytes();
   counters.tensors_total = progress_->tensors();
   counters.set_opened();
   counters.set_route_reason(opened.route_reason);
@@ -102,7 +102,7 @@ void job::begin(opened_load opened) {
 }
 
 const byte_supply* job::supply(const read_op& read) const noexcept {
-  static const byte_supply pages = supply_pages;
+  static const byte_supply pages = populate_pages;
   const bool view = read.straight() && !fill_ && storage_->mapped(read.destination);
   const byte_supply& memory = file(read).supply;
   return view ? &pages : memory ? &memory : nullptr;
@@ -133,7 +133,7 @@ running_stream& job::stream(std::uint32_t s, const stream_state::copier& copy) {
   std::unique_ptr<running_stream>& one = streams_[s];
   if (!one) {
     const stream_op& what = plan_.streams[s];
-    const wanted_list::stream& stored = stored_streams_[what.stream];
+    const plan_input_builder::stream& stored = stored_streams_[what.stream];
     const std::uint32_t to = plan_.outputs[what.outputs_begin].destination;
     std::byte* const memory = into_.of(to).rules().straight ? into_[to] : nullptr;
     auto made = std::make_unique<running_stream>();

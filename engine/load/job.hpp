@@ -4,17 +4,17 @@
 // One load, as the engine sees it. It holds the parts of a load's state and connects them:
 //
 //   plan_progress   which reads are taken or in flight, and what each tensor still misses
-//   tensor_checks   which tensors are to be hashed
+//   check_queue   which tensors are to be hashed
 //   load_drives     the drives that its files lie on, which share out the workers
 //   load_delivery   the operations that wait for tensors, the start or the end
 //   load_counters   the statistics, for any thread; file_counters those of each file
-//   load_outcome    why it stopped, and whether it is over
+//   stop_state    why it stopped, and whether it is over
 //   filling         of a fill: the caller's memory, and the names to report
 
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <ringload/loading.hpp>
+#include <ringload/load_operation.hpp>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -58,7 +58,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
 
   void cancel() noexcept;
   load_stats progress() const;
-  // Valid once the load has started, which whoever holds a `loading` knows.
+  // Valid once the load has started, which whoever holds a `load_operation` knows.
   const named_catalog& named() const noexcept { return *named_; }
   file_counters& per_file() const noexcept { return *per_file_; }
   const std::shared_ptr<file_counters>& shared_per_file() const noexcept { return per_file_; }
@@ -77,7 +77,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   // ---- In the engine thread only, from here on ----
 
   // Before begin(), and also where that is not called any more.
-  void set_fill(filling what) { fill_ = std::move(what); }
+  void set_fill(fill_state what) { fill_ = std::move(what); }
   // The reads may now be taken.
   void begin(opened_load opened);
   const open_file& file(const read_op& read) const noexcept { return from_->files[read.file]; }
@@ -154,7 +154,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   void prioritize(std::uint32_t t);
   filling* fill_state() noexcept { return fill_ ? &*fill_ : nullptr; }
   std::shared_ptr<const opened_checkpoint> release_opened() noexcept { return std::move(from_); }
-  const load_outcome& outcome() const noexcept { return outcome_; }
+  const stop_state& outcome() const noexcept { return outcome_; }
 
   // Takes no more reads and checks; those in flight are waited for. The first reason is kept.
   void stop(fault why);
@@ -225,12 +225,12 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   std::shared_ptr<model_storage> storage_;         // Null before begin() and after a failure.
   std::optional<plan_progress> progress_;          // Empty before begin().
   load_drives drives_;
-  std::optional<filling> fill_;  // Empty before begin(), and in other loads.
-  tensor_checks checks_;
+  std::optional<fill_state> fill_;  // Empty before begin(), and in other loads.
+  check_queue checks_;
   check_work check_work_{*this};
-  load_outcome outcome_;
-  std::vector<wanted_list::stream> stored_streams_;       // By plan_input::streams.
-  std::vector<std::unique_ptr<running_stream>> streams_;  // By plan::streams; null: not begun.
+  stop_state outcome_;
+  std::vector<plan_input_builder::stream> stored_streams_;  // By plan_input::streams.
+  std::vector<std::unique_ptr<running_stream>> streams_;    // By plan::streams; null: not begun.
   bool direct_refused_ = false;
   bool prefault_begun_ = false;
   bool prefaulting_ = false;

@@ -30,8 +30,9 @@ struct open_task {
   void operator()() noexcept {
     const open_services by = {e.within, e.devices, e.direct, {e.with, of.stop_token()}};
     const load_request& what = of.request();
-    found = attempt([&] { return what.copy ? open_copy(*what.copy, by) : open_load(what, by); });
-    if (found) placed = attempt([&] { return place_unread(e, *found); });
+    found =
+        catch_as_fault([&] { return what.copy ? open_copy(*what.copy, by) : open_load(what, by); });
+    if (found) placed = catch_as_fault([&] { return place_unread(e, *found); });
   }
 };
 
@@ -44,7 +45,7 @@ struct close_files_task {
   result<void> unchanged;
 
   void operator()() noexcept {
-    if (files) unchanged = attempt([&] { return check_unchanged(*files); });
+    if (files) unchanged = catch_as_fault([&] { return check_unchanged(*files); });
     if (!keep) files.reset();
     of.release_borrowed();
   }
@@ -61,9 +62,9 @@ struct release_memory_task {
 };
 
 // Opening and planning go on in one thread, one after the other.
-void trace_opening(const job& of, const opened_load& found, const busy_time& whole) noexcept {
+void trace_opening(const job& of, const opened_load& found, const work_interval& whole) noexcept {
   trace_event event;
-  event.bytes = found.from->named->catalog().bytes();
+  event.bytes = found.from->named->catalog().size_bytes();
   event.asked = event.begin = whole.begin;
   event.end = found.opened_at;
   of.options().trace(event, of.options().trace_with);
@@ -90,7 +91,7 @@ void begin_load(job& load, opened_load opened) {
 boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, open_task& open) {
   engine& with = e;
   if (!one->request().copy) with.prepare_slots();
-  busy_time times;
+  work_interval times;
   co_await on_thread(*with.open_threads, with.loop, open, &times);
   if (open.found && one->options().trace) trace_opening(*one, *open.found, times);
   if (!open.found) one->stop(open.found.error());

@@ -12,7 +12,7 @@
 #include <optional>
 #include <ringload/checkpoint.hpp>
 #include <ringload/fill.hpp>
-#include <ringload/loading.hpp>
+#include <ringload/load_operation.hpp>
 #include <unordered_map>
 #include <utility>
 
@@ -53,7 +53,7 @@ class waiter_list {
   // With the failure where the load was stopped, else with `value`, which the last is given. A
   // handler for which there is no memory is destroyed, as Asio does with its own; the others are
   // still completed.
-  void end_all(const load_outcome& how, T value) noexcept {
+  void end_all(const stop_state& how, T value) noexcept {
     while (!list_.empty()) {
       const operation_ptr waiting = pop();
       try {
@@ -77,13 +77,13 @@ class load_waiters {
   // For the next waiter that is added.
   std::uint64_t new_id() noexcept { return ++last_id_; }
 
-  std::unique_ptr<operation<loading>> start;  // Null: nobody waits, or it has started.
+  std::unique_ptr<operation<load_operation>> start;  // Null: nobody waits, or it has started.
   std::unordered_map<std::uint32_t, waiter_list<tensor>> tensors;
   waiter_list<std::optional<tensor>> next;
   waiter_list<model> finish;
   waiter_list<checkpoint> open;
   waiter_list<tensor> copy;
-  std::unique_ptr<operation<filled>> fill;  // Null: the load is no fill, or it is over.
+  std::unique_ptr<operation<fill_result>> fill;  // Null: the load is no fill, or it is over.
 
   // What waits for that tensor, if it still does.
   std::unique_ptr<operation<tensor>> remove(std::uint32_t t, std::uint64_t id) noexcept {
@@ -93,10 +93,10 @@ class load_waiters {
 
   // Completes everything that still waits; `whole` and `opened` are what came of it if the load
   // was not stopped.
-  void end_all(const load_outcome& how, model whole, checkpoint opened) noexcept {
+  void end_all(const stop_state& how, model whole, checkpoint opened) noexcept {
     if (start) {
       try {
-        std::exchange(start, nullptr)->complete(how.failure(), loading());
+        std::exchange(start, nullptr)->complete(how.failure(), load_operation());
       } catch (const std::bad_alloc&) {
       }
     }

@@ -41,8 +41,8 @@ load_window::load_window(std::shared_ptr<engine> e, load_request what,
                          std::shared_ptr<const named_catalog> chosen,
                          std::vector<window_group> groups, std::shared_ptr<file_counters> per_file)
     : engine_(std::move(e)),
-      listed_(what.options.verify.listed
-                  ? std::make_unique<const manifest>(*what.options.verify.listed)
+      listed_(what.options.verify.checksums
+                  ? std::make_unique<const manifest>(*what.options.verify.checksums)
                   : nullptr),
       request_(with_listed(std::move(what), listed_.get())),
       chosen_(std::move(chosen)),
@@ -304,7 +304,7 @@ void load_window::fill_stats(load_stats& s) const {
   s.seconds = since_opened(ended_at_ != 0 ? ended_at_.load() : nanoseconds());
   s.seconds_to_first_tensor = first_at_ != 0 ? since_opened(first_at_) : 0;
   if (s.seconds_to_first_byte > 0) s.seconds_to_first_byte += s.seconds_opening;
-  s.bytes_total = chosen_->catalog().bytes();
+  s.bytes_total = chosen_->catalog().size_bytes();
   s.tensors_total = chosen_->catalog().tensors.size();
 }
 

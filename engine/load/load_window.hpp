@@ -19,7 +19,7 @@
 #include <mutex>
 #include <optional>
 #include <ringload/detail/request.hpp>
-#include <ringload/loading.hpp>
+#include <ringload/load_operation.hpp>
 #include <ringload/stats.hpp>
 #include <vector>
 

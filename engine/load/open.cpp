@@ -41,7 +41,7 @@ result<void> check_route(const opened_checkpoint& from, read_route route, std::s
 }
 
 // What the planner says of a tensor, with the tensor's place.
-fault of_plan(fault why, const std::string& source, const wanted_list& wanted,
+fault of_plan(fault why, const std::string& source, const plan_input_builder& wanted,
               const ringload::catalog& chosen, std::uint32_t culprit) {
   if (culprit == no_index) return why.in(printable_path(source));
   return why.in(at_tensor(chosen, wanted.tensor_of(culprit)));
@@ -59,7 +59,7 @@ result<std::shared_ptr<const opened_checkpoint>> checkpoint_of(const load_reques
     return opened;
   }
   const open_options how = {what.options.strictness, what.independent_files, what.options.nameless};
-  return open_source(what.source, how, what.options.route, by.direct, by.from);
+  return open_checkpoint(what.source, how, what.options.route, by.direct, by.from);
 }
 
 result<std::vector<chosen_tensor>> boxes_of(const load_request& what, const opened_checkpoint& from,
@@ -70,11 +70,11 @@ result<std::vector<chosen_tensor>> boxes_of(const load_request& what, const open
   }
   const named_catalog& all = *from.named;
   const bool tolerates =
-      what.fill && what.fill->how.unexpected != fill_policies::on_unexpected::error;
+      what.fill && what.fill->how.unexpected != fill_options::on_unexpected::error;
   if (!tolerates) {
-    if (auto bad = unreadable_chosen(all.catalog(), what.wanted.wishes())) return *bad;
+    if (auto bad = unreadable_chosen(all.catalog(), what.wanted.requests())) return *bad;
   }
-  return choose(all.catalog(), all.names(), what.wanted.wishes(), printable_path(from.name),
+  return choose(all.catalog(), all.names(), what.wanted.requests(), printable_path(from.name),
                 what.fill ? 0 : devices.size());
 }
 
@@ -82,7 +82,7 @@ result<std::vector<chosen_tensor>> boxes_of(const load_request& what, const open
 result<checked_fill> chosen_of(const load_request& what, const opened_checkpoint& from,
                                const device_set& devices) {
   const ringload::catalog& all = from.named->catalog();
-  if (what.fill && !what.wanted.wishes().places.empty()) {
+  if (what.fill && !what.wanted.requests().places.empty()) {
     return fault{errc::invalid_selection, "selection",
                  "the destinations of a fill say which devices they are on"};
   }
@@ -104,32 +104,32 @@ result<checked_fill> chosen_of(const load_request& what, const opened_checkpoint
   return out;
 }
 
-result<view_wish> views_of(const load_request& what, const device_set& devices) {
+result<mapping_request> refs_of(const load_request& what, const device_set& devices) {
   const load_options& how = what.options;
-  if (how.memory != tensor_memory::mapped) return view_wish::none;
+  if (how.memory != tensor_memory::mapped) return mapping_request::none;
   const char* const place = "load_options::memory";
   if (what.fill) {
-    return fault{errc::invalid_limits, place, "a fill has memory, so nothing is mapped"};
+    return fault{errc::invalid_options, place, "a fill has memory, so nothing is mapped"};
   }
   if (how.window_bytes > 0) {
-    return fault{errc::invalid_limits, place,
+    return fault{errc::invalid_options, place,
                  "what is mapped takes no memory, so it needs no window"};
   }
   const bool copies = how.unmappable == on_unmappable::copy;
   const bool one_host = devices.size() == 1 && devices.listed().front().kind() == device_kind::host;
-  if (one_host) return copies ? view_wish::possible : view_wish::all;
-  if (copies) return view_wish::none;
+  if (one_host) return copies ? mapping_request::possible : mapping_request::all;
+  if (copies) return mapping_request::none;
   return fault{errc::device_unavailable, place,
                "files are mapped for a loader of the host alone, and " + devices.description()};
 }
 
 // An object of a store has no pages.
 result<void> check_mappable(const opened_checkpoint& from, const load_options& how,
-                            view_wish& views) {
-  if (views == view_wish::none) return {};
+                            mapping_request& views) {
+  if (views == mapping_request::none) return {};
   for (const open_file& file : from.files) {
     if (!file.object) continue;
-    views = view_wish::none;
+    views = mapping_request::none;
     if (how.unmappable == on_unmappable::copy) return {};
     return fault{errc::not_mappable, printable_path(file.path),
                  "it is not a file of a file system"};
@@ -137,7 +137,7 @@ result<void> check_mappable(const opened_checkpoint& from, const load_options& h
   return {};
 }
 
-plan_limits limits_of(const limits& within, view_wish views, bool fills) {
+plan_limits loader_options_of(const loader_options& within, mapping_request views, bool fills) {
   plan_limits bounds = {within.slot_bytes};
   // A buffered read lands at any address. A direct one that cannot is staged by its worker.
   bounds.direct_alignment = 1;
@@ -145,7 +145,7 @@ plan_limits limits_of(const limits& within, view_wish views, bool fills) {
   bounds.arena_bytes_max = within.arena_bytes_max;
   // How much is to be copied is known to the planner only, and a file may promise more than can be
   // planned.
-  if (views == view_wish::possible) {
+  if (views == mapping_request::possible) {
     bounds.arena_bytes_max =
         std::min(bounds.arena_bytes_max, available_bytes().value_or(bounds.arena_bytes_max));
   }
@@ -165,7 +165,7 @@ result<std::shared_ptr<arena>> map(const open_file& file, const planned_arena& w
 }
 
 // What load_options::dtype does not convert; a note is added to the chosen catalog.
-result<void> check_conversions(const wanted_list& wanted, const opened_checkpoint& from,
+result<void> check_conversions(const plan_input_builder& wanted, const opened_checkpoint& from,
                                ringload::catalog& chosen, const device_set& devices) {
   if (wanted.refused()) return *wanted.refused();
   const auto is_gpu = [&](std::uint32_t d) {
@@ -185,8 +185,8 @@ result<void> check_conversions(const wanted_list& wanted, const opened_checkpoin
 }
 
 // All that a device is to hold, before the plan says how.
-result<void> check_devices(const wanted_list& wanted, const std::vector<chosen_tensor>& which,
-                           const device_set& devices) {
+result<void> check_devices(const plan_input_builder& wanted,
+                           const std::vector<chosen_tensor>& which, const device_set& devices) {
   const std::vector<std::uint64_t> bytes = wanted.loaded_bytes_of_each();
   for (const auto& backend : devices.backends()) {
     std::uint64_t sum = 0;
@@ -200,7 +200,7 @@ result<void> check_devices(const wanted_list& wanted, const std::vector<chosen_t
 }
 
 // All that the plan's arenas need, or nothing.
-result<void> take_memory(opened_load& load, const wanted_list& wanted, mapped_access access,
+result<void> take_memory(opened_load& load, const plan_input_builder& wanted, mapped_access access,
                          const device_set& devices) {
   const std::vector<planned_arena>& planned = load.plan.arenas;
   // What is mapped is of the first device, which then is the only one.
@@ -240,7 +240,7 @@ result<void> take_memory(opened_load& load, const wanted_list& wanted, mapped_ac
   return {};
 }
 
-std::vector<layout_rules> arena_rules(const wanted_list& wanted, const plan_input& of,
+std::vector<layout_rules> arena_rules(const plan_input_builder& wanted, const plan_input& of,
                                       const device_set& devices) {
   if (devices.size() == 1) return {devices.backend_at(0).rules()};
   std::vector<layout_rules> rules;
@@ -256,14 +256,14 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
   const load_options& options = what.options;
   const bool fills = what.fill.has_value();
   if (auto good = check_dtype(options); !good) return good.error();
-  auto views = views_of(what, by.devices);
+  auto views = refs_of(what, by.devices);
   if (!views) return views.error();
   if (fills && options.window_bytes > 0) {
-    return fault{errc::invalid_limits, "load_options::window_bytes",
+    return fault{errc::invalid_options, "load_options::window_bytes",
                  "a fill takes no memory for tensors, so it has no window"};
   }
   if (options.window_bytes > 0 && by.devices.size() > 1) {
-    return fault{errc::invalid_limits, "load_options::window_bytes",
+    return fault{errc::invalid_options, "load_options::window_bytes",
                  "a window is of one device, and " + by.devices.description()};
   }
   opened_load load;
@@ -278,14 +278,14 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
   const std::string& source = load.from->name;
   auto chosen = chosen_of(what, *load.from, by.devices);
   if (!chosen) return chosen.error();
-  wanted_list wanted(*load.from, chosen->which, options, chosen->targets);
+  plan_input_builder wanted(*load.from, chosen->which, options, chosen->targets);
   if (!fills) {
     auto good = check_conversions(wanted, *load.from, chosen->chosen, by.devices);
     if (!good) return good.error();
   }
   load.named = std::make_shared<const named_catalog>(std::move(chosen->chosen));
   if (fills) load.fill = std::move(chosen->state);
-  auto checks = checks_of(*load.from, chosen->which, wanted, options.verify, fills);
+  auto checks = choose_digests(*load.from, chosen->which, wanted, options.verify, fills);
   if (!checks) return checks.error();
   load.checks = std::move(*checks);
   if (options.window_bytes > 0) {
@@ -300,7 +300,7 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
     return load;
   }
   // Pages of views are in memory too, where all are to be there at once.
-  if (!fills && (*views == view_wish::none || options.populate)) {
+  if (!fills && (*views == mapping_request::none || options.populate)) {
     auto room = check_devices(wanted, chosen->which, by.devices);
     if (!room) return room.error().in(printable_path(source));
   }
@@ -309,7 +309,7 @@ result<opened_load> open_load(const load_request& what, const open_services& by)
   input.views = *views;
   input.views_present = options.populate;
   auto plan = make_plan(input, arena_rules(wanted, input, by.devices),
-                        limits_of(by.within, *views, fills), &culprit);
+                        loader_options_of(by.within, *views, fills), &culprit);
   if (!plan) return of_plan(plan.error(), source, wanted, load.named->catalog(), culprit);
   load.plan = std::move(*plan);
   wanted.merge_fused(load.plan);

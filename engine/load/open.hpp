@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 #include <ringload/detail/request.hpp>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <string>
 #include <vector>
 
@@ -33,10 +33,10 @@ struct opened_load {
   // Of the tensors that are loaded, with the shapes that they are to have.
   std::shared_ptr<const named_catalog> named;
   ringload::plan plan;
-  std::vector<wanted_list::stream> streams;  // By plan_input::streams.
-  std::vector<taken_arena> memory;           // By destination of the plan; none, of a fill.
-  destinations into;                         // In the same order.
-  std::optional<filling> fill;
+  std::vector<plan_input_builder::stream> streams;  // By plan_input::streams.
+  std::vector<taken_arena> memory;                  // By destination of the plan; none, of a fill.
+  destinations into;                                // In the same order.
+  std::optional<fill_state> fill;
   std::vector<tensor_check> checks;  // By tensor; empty: nothing is checked.
   std::string route_reason;          // Why a file cannot be read directly, if so.
   // Of a load through a window, which has no plan of its own.
@@ -46,7 +46,7 @@ struct opened_load {
 
 // What it takes from the loader.
 struct open_services {
-  const limits& within;
+  const loader_options& within;
   const device_set& devices;
   direct_files& direct;
   opening from;

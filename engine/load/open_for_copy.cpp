@@ -37,7 +37,7 @@ result<void> check(const copy_request& what, const device_set& devices) {
 
 // The bytes of the tensor, as if they were a file's.
 byte_supply supply_of(const tensor& from, backend& target) {
-  const std::uint64_t bytes = from.bytes();
+  const std::uint64_t bytes = from.size_bytes();
   const auto begin = static_cast<std::byte*>(from.data());
   if (from.device() == host()) {
     return [begin, bytes](int, std::uint64_t offset, std::span<std::byte> into, auto&) {
@@ -67,11 +67,11 @@ std::shared_ptr<const opened_checkpoint> source_of(const copy_request& what, bac
   info.name = from.name();
   info.dtype = from.dtype();
   info.shape.assign(from.shape().begin(), from.shape().end());
-  info.bytes = info.stored_bytes = from.bytes();
+  info.bytes = info.stored_bytes = from.size_bytes();
   auto made = std::make_shared<opened_checkpoint>();
   made->name = tensor_place(from.name());
   open_file& memory = made->files.emplace_back();
-  memory.bytes = from.bytes();
+  memory.bytes = from.size_bytes();
   memory.supply = supply_of(from, target);
   made->named = std::make_shared<const named_catalog>(std::move(only));
   return made;
@@ -90,7 +90,7 @@ result<opened_load> open_copy(const copy_request& what, const open_services& by)
   load.named = load.from->named;
 
   const dtype as = what.as.value_or(what.from.dtype());
-  const wanted_tensor all = {0, alignment(as), 0, what.from.bytes(), conversion_of(what)};
+  const wanted_tensor all = {0, alignment(as), 0, what.from.size_bytes(), conversion_of(what)};
   plan_input input;
   input.tensors = {&all, 1};
   plan_limits bounds = {by.within.slot_bytes};

@@ -88,7 +88,7 @@ boost::asio::awaitable<void> prepare_own_slot(engine& e, task& t) {
   result<void> ready;
   std::optional<traced_step> step;
   if (!e.staging.ready(t.slot)) step.emplace(t.of.options(), load_step::populated, t.slot);
-  busy_time* const times = step ? step->times() : nullptr;
+  work_interval* const times = step ? step->times() : nullptr;
   const clock::time_point begin = clock::now();
   co_await prepare_slot(e, t.slot, ready, times);
   if (step) step->end({}, t.into.size());
@@ -240,8 +240,8 @@ boost::asio::awaitable<void> copy_out(engine& e, task& t) {
 // copy thread that wakes may take the processor from the engine thread, and then the drive waits.
 boost::asio::awaitable<void> submit_next_reads(engine& e) {
   boost::asio::io_context& loop = e.loop;
-  co_await loop_turn(loop);  // Those that have been admitted are prepared,
-  co_await loop_turn(loop);  // and the ring has submitted them.
+  co_await yield_to_loop(loop);  // Those that have been admitted are prepared,
+  co_await yield_to_loop(loop);  // and the ring has submitted them.
 }
 
 boost::asio::awaitable<void> read_and_copy(engine& e, task& t) {

@@ -29,8 +29,9 @@ std::byte* direct_target(std::span<const stream_output> outputs, std::byte* memo
 
 }  // namespace
 
-stream_state::stream_state(const plan& of, const stream_op& what, const wanted_list::stream& stored,
-                           const verification& how, std::byte* memory, copier copy)
+stream_state::stream_state(const plan& of, const stream_op& what,
+                           const plan_input_builder::stream& stored, const verification& how,
+                           std::byte* memory, copier copy)
     : plan_(of),
       outputs_(outputs_of(of, what)),
       bytes_needed_(what.bytes_needed),

@@ -34,7 +34,7 @@ class stream_state final : public decoded_output {
 
   // `what` is a stream of `of`, which outlives this, as does what `stored` refers to. `memory` is
   // the destination of its first output if the host writes to it, else null.
-  stream_state(const plan& of, const stream_op& what, const wanted_list::stream& stored,
+  stream_state(const plan& of, const stream_op& what, const plan_input_builder::stream& stored,
                const verification& how, std::byte* memory, copier copy);
   stream_state(const stream_state&) = delete;
   stream_state& operator=(const stream_state&) = delete;

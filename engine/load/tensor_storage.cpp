@@ -55,7 +55,7 @@ dtype tensor::dtype() const noexcept { return storage_->of().dtype(index_); }
 std::span<const std::uint64_t> tensor::shape() const noexcept {
   return storage_->of().shape(index_);
 }
-std::uint64_t tensor::bytes() const noexcept { return storage_->of().bytes(index_); }
+std::uint64_t tensor::size_bytes() const noexcept { return storage_->of().bytes(index_); }
 void* tensor::data() const noexcept { return storage_->data(index_); }
 bool tensor::read_only() const noexcept { return storage_->memory().read_only(); }
 ringload::device tensor::device() const noexcept { return storage_->on(); }

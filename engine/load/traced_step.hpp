@@ -5,7 +5,7 @@
 // is one branch. Engine thread only.
 
 #include <cstdint>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <ringload/trace.hpp>
 #include <string_view>
 
@@ -24,7 +24,7 @@ class traced_step {
 
   explicit operator bool() const noexcept { return to_ != nullptr; }
   // For whoever does the work; null: nobody wants to know.
-  busy_time* times() noexcept { return to_ ? &times_ : nullptr; }
+  work_interval* times() noexcept { return to_ ? &times_ : nullptr; }
   // The work begins now, and no thread of ours does it.
   void starts() noexcept {
     if (to_) times_.begins();
@@ -43,7 +43,7 @@ class traced_step {
   const trace_function to_;
   void* const with_;
   trace_event event_;
-  busy_time times_;
+  work_interval times_;
 };
 
 // Of a step that is a moment.

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 #include <ringload/device.hpp>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <vector>
 
 #include "base/fault.hpp"
@@ -21,7 +21,7 @@ struct window_group {
 };
 
 // The size that allocations for tensors are a multiple of.
-std::uint64_t window_page_bytes(const device& on, const limits& within) noexcept;
+std::uint64_t window_page_bytes(const device& on, const loader_options& within) noexcept;
 
 // Cuts the tensors into groups; `bytes` is by tensor, loaded, and memory is taken in multiples of
 // `page_bytes`. Fails with errc::memory_exceeded if a tensor does not fit into the window, and then

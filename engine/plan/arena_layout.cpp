@@ -14,7 +14,7 @@ arena_layout::arena_layout(const plan_input& input)
       arenas_(input.arenas),
       used_(input.arenas),
       mapping_(input.arenas, no_index) {
-  if (input.arenas == 1 && input.views == view_wish::none) use(0);
+  if (input.arenas == 1 && input.views == mapping_request::none) use(0);
 }
 
 result<arena_layout::place> arena_layout::reserve(std::uint32_t destination, std::uint64_t bytes,

@@ -99,7 +99,7 @@ class planner {
 
 result<void> planner::run(std::uint32_t* culprit) {
   if (auto status = place_blocks(); !status) return status;
-  arrange(items_, input_, rules_, within_);
+  sort_and_merge(items_, input_, rules_, within_);
   plan_.parts.resize(items_.size());
   for (std::uint32_t i = 0; i < items_.size(); ++i) add_part(i);
   add_streams();
@@ -149,7 +149,7 @@ result<void> planner::place_blocks() {
 // enough to justify its own reads.
 std::uint32_t planner::shift_of(const stored_item& item) const {
   const std::uint64_t alignment = alignment_of(item);
-  const bool lands = within_.direct_alignment == 1 && input_.views == view_wish::none;
+  const bool lands = within_.direct_alignment == 1 && input_.views == mapping_request::none;
   if (!lands || input_.tensors[item.tensor].replicated) return 0;
   const std::uint64_t first_block = round_up(item.begin, std::uint64_t{block_bytes});
   const std::uint64_t end = round_down(item.end, std::uint64_t{block_bytes});
@@ -189,13 +189,13 @@ result<void> planner::find_straight(std::uint32_t first, std::uint32_t last,
                                     std::uint32_t* culprit) {
   for (std::uint32_t i = first; i < last; ++i) {
     stored_item& item = items_[i];
-    if (input_.views == view_wish::all) {
+    if (input_.views == mapping_request::all) {
       std::string obstacle = obstacle_to_view(item, alignment_of(item));
       if (!obstacle.empty()) return refuse_view(item.tensor, std::move(obstacle), culprit);
     }
     if (!item.own_place || item.same_as != no_index) continue;
     const bool can_be_straight =
-        rules_for(item.destination).straight || input_.views != view_wish::none;
+        rules_for(item.destination).straight || input_.views != mapping_request::none;
     if (item.replica_of != no_index) {
       // A device can copy a replica only out of a slot.
       if (!can_be_straight) items_[item.replica_of].straight = false;
@@ -218,7 +218,7 @@ result<void> planner::place(std::uint32_t first, std::uint32_t last) {
     }
     const straight_run run = run_from(i, last, items_);
     // A short run that ends at a tensor of another arena shares staged reads with that tensor.
-    const bool straight = input_.views != view_wish::none || !run.is_cut ||
+    const bool straight = input_.views != mapping_request::none || !run.is_cut ||
                           run.end - items_[i].begin >= straight_bytes_min;
     if (straight) {
       if (auto status = place_run(run); !status) return status;
@@ -262,7 +262,7 @@ result<void> planner::reserve_for(const stored_item& item) {
 // Places the tensors that have no stored bytes.
 result<void> planner::place_filled(std::uint32_t* culprit) {
   for (const fill_op& fill : plan_.fills) {
-    if (input_.views == view_wish::all) {
+    if (input_.views == mapping_request::all) {
       return refuse_view(fill.tensor, "not all of it is stored", culprit);
     }
     const tensor_form& form = *input_.tensors[fill.tensor].form;
@@ -277,7 +277,7 @@ result<void> planner::place_filled(std::uint32_t* culprit) {
 result<void> planner::place_run(const straight_run& run) {
   const stored_item& head = items_[run.first];
   const std::uint64_t begin = round_down(head.begin, std::uint64_t{block_bytes});
-  const bool views = input_.views != view_wish::none;
+  const bool views = input_.views != mapping_request::none;
   arena_layout::place run_place;
   if (views) {
     run_place = arenas_.view(head.destination, head.file, {begin, run.end});

@@ -99,7 +99,7 @@ struct arena_block {
 };
 
 // Selects which tensors are mapped instead of read.
-enum class view_wish : std::uint8_t {
+enum class mapping_request : std::uint8_t {
   none,
   possible,  // Every tensor that can be mapped; the others are loaded.
   all,       // All tensors; the plan fails if one cannot be mapped.
@@ -111,7 +111,7 @@ struct plan_input {
   std::span<const caller_memory> destinations = {};
   std::span<const arena_block> blocks = {};
   std::uint32_t arenas = 1;
-  view_wish views = view_wish::none;
+  mapping_request views = mapping_request::none;
   bool views_present = false;  // Reads make the pages of mapped tensors present.
 
   // Convert between an arena's index and its destination number.

@@ -106,12 +106,12 @@ void find_replicas(std::vector<stored_item>& items, const plan_input& input) {
 
 }  // namespace
 
-void arrange(std::vector<stored_item>& items, const plan_input& input,
-             std::span<const layout_rules> rules, const plan_limits& within) {
+void sort_and_merge(std::vector<stored_item>& items, const plan_input& input,
+                    std::span<const layout_rules> rules, const plan_limits& within) {
   split_straight(items, input, rules, within);
   sort_by_place(items);
   find_aliases(items, input);
-  if (input.views == view_wish::none) find_replicas(items, input);
+  if (input.views == mapping_request::none) find_replicas(items, input);
 }
 
 }  // namespace ringload::inline v0

@@ -13,7 +13,7 @@ namespace ringload::inline v0 {
 // Splits the items whose bytes can be read straight into memory with a fixed place, sorts all items
 // by file offset, and links duplicates. The caller must have added the offsets of the arena blocks
 // before.
-void arrange(std::vector<stored_item>& items, const plan_input& input,
-             std::span<const layout_rules> rules, const plan_limits& within);
+void sort_and_merge(std::vector<stored_item>& items, const plan_input& input,
+                    std::span<const layout_rules> rules, const plan_limits& within);
 
 }  // namespace ringload::inline v0

@@ -87,10 +87,10 @@ void check_options(const loader& host_loader, const group& ranks, const load_opt
                 "the loader's device is " + host_loader.device().name() + ", expected the host");
   }
   if (options.window_bytes > 0 || options.memory != tensor_memory::owned) {
-    throw error(errc::invalid_limits, "group_load",
+    throw error(errc::invalid_options, "group_load",
                 "window_bytes and mapped memory cannot be used with a group");
   }
-  if (options.verify.listed != nullptr) {
+  if (options.verify.checksums != nullptr) {
     throw error(errc::digest_unavailable, "group_load",
                 "a manifest covers whole checkpoints, but each rank reads only a part");
   }
@@ -114,7 +114,7 @@ group_job::group_job(loader& host_loader, std::shared_ptr<group> ranks,
 template <class T, class Work>
 result<T> group_job::guarded(cancel_request& cancel, const Work& work) {
   bool is_common = false;
-  auto done = attempt([&]() -> result<T> {
+  auto done = catch_as_fault([&]() -> result<T> {
     try {
       stop_->begin(cancel);
       return work();
@@ -158,7 +158,7 @@ void group_job::open_and_read(const std::string& source) {
   }
   if (options_.reading == group_reading::own) return;
   // Digests cover whole tensors.
-  const bool cut = options_.load.verify.stored == stored_digests::none;
+  const bool cut = options_.load.verify.stored == embedded_digests::none;
   read(divided(file_.catalog(), ranks_->size(), cut));
   agree_on(*ranks_, "end of reading");
 }
@@ -229,7 +229,7 @@ tensor group_job::carry_out(const group_call& call, const std::vector<named_tens
 tensor group_job::whole(const named_tensor& tensor_ref) {
   if (!exchange_)
     return load_alone(select().names({tensor_ref.landed.name}), tensor_ref.landed.name);
-  new_tensor out = make_new(tensor_ref.landed);
+  tensor_builder out = make_new(tensor_ref.landed);
   exchange_->whole(tensor_ref.index, out);
   return std::move(out).finish();
 }
@@ -240,7 +240,7 @@ tensor group_job::pushed(const named_tensor& tensor_ref, std::uint32_t to) {
     return {};
   }
   if (!exchange_) return whole(tensor_ref);
-  new_tensor out = make_new(tensor_ref.landed);
+  tensor_builder out = make_new(tensor_ref.landed);
   exchange_->push(tensor_ref.index, tensor_ref.landed, to, out.bytes());
   return std::move(out).finish();
 }
@@ -261,7 +261,7 @@ tensor group_job::block(const named_tensor& tensor_ref, std::uint32_t dim) {
     return load_alone(select().names({}).slice(info.name, dim, range.begin, range.count),
                       info.name);
   }
-  new_tensor out = make_new(info);
+  tensor_builder out = make_new(info);
   if (exchange_) exchange_->block(tensor_ref.index, tensor_ref.landed, dim, out.bytes());
   return std::move(out).finish();
 }
@@ -275,9 +275,9 @@ tensor group_job::fused(const group_call& call, const std::vector<named_tensor>&
   for (const named_tensor& tensor_ref : tensors) {
     parts.push_back(block(tensor_ref, call.dim));
     info.shape[call.dim] += parts.back().shape()[call.dim];
-    info.bytes += parts.back().bytes();
+    info.bytes += parts.back().size_bytes();
   }
-  new_tensor out = make_new(info);
+  tensor_builder out = make_new(info);
   const dimension_bytes around_dim = *around(info.shape, bits(info.dtype), call.dim);
   index_range next;
   for (const tensor& part : parts) {
@@ -309,8 +309,8 @@ load_stats group_job::stats() const {
   return own_reads_;
 }
 
-new_tensor group_job::make_new(tensor_info info) {
-  auto built = new_tensor::make(std::move(info), *memory_);
+tensor_builder group_job::make_new(tensor_info info) {
+  auto built = tensor_builder::make(std::move(info), *memory_);
   if (!built) throw to_error(built.error());
   return std::move(*built);
 }

@@ -53,7 +53,7 @@ class group_job {
   tensor fused(const group_call& call, const std::vector<named_tensor>& tensors);
   tensor load_alone(const selection& wanted, const std::string& name);
   tensor_info block_info(const named_tensor& tensor_ref, std::uint32_t dim) const;
-  new_tensor make_new(tensor_info info);
+  tensor_builder make_new(tensor_info info);
 
   loader& loader_;
   const std::shared_ptr<group> ranks_;

@@ -213,7 +213,7 @@ std::unique_ptr<group> mpi_group(MPI_Comm among, std::chrono::milliseconds timeo
   int level = MPI_THREAD_SINGLE;
   if (begun != 0) MPI_Query_thread(&level);
   if (level < MPI_THREAD_SERIALIZED) {
-    throw error(errc::invalid_limits, "MPI",
+    throw error(errc::invalid_options, "MPI",
                 "MPI was initialized without MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE");
   }
   MPI_Comm comm = MPI_COMM_NULL;

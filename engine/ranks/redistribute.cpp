@@ -65,14 +65,14 @@ block_part part_of(const read_piece& piece, const tensor_info& landed, std::uint
 
 }  // namespace
 
-result<new_tensor> new_tensor::make(tensor_info what, backend& in) {
+result<tensor_builder> tensor_builder::make(tensor_info what, backend& in) {
   const arena_size size = {std::max<std::uint64_t>(what.bytes, 1), alignment_of_new};
   auto memory = in.allocate_all({&size, 1});
   if (!memory) return memory.error();
-  return new_tensor(std::move(what), std::move(memory->front()));
+  return tensor_builder(std::move(what), std::move(memory->front()));
 }
 
-tensor new_tensor::finish() && {
+tensor tensor_builder::finish() && {
   const std::uint64_t bytes = info_.bytes;
   catalog one;
   one.files.emplace_back();  // It lies in none: it was put together.
@@ -96,7 +96,7 @@ std::span<const std::byte> exchange::bytes_of(const std::string& name) const {
   return own_.at(name).as<const std::byte>();
 }
 
-void exchange::whole(std::uint32_t t, const new_tensor& into) {
+void exchange::whole(std::uint32_t t, const tensor_builder& into) {
   for (const read_piece& piece : pieces_of(t)) {
     const byte_place at = place_of(piece, into.info());
     const auto region = into.bytes().subspan(at.begin, at.bytes);

@@ -27,7 +27,7 @@ class exchange {
       : all_(all), pieces_(std::move(pieces)), own_(std::move(own)) {}
 
   // The tensor `t`, which `into` is as it lands, on every rank.
-  void whole(std::uint32_t t, const new_tensor& into);
+  void whole(std::uint32_t t, const tensor_builder& into);
   // On one.
   void push(std::uint32_t t, const tensor_info& landed, std::uint32_t to,
             std::span<std::byte> into);

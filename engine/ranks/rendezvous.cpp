@@ -215,8 +215,8 @@ unique_fd make_wake() {
 
 }  // namespace detail
 
-std::vector<std::unique_ptr<group>> thread_groups(std::uint32_t ranks,
-                                                  std::chrono::milliseconds timeout) {
+std::vector<std::unique_ptr<group>> make_thread_ranks(std::uint32_t ranks,
+                                                      std::chrono::milliseconds timeout) {
   if (auto status = detail::check_ranks(0, ranks); !status) throw to_error(status.error());
   auto sockets = detail::all_sockets(ranks);
   if (!sockets) throw to_error(sockets.error());

@@ -14,10 +14,10 @@
 
 namespace ringload::inline v0::detail {
 
-class new_tensor {
+class tensor_builder {
  public:
   // `info` describes the loaded tensor; its `bytes` must match its type and shape.
-  static result<new_tensor> make(tensor_info info, backend& memory);
+  static result<tensor_builder> make(tensor_info info, backend& memory);
 
   const tensor_info& info() const noexcept { return info_; }
   std::span<std::byte> bytes() const noexcept {
@@ -27,7 +27,7 @@ class new_tensor {
   tensor finish() &&;
 
  private:
-  new_tensor(tensor_info info, std::shared_ptr<arena> memory) noexcept
+  tensor_builder(tensor_info info, std::shared_ptr<arena> memory) noexcept
       : info_(std::move(info)), memory_(std::move(memory)) {}
 
   tensor_info info_;

@@ -145,7 +145,7 @@ std::shared_ptr<byte_source> hub_folder::open(const std::string& name,
   auto source = value_or_throw(std::move(opened), path_of(name));
   if (!access_.filling) return source;
   blob_place place = {access_.cache, model_, listing_.commit, file};
-  return make_caching_source(std::move(source), std::move(place), access_.filling);
+  return make_hf_cache_source(std::move(source), std::move(place), access_.filling);
 }
 
 class hub_store final : public byte_store {
@@ -168,11 +168,11 @@ hub_store::hub_store(std::shared_ptr<http_client> client, const hub_options& how
   while (access_.endpoint.ends_with('/')) access_.endpoint.pop_back();
   const bool sent = std::ranges::all_of(how.token, [](char c) { return c > ' ' && c < '\x7f'; });
   if (!sent) {
-    throw to_error({errc::invalid_limits, "hub_options::token",
+    throw to_error({errc::invalid_options, "hub_options::token",
                     "it holds a blank, or a character that no token has"});
   }
   if (auto endpoint = parse_http_url(access_.endpoint); !endpoint) {
-    throw to_error({errc::invalid_limits, "hub_options::endpoint", endpoint.error().cause});
+    throw to_error({errc::invalid_options, "hub_options::endpoint", endpoint.error().cause});
   }
   if (how.cache == hub_cache::off) return;
   access_.cache = how.cache_folder;

@@ -21,7 +21,7 @@ namespace {
 using namespace remote_http;
 
 [[noreturn]] void refuse(const char* option, std::string why) {
-  throw error(errc::invalid_limits, std::string("remote_options::") + option, std::move(why));
+  throw error(errc::invalid_options, std::string("remote_options::") + option, std::move(why));
 }
 
 client_settings settings_of(const remote_options& how) {

@@ -224,13 +224,13 @@ s3_store::s3_store(std::shared_ptr<http_client> client, const s3_options& how)
   for (const std::string* each : {&how.access_key_id, &how.session_token}) {
     const bool sent = std::ranges::all_of(*each, [](char c) { return c > ' ' && c < '\x7f'; });
     if (!sent) {
-      throw to_error({errc::invalid_limits, "s3_options::access_key_id",
+      throw to_error({errc::invalid_options, "s3_options::access_key_id",
                       "a credential holds a blank, or a character that no credential has"});
     }
   }
   if (how.endpoint.empty()) return;
   if (auto endpoint = parse_http_url(how.endpoint); !endpoint) {
-    throw to_error({errc::invalid_limits, "s3_options::endpoint", endpoint.error().cause});
+    throw to_error({errc::invalid_options, "s3_options::endpoint", endpoint.error().cause});
   }
 }
 

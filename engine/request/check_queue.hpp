@@ -28,12 +28,12 @@ struct tensor_check {
   bool needed() const noexcept { return compares() || indices; }
 };
 
-class tensor_checks {
+class check_queue {
  public:
   // Nothing is checked.
-  tensor_checks() = default;
+  check_queue() = default;
   // By tensor; empty: nothing is checked.
-  explicit tensor_checks(std::vector<tensor_check> checks)
+  explicit check_queue(std::vector<tensor_check> checks)
       : checks_(std::move(checks)), tensors_(static_cast<std::uint32_t>(checks_.size())) {}
 
   bool needed(std::uint32_t tensor) const noexcept {

@@ -52,7 +52,7 @@ class chooser {
   result<void> cut_for(std::uint32_t device, std::uint32_t devices,
                        const std::vector<device_choice>& places);
   range block_of(std::uint32_t t, std::uint32_t dim, std::uint64_t rank, std::uint64_t ranks) const;
-  result<chosen_tensor> fuse(const detail::fused_wish& wish);
+  result<chosen_tensor> fuse(const detail::fuse_request& wish);
   box box_of(std::uint32_t t) const;
   std::vector<std::uint64_t> shape_of(const box& of) const;
 
@@ -91,7 +91,7 @@ result<void> chooser::cut(std::uint32_t t, std::uint32_t dim, range to) {
 }
 
 result<void> chooser::cut() {
-  for (const detail::slice_wish& wish : in_.wanted.slices) {
+  for (const detail::slice_request& wish : in_.wanted.slices) {
     auto t = in_.find(wish.name);
     if (!t) return t.error();
     if (!*t) continue;
@@ -100,7 +100,7 @@ result<void> chooser::cut() {
     if (!end) return wrong_range(at_tensor(from_, **t), "the range leaves 64 bits");
     if (auto good = cut(**t, wish.dim, {wish.begin, *end}); !good) return good.error();
   }
-  for (const detail::shard_wish& wish : in_.wanted.shards) {
+  for (const detail::shard_request& wish : in_.wanted.shards) {
     if (wish.rank >= wish.ranks) return in_.no_rank(wish.rank, wish.ranks);
     bool any = false;
     for (std::uint32_t t = 0; t < in_.tensors(); ++t) {
@@ -186,7 +186,7 @@ box chooser::box_of(std::uint32_t t) const {
   return out;
 }
 
-result<chosen_tensor> chooser::fuse(const detail::fused_wish& wish) {
+result<chosen_tensor> chooser::fuse(const detail::fuse_request& wish) {
   chosen_tensor made = {wish.as, {}, {}, wish.dim};
   for (const std::string& each : wish.names) {
     auto t = in_.find(each);
@@ -226,7 +226,7 @@ result<std::vector<chosen_tensor>> chooser::put_together() {
   std::vector<chosen_tensor> out;
   // Fused tensors by their first part.
   std::unordered_map<std::uint32_t, std::vector<chosen_tensor>> fused;
-  for (const detail::fused_wish& wish : in_.wanted.fused) {
+  for (const detail::fuse_request& wish : in_.wanted.fused) {
     auto made = fuse(wish);
     if (!made) return made.error();
     if (!made->boxes.empty()) fused[made->boxes.front().tensor].push_back(std::move(*made));
@@ -262,7 +262,7 @@ result<void> check_names_once(const std::vector<chosen_tensor>& which) {
 }  // namespace
 
 result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index& names,
-                                          const detail::wishes& wanted, const std::string& source,
+                                          const detail::requests& wanted, const std::string& source,
                                           std::uint32_t devices) {
   const selection_context in = {from, names, wanted, source};
   auto taken = take_tensors(in);

@@ -37,7 +37,7 @@ struct chosen_tensor {
 // ones, count elements: see block_tensors.hpp. `source` is named by faults that are no one
 // tensor's. With 0 devices it is not looked at where tensors go.
 result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index& names,
-                                          const detail::wishes& wanted,
+                                          const detail::requests& wanted,
                                           const std::string& source = {},
                                           std::uint32_t devices = 0);
 

@@ -9,10 +9,10 @@ namespace ringload::inline v0 {
 
 namespace {
 
-using detail::place_wish;
-using way = place_wish::way;
+using detail::place_rule;
+using way = place_rule::way;
 
-bool concerns(const place_wish& wish, const tensor_info& t) {
+bool concerns(const place_rule& wish, const tensor_info& t) {
   return wish.how == way::chosen || matches(wish.glob, t.name);
 }
 
@@ -25,22 +25,23 @@ fault no_such_device(const catalog& from, const tensor_info& t, std::uint32_t de
 
 }  // namespace
 
-result<std::vector<device_choice>> choose_devices(const catalog& from, const detail::wishes& wishes,
+result<std::vector<device_choice>> choose_devices(const catalog& from,
+                                                  const detail::requests& requests,
                                                   const std::function<bool(std::uint32_t)>& wanted,
                                                   std::uint32_t devices,
                                                   const std::string& source) {
   std::vector<device_choice> out(from.tensors.size());
-  if (wishes.places.empty()) return out;
-  std::vector<bool> used(wishes.places.size());
+  if (requests.places.empty()) return out;
+  std::vector<bool> used(requests.places.size());
   std::vector<std::uint64_t> bytes_on(devices);
   for (std::uint32_t t = 0; t < out.size(); ++t) {
     if (!wanted(t)) continue;
     const tensor_info& info = from.tensors[t];
-    const place_wish* decides = nullptr;
+    const place_rule* decides = nullptr;
     for (std::size_t w = 0; w < used.size(); ++w) {
-      if (!concerns(wishes.places[w], info)) continue;
+      if (!concerns(requests.places[w], info)) continue;
       used[w] = true;
-      decides = &wishes.places[w];
+      decides = &requests.places[w];
     }
     device_choice& place = out[t];
     if (decides != nullptr) {
@@ -59,8 +60,8 @@ result<std::vector<device_choice>> choose_devices(const catalog& from, const det
     if (!place.everywhere) bytes_on[place.device] += info.bytes;
   }
   const auto unused = std::ranges::find(used, false);
-  if (unused == used.end() || wishes.missing_is_allowed) return out;
-  const place_wish& wish = wishes.places[static_cast<std::size_t>(unused - used.begin())];
+  if (unused == used.end() || requests.missing_is_allowed) return out;
+  const place_rule& wish = requests.places[static_cast<std::size_t>(unused - used.begin())];
   if (wish.how == way::chosen) return out;
   return fault{errc::no_such_tensor, source, "no tensor matches '" + printable(wish.glob) + "'"};
 }

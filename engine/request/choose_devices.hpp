@@ -23,7 +23,8 @@ struct device_choice {
 
 // By tensor of the catalog, of those for which `wanted(t)` is true; what is said of no tensor goes
 // to the first device. `source` begins the place of faults that are no one tensor's.
-result<std::vector<device_choice>> choose_devices(const catalog& from, const detail::wishes& wishes,
+result<std::vector<device_choice>> choose_devices(const catalog& from,
+                                                  const detail::requests& requests,
                                                   const std::function<bool(std::uint32_t)>& wanted,
                                                   std::uint32_t devices, const std::string& source);
 

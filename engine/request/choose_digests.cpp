@@ -72,7 +72,7 @@ result<std::vector<const tensor_digest*>> expected_digests(const manifest& liste
 // Digests of a manifest are of the whole tensors' bytes in the files. It lists all of the
 // checkpoint; only what is loaded is checked.
 result<void> add_listed(const opened_checkpoint& from, const std::vector<chosen_tensor>& which,
-                        const wanted_list& wanted, const manifest& verify,
+                        const plan_input_builder& wanted, const manifest& verify,
                         std::vector<tensor_check>& checks) {
   const ringload::catalog& all = from.named->catalog();
   auto expected = expected_digests(verify, all);
@@ -125,11 +125,11 @@ void add_indices(const ringload::catalog& all, const std::vector<chosen_tensor>&
 
 // The digests that the files hold.
 result<void> add_stored(const opened_checkpoint& from, const std::vector<chosen_tensor>& which,
-                        const wanted_list& wanted, const verification& how, bool fills,
+                        const plan_input_builder& wanted, const verification& how, bool fills,
                         std::vector<tensor_check>& checks) {
   const ringload::catalog& all = from.named->catalog();
-  const wanted_list::digests& stored = wanted.of_files();
-  if (how.stored == stored_digests::require && stored.unchecked) {
+  const plan_input_builder::digests& stored = wanted.of_files();
+  if (how.stored == embedded_digests::require && stored.unchecked) {
     return fault{errc::digest_unavailable, tensor_place_of(all, *stored.unchecked),
                  stored.why_unchecked};
   }
@@ -158,16 +158,16 @@ result<void> add_stored(const opened_checkpoint& from, const std::vector<chosen_
 
 }  // namespace
 
-result<std::vector<tensor_check>> checks_of(const opened_checkpoint& from,
-                                            const std::vector<chosen_tensor>& which,
-                                            const wanted_list& wanted, const verification& how,
-                                            bool fills) {
+result<std::vector<tensor_check>> choose_digests(const opened_checkpoint& from,
+                                                 const std::vector<chosen_tensor>& which,
+                                                 const plan_input_builder& wanted,
+                                                 const verification& how, bool fills) {
   std::vector<tensor_check> checks;
-  if (how.listed != nullptr) {
-    auto good = add_listed(from, which, wanted, *how.listed, checks);
+  if (how.checksums != nullptr) {
+    auto good = add_listed(from, which, wanted, *how.checksums, checks);
     if (!good) return good.error();
   }
-  if (how.stored != stored_digests::none) {
+  if (how.stored != embedded_digests::none) {
     auto good = add_stored(from, which, wanted, how, fills, checks);
     if (!good) return good.error();
   }

@@ -19,9 +19,9 @@ namespace ringload::inline v0::detail {
 // manifest and of the checkpoint. What cannot be checked though it must is
 // errc::digest_unavailable or errc::incomplete_manifest. Blocks: digests of tensors for which
 // nothing is read are compared here.
-result<std::vector<tensor_check>> checks_of(const opened_checkpoint& from,
-                                            const std::vector<chosen_tensor>& which,
-                                            const wanted_list& wanted, const verification& how,
-                                            bool fills);
+result<std::vector<tensor_check>> choose_digests(const opened_checkpoint& from,
+                                                 const std::vector<chosen_tensor>& which,
+                                                 const plan_input_builder& wanted,
+                                                 const verification& how, bool fills);
 
 }  // namespace ringload::inline v0::detail

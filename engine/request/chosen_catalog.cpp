@@ -82,8 +82,8 @@ result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>
 }
 
 catalog chosen(const catalog& from, const selection& wanted) {
-  if (auto bad = unreadable_chosen(from, wanted.wishes())) throw to_error(*bad);
-  auto which = choose(from, name_index(from), wanted.wishes());
+  if (auto bad = unreadable_chosen(from, wanted.requests())) throw to_error(*bad);
+  auto which = choose(from, name_index(from), wanted.requests());
   if (!which) throw to_error(which.error());
   auto made = catalog_of(from, *which);
   if (!made) throw to_error(made.error());

@@ -12,7 +12,7 @@ namespace ringload::inline v0::detail {
 
 hasher begin_digest(digest_algorithm algorithm, const verification& how) {
   if (algorithm == digest_algorithm::crc32c) return begin_crc32c();
-  return how.sha256 != nullptr ? how.sha256() : how.listed->sha256();
+  return how.sha256 != nullptr ? how.sha256() : how.checksums->sha256();
 }
 
 result<void> end_digest(const hasher& of, digest_algorithm algorithm,

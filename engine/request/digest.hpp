@@ -15,7 +15,7 @@ namespace ringload::inline v0::detail {
 
 // Whether digests of files that need SHA-256 can be computed.
 inline bool has_sha256(const verification& how) noexcept {
-  return how.sha256 != nullptr || (how.listed != nullptr && how.listed->sha256);
+  return how.sha256 != nullptr || (how.checksums != nullptr && how.checksums->sha256);
 }
 
 // For a digest of a file. Throws what the caller's hasher throws.

@@ -20,12 +20,12 @@ destination& destination::operator=(const destination& other) = default;
 destination& destination::operator=(destination&& other) noexcept = default;
 destination::~destination() = default;
 
-fill_policies::fill_policies() = default;
-fill_policies::fill_policies(const fill_policies& other) = default;
-fill_policies::fill_policies(fill_policies&& other) noexcept = default;
-fill_policies& fill_policies::operator=(const fill_policies& other) = default;
-fill_policies& fill_policies::operator=(fill_policies&& other) noexcept = default;
-fill_policies::~fill_policies() = default;
+fill_options::fill_options() = default;
+fill_options::fill_options(const fill_options& other) = default;
+fill_options::fill_options(fill_options&& other) noexcept = default;
+fill_options& fill_options::operator=(const fill_options& other) = default;
+fill_options& fill_options::operator=(fill_options&& other) noexcept = default;
+fill_options::~fill_options() = default;
 
 fill_error::fill_error(const error& why, std::vector<std::string> whole,
                        std::vector<std::string> torn)

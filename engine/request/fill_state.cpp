@@ -19,7 +19,7 @@ result<void> check_options(const fill_request& what, const load_options& options
     return fault{errc::unsupported_dtype, "load_options::dtype",
                  "a fill converts to the types of its destinations"};
   }
-  if (options.verify.listed != nullptr) {
+  if (options.verify.checksums != nullptr) {
     return fault{errc::digest_unavailable, "load_options::verify",
                  "a fill cannot be checked against a manifest"};
   }
@@ -112,7 +112,7 @@ result<checked_fill> check_fill(const fill_request& what, const load_options& op
   return out;
 }
 
-std::exception_ptr filling::failure(
+std::exception_ptr fill_state::failure(
     const fault& why, const std::function<bool(std::uint32_t)>& loaded) const noexcept {
   try {
     if (!writing) return to_exception(why);

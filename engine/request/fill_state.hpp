@@ -32,7 +32,7 @@ struct fill_target {
 };
 
 // The fill of a job. Engine thread, from job::begin() on.
-struct filling {
+struct fill_state {
   struct place {
     std::string name;            // Of the destination.
     std::uint32_t given_at = 0;  // Among those given.
@@ -55,7 +55,7 @@ struct checked_fill {
   ringload::catalog chosen;          // Of them.
   std::vector<fill_target> targets;  // In the same order.
   destinations into;                 // Of the plan.
-  filling state;
+  fill_state state;
 };
 
 // `which` and `chosen` are what the selection chose.

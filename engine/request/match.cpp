@@ -67,7 +67,7 @@ fault invalid(const destination& one, std::string cause) {
 
 class matcher {
  public:
-  matcher(const catalog& from, std::span<const destination> into, const fill_policies& how,
+  matcher(const catalog& from, std::span<const destination> into, const fill_options& how,
           bool (*converts)(dtype, dtype))
       : from_(from), into_(into), how_(how), converts_(converts) {}
 
@@ -82,7 +82,7 @@ class matcher {
 
   const catalog& from_;
   const std::span<const destination> into_;
-  const fill_policies& how_;
+  const fill_options& how_;
   bool (*const converts_)(dtype, dtype);
   std::vector<strided> memory_;        // By destination.
   std::vector<footprint> footprints_;  // By destination.
@@ -136,7 +136,7 @@ result<void> matcher::check_types(const destination& one, const tensor_info& t) 
   if (one.dtype == t.dtype) return {};
   const std::string both = "the checkpoint has " + std::string(name(t.dtype)) + ", " +
                            destination_place(one) + " " + std::string(name(one.dtype));
-  if (how_.dtype == fill_policies::on_dtype::exact) {
+  if (how_.dtype == fill_options::on_dtype::exact) {
     return fault{errc::wrong_dtype, place(t), both};
   }
   if (!converts_(t.dtype, one.dtype)) {
@@ -157,7 +157,7 @@ result<matched_tensor> matcher::fit(std::uint32_t d, std::uint32_t t) const {
   const fault differs{errc::wrong_shape, place(info),
                       "the checkpoint has " + shape_text(info.shape) + ", " +
                           destination_place(one) + " " + shape_text(one.shape)};
-  if (how_.shape == fill_policies::on_shape::exact || info.shape.size() > one.shape.size() ||
+  if (how_.shape == fill_options::on_shape::exact || info.shape.size() > one.shape.size() ||
       bits(info.dtype) % 8 != 0 || bits(one.dtype) % 8 != 0) {
     return differs;
   }
@@ -187,7 +187,7 @@ result<matching> matcher::run() {
     const std::string in_file = how_.rename ? how_.rename(one.name) : one.name;
     const auto at = by_name.find(in_file);
     if (at == by_name.end()) {
-      if (how_.missing == fill_policies::on_missing::error) {
+      if (how_.missing == fill_options::on_missing::error) {
         return fault{errc::no_such_tensor, destination_place(one),
                      "the checkpoint has no " + tensor_place(in_file)};
       }
@@ -202,8 +202,8 @@ result<matching> matcher::run() {
   if (auto good = check_apart(); !good) return good.error();
 
   for (std::uint32_t t = 0; t < from_.tensors.size(); ++t) {
-    if (wanted[t] || how_.unexpected == fill_policies::on_unexpected::ignore) continue;
-    if (how_.unexpected == fill_policies::on_unexpected::error) {
+    if (wanted[t] || how_.unexpected == fill_options::on_unexpected::ignore) continue;
+    if (how_.unexpected == fill_options::on_unexpected::error) {
       return fault{errc::unexpected_tensor, place(from_.tensors[t]), "no destination is for it"};
     }
     out.unexpected.push_back(from_.tensors[t].name);
@@ -216,7 +216,7 @@ result<matching> matcher::run() {
 }  // namespace
 
 result<matching> match(const catalog& from, std::span<const destination> into,
-                       const fill_policies& how, bool (*converts)(dtype from, dtype to)) {
+                       const fill_options& how, bool (*converts)(dtype from, dtype to)) {
   return matcher(from, into, how, converts).run();
 }
 

@@ -35,6 +35,6 @@ struct matching {
 // `from` is the catalog of what is wanted. Whether the one type converts to the other is asked of
 // `converts`.
 result<matching> match(const catalog& from, std::span<const destination> into,
-                       const fill_policies& how, bool (*converts)(dtype from, dtype to));
+                       const fill_options& how, bool (*converts)(dtype from, dtype to));
 
 }  // namespace ringload::inline v0

@@ -13,8 +13,10 @@
 
 namespace ringload::inline v0::detail {
 
-wanted_list::wanted_list(const opened_checkpoint& from, const std::vector<chosen_tensor>& which,
-                         const load_options& options, std::span<const fill_target> into)
+plan_input_builder::plan_input_builder(const opened_checkpoint& from,
+                                       const std::vector<chosen_tensor>& which,
+                                       const load_options& options,
+                                       std::span<const fill_target> into)
     : from_(from),
       which_(which),
       options_(options),
@@ -31,7 +33,7 @@ wanted_list::wanted_list(const opened_checkpoint& from, const std::vector<chosen
   }
 }
 
-dtype wanted_list::loaded_type(const tensor_info& t, const chosen_tensor& of) {
+dtype plan_input_builder::loaded_type(const tensor_info& t, const chosen_tensor& of) {
   if (const fill_target* into = target_of(of)) return into->dtype;
   if (!options_.dtype) return t.dtype;
   const bool blocks = blocks_of(t).has_value();
@@ -51,7 +53,7 @@ dtype wanted_list::loaded_type(const tensor_info& t, const chosen_tensor& of) {
   return t.dtype;
 }
 
-std::optional<std::uint32_t> wanted_list::first_from_f64_on(
+std::optional<std::uint32_t> plan_input_builder::first_from_f64_on(
     const std::function<bool(std::uint32_t)>& device) const {
   for (std::size_t w = 0; w < tensors_.size(); ++w) {
     const bool from_f64 = tensors_[w].as.needed() && tensors_[w].as.from == element_kind::f64;
@@ -60,13 +62,13 @@ std::optional<std::uint32_t> wanted_list::first_from_f64_on(
   return std::nullopt;
 }
 
-range wanted_list::range_of(const box& one, std::size_t d) const {
+range plan_input_builder::range_of(const box& one, std::size_t d) const {
   if (!one.ranges.empty()) return one.ranges[d];
   const tensor_info& t = from_.named->catalog().tensors[one.tensor];
   return {0, into_.empty() && blocks_of(t) ? t.original_shape[d] : t.shape[d]};
 }
 
-std::uint32_t wanted_list::arena_of(const chosen_tensor& of) {
+std::uint32_t plan_input_builder::arena_of(const chosen_tensor& of) {
   if (!into_.empty()) return 0;
   auto arena = static_cast<std::uint32_t>(&of - which_.data());
   if (options_.allocation != allocation::per_tensor) {
@@ -82,7 +84,7 @@ std::uint32_t wanted_list::arena_of(const chosen_tensor& of) {
   return arena;
 }
 
-void wanted_list::add(const box& one, const chosen_tensor& of) {
+void plan_input_builder::add(const box& one, const chosen_tensor& of) {
   const tensor_info& t = from_.named->catalog().tensors[one.tensor];
   const auto& stored = from_.stored[one.tensor];
   const dtype loaded = loaded_type(t, of);
@@ -126,7 +128,7 @@ void wanted_list::add(const box& one, const chosen_tensor& of) {
   if (!into_.empty() && of.boxes.size() == 1) put_into(memory, one, of, 0);
 }
 
-bool wanted_list::is_whole(const box& one) const {
+bool plan_input_builder::is_whole(const box& one) const {
   const std::vector<std::uint64_t>& shape = from_.named->catalog().tensors[one.tensor].shape;
   if (blocks_of(from_.named->catalog().tensors[one.tensor])) return one.ranges.empty();
   for (std::size_t d = 0; d < one.ranges.size(); ++d) {
@@ -137,9 +139,9 @@ bool wanted_list::is_whole(const box& one) const {
 
 // The digest that the file has of a box, where it is to be compared while the stored bytes pass by.
 // Where they land as they are, landed bytes are hashed, by threads that do nothing else.
-const stored_digest* wanted_list::digest_in_stream(const box& one, const chosen_tensor& of,
-                                                   bool converted) {
-  if (options_.verify.stored == stored_digests::none) return nullptr;
+const stored_digest* plan_input_builder::digest_in_stream(const box& one, const chosen_tensor& of,
+                                                          bool converted) {
+  if (options_.verify.stored == embedded_digests::none) return nullptr;
   const stored_digest* const digest =
       from_.digests.empty() ? nullptr : from_.digests[one.tensor].get();
   if (digest == nullptr || !is_whole(one)) {
@@ -160,7 +162,7 @@ const stored_digest* wanted_list::digest_in_stream(const box& one, const chosen_
   }
   const bool lands_as_it_is = from_.stored[one.tensor] == nullptr && !converted &&
                               of.boxes.size() == 1 && into_.empty() &&
-                              options_.verify.listed == nullptr;
+                              options_.verify.checksums == nullptr;
   if (!lands_as_it_is) return digest;
   digests_.landed.resize(which_.size());
   digests_.landed[static_cast<std::size_t>(&of - which_.data())] = digest;
@@ -168,8 +170,8 @@ const stored_digest* wanted_list::digest_in_stream(const box& one, const chosen_
 }
 
 // The place of a box in memory of the caller's, after `before` elements along the fused dimension.
-void wanted_list::put_into(form_memory& to, const box& one, const chosen_tensor& of,
-                           std::uint64_t before) {
+void plan_input_builder::put_into(form_memory& to, const box& one, const chosen_tensor& of,
+                                  std::uint64_t before) {
   const fill_target& into = *target_of(of);
   to.form.destination = static_cast<std::uint32_t>(&of - which_.data()) + 1;
   to.form.destination_offset = into.first_element;
@@ -189,7 +191,7 @@ void wanted_list::put_into(form_memory& to, const box& one, const chosen_tensor&
 
 // Gives the tensor the dimensions of its destination: in those that are repeated, its pieces have a
 // stride of 0.
-void wanted_list::broadcast(form_memory& to, const box& one, const fill_target& into) {
+void plan_input_builder::broadcast(form_memory& to, const box& one, const fill_target& into) {
   using sizes = std::vector<std::uint64_t>;
   const tensor_info& t = from_.named->catalog().tensors[one.tensor];
   const std::size_t in_front = into.fit.shape.size() - t.shape.size();
@@ -238,8 +240,8 @@ void wanted_list::broadcast(form_memory& to, const box& one, const fill_target& 
 }
 
 // All of the tensor, row-major, from the stream's beginning on.
-void wanted_list::add_row_major_piece(form_memory& to, const tensor_info& t,
-                                      const wanted_stream& from, const stream& with) {
+void plan_input_builder::add_row_major_piece(form_memory& to, const tensor_info& t,
+                                             const wanted_stream& from, const stream& with) {
   const auto whole = static_cast<std::uint32_t>(wanted_streams_.size());
   wanted_streams_.push_back(from);
   streams_.push_back(with);
@@ -255,8 +257,8 @@ void wanted_list::add_row_major_piece(form_memory& to, const tensor_info& t,
   to.form.pieces = to.pieces;
 }
 
-void wanted_list::add_pieces(form_memory& to, const stored_form& stored,
-                             std::uint32_t element_bytes, const stored_digest* digest) {
+void plan_input_builder::add_pieces(form_memory& to, const stored_form& stored,
+                                    std::uint32_t element_bytes, const stored_digest* digest) {
   to.form.in_pieces = true;
   to.form.swap_bytes = stored.swap_bytes;
   to.form.fill = stored.fill;
@@ -284,7 +286,7 @@ void wanted_list::add_pieces(form_memory& to, const stored_form& stored,
 
 // One block of the arena, dense and row-major; each part's rows lie apart by the whole's. Of a fill
 // the caller's memory, with its own strides.
-void wanted_list::add_fused(const chosen_tensor& of) {
+void plan_input_builder::add_fused(const chosen_tensor& of) {
   std::uint64_t before = 0;
   for (const box& one : of.boxes) {
     if (into_.empty()) break;
@@ -322,7 +324,7 @@ void wanted_list::add_fused(const chosen_tensor& of) {
   }
 }
 
-plan_input wanted_list::input() const noexcept {
+plan_input plan_input_builder::input() const noexcept {
   plan_input out;
   out.tensors = tensors_;
   out.streams = wanted_streams_;
@@ -332,14 +334,14 @@ plan_input wanted_list::input() const noexcept {
   return out;
 }
 
-std::optional<std::uint32_t> wanted_list::first_converted() const noexcept {
+std::optional<std::uint32_t> plan_input_builder::first_converted() const noexcept {
   const auto at =
       std::ranges::find_if(tensors_, [](const wanted_tensor& w) { return w.cast.needed(); });
   if (at == tensors_.end()) return std::nullopt;
   return tensor_of_[static_cast<std::size_t>(at - tensors_.begin())];
 }
 
-std::vector<std::uint64_t> wanted_list::loaded_bytes_of_each() const {
+std::vector<std::uint64_t> plan_input_builder::loaded_bytes_of_each() const {
   std::vector<std::uint64_t> out(which_.size());
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const wanted_tensor& w = tensors_[i];
@@ -354,13 +356,13 @@ std::vector<std::uint64_t> wanted_list::loaded_bytes_of_each() const {
   return out;
 }
 
-std::uint64_t wanted_list::loaded_bytes() const {
+std::uint64_t plan_input_builder::loaded_bytes() const {
   std::uint64_t sum = 0;
   for (const std::uint64_t each : loaded_bytes_of_each()) sum += each;
   return sum;
 }
 
-void wanted_list::merge_fused(plan& made) const {
+void plan_input_builder::merge_fused(plan& made) const {
   if (tensors_.size() == which_.size()) return;
   for (part& p : made.parts) p.tensor = tensor_of_[p.tensor];
   for (stream_output& o : made.outputs) o.tensor = tensor_of_[o.tensor];

@@ -9,7 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -24,14 +24,14 @@
 
 namespace ringload::inline v0::detail {
 
-class wanted_list {
+class plan_input_builder {
  public:
   // The arguments outlive the list. Calls `options.converts`. `into` has a target for each tensor
   // of a fill, and is empty for other loads.
-  wanted_list(const opened_checkpoint& from, const std::vector<chosen_tensor>& which,
-              const load_options& options, std::span<const fill_target> into = {});
-  wanted_list(const wanted_list&) = delete;
-  wanted_list& operator=(const wanted_list&) = delete;
+  plan_input_builder(const opened_checkpoint& from, const std::vector<chosen_tensor>& which,
+                     const load_options& options, std::span<const fill_target> into = {});
+  plan_input_builder(const plan_input_builder&) = delete;
+  plan_input_builder& operator=(const plan_input_builder&) = delete;
 
   plan_input input() const noexcept;
   // Which of the loader's devices an arena of the input is on.

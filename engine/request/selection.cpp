@@ -15,71 +15,71 @@ selection& selection::operator=(selection&& other) noexcept = default;
 selection::~selection() = default;
 
 selection& selection::names(std::vector<std::string> these) {
-  for (std::string& each : these) wishes_.names.push_back(std::move(each));
+  for (std::string& each : these) requests_.names.push_back(std::move(each));
   // An empty list chooses nothing, not everything.
-  if (these.empty()) wishes_.predicates.emplace_back([](const tensor_info&) { return false; });
+  if (these.empty()) requests_.predicates.emplace_back([](const tensor_info&) { return false; });
   return *this;
 }
 
 selection& selection::matching(std::string glob) {
-  wishes_.globs.push_back(std::move(glob));
+  requests_.globs.push_back(std::move(glob));
   return *this;
 }
 
 selection& selection::where(std::function<bool(const tensor_info&)> wanted) {
-  wishes_.predicates.push_back(std::move(wanted));
+  requests_.predicates.push_back(std::move(wanted));
   return *this;
 }
 
 selection& selection::except(std::string glob) {
-  wishes_.excepted.push_back(std::move(glob));
+  requests_.excepted.push_back(std::move(glob));
   return *this;
 }
 
 selection& selection::experts(std::uint64_t rank, std::uint64_t ranks, std::uint64_t experts) {
-  wishes_.experts.assign(1, {rank, ranks, experts});
+  requests_.experts.assign(1, {rank, ranks, experts});
   return *this;
 }
 
 selection& selection::slice(std::string name, std::uint32_t dim, std::uint64_t first,
                             std::uint64_t count) {
-  wishes_.slices.push_back({std::move(name), dim, first, count});
+  requests_.slices.push_back({std::move(name), dim, first, count});
   return *this;
 }
 
 selection& selection::shard(std::string glob, std::uint32_t dim, std::uint64_t rank,
                             std::uint64_t ranks) {
-  wishes_.shards.push_back({std::move(glob), dim, rank, ranks});
+  requests_.shards.push_back({std::move(glob), dim, rank, ranks});
   return *this;
 }
 
 selection& selection::fused(std::string as, std::vector<std::string> names, std::uint32_t dim) {
-  wishes_.fused.push_back({std::move(as), std::move(names), dim});
+  requests_.fused.push_back({std::move(as), std::move(names), dim});
   return *this;
 }
 
 selection& selection::on(std::string glob, std::uint32_t device) {
-  wishes_.places.push_back({std::move(glob), detail::place_wish::way::one, device, {}});
+  requests_.places.push_back({std::move(glob), detail::place_rule::way::one, device, {}});
   return *this;
 }
 
 selection& selection::on(std::function<std::uint32_t(const tensor_info&)> device) {
-  wishes_.places.push_back({{}, detail::place_wish::way::chosen, 0, std::move(device)});
+  requests_.places.push_back({{}, detail::place_rule::way::chosen, 0, std::move(device)});
   return *this;
 }
 
 selection& selection::spread(std::string glob) {
-  wishes_.places.push_back({std::move(glob), detail::place_wish::way::spread, 0, {}});
+  requests_.places.push_back({std::move(glob), detail::place_rule::way::spread, 0, {}});
   return *this;
 }
 
 selection& selection::shard(std::string glob, std::uint32_t dim) {
-  wishes_.places.push_back({std::move(glob), detail::place_wish::way::sharded, dim, {}});
+  requests_.places.push_back({std::move(glob), detail::place_rule::way::sharded, dim, {}});
   return *this;
 }
 
 selection& selection::allow_missing() {
-  wishes_.missing_is_allowed = true;
+  requests_.missing_is_allowed = true;
   return *this;
 }
 

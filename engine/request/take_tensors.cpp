@@ -26,7 +26,7 @@ std::optional<std::uint64_t> expert_of(std::string_view name) noexcept {
 }
 
 // No tensor is chosen by name, glob or predicate: all are.
-bool takes_all(const detail::wishes& wanted) {
+bool takes_all(const detail::requests& wanted) {
   return wanted.names.empty() && wanted.globs.empty() && wanted.predicates.empty();
 }
 
@@ -79,7 +79,7 @@ result<void> leave_experts_of_others(const selection_context& in, std::vector<bo
 
 // Parts of fused tensors are loaded by themselves only if they were chosen as well.
 result<void> take_fused_parts(const selection_context& in, taken_tensors& taken) {
-  for (const detail::fused_wish& wish : in.wanted.fused) {
+  for (const detail::fuse_request& wish : in.wanted.fused) {
     for (const std::string& each : wish.names) {
       auto t = in.find(each);
       if (!t) return t.error();

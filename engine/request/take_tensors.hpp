@@ -19,7 +19,7 @@ namespace ringload::inline v0 {
 struct selection_context {
   const catalog& from;
   const name_index& names;  // Of `from`.
-  const detail::wishes& wanted;
+  const detail::requests& wanted;
   const std::string& source;  // Of `from`, for faults; may be empty.
 
   std::uint32_t tensors() const { return static_cast<std::uint32_t>(from.tensors.size()); }

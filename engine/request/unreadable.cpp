@@ -13,7 +13,7 @@ bool matches_object(const std::string& glob, const std::string& name) {
   return matches(glob, name) || matches(glob, name + "/");
 }
 
-bool is_chosen(const unreadable_info& object, const detail::wishes& wanted) {
+bool is_chosen(const unreadable_info& object, const detail::requests& wanted) {
   const auto matches_it = [&](const std::string& glob) {
     return matches_object(glob, object.name);
   };
@@ -40,7 +40,7 @@ const unreadable_info* unreadable_named(const catalog& from, std::string_view na
   return found == from.unreadable.end() ? nullptr : &*found;
 }
 
-std::optional<fault> unreadable_chosen(const catalog& from, const detail::wishes& wanted) {
+std::optional<fault> unreadable_chosen(const catalog& from, const detail::requests& wanted) {
   for (const unreadable_info& each : from.unreadable) {
     if (!each.is_left_out && is_chosen(each, wanted)) return fault_of(each);
   }

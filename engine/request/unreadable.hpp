@@ -19,6 +19,6 @@ const unreadable_info* unreadable_named(const catalog& from, std::string_view na
 
 // Why that selection cannot be loaded: it chooses an object that cannot be. Names that a selection
 // lists are not looked at here: see selection_context::find.
-std::optional<fault> unreadable_chosen(const catalog& from, const detail::wishes& wanted);
+std::optional<fault> unreadable_chosen(const catalog& from, const detail::requests& wanted);
 
 }  // namespace ringload::inline v0

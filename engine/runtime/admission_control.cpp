@@ -5,13 +5,13 @@
 
 namespace ringload::inline v0::detail {
 
-std::uint64_t first_bytes_in_flight(const limits& within) noexcept {
+std::uint64_t first_bytes_in_flight(const loader_options& within) noexcept {
   if (within.bytes_in_flight > 0) return within.bytes_in_flight;
   const std::uint64_t most = within.slots * within.slot_bytes;
   return std::clamp(bytes_in_flight_at_first, std::min(most, 2 * within.slot_bytes), most);
 }
 
-admission_control::admission_control(boost::asio::io_context& loop, const limits& within)
+admission_control::admission_control(boost::asio::io_context& loop, const loader_options& within)
     : awaited_(loop), others_(loop), fixed_bytes_max_(within.bytes_in_flight) {
   if (fixed_bytes_max_ > 0) return;
   const std::uint64_t most = within.slots * within.slot_bytes;

@@ -7,7 +7,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
 #include <optional>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 
 #include "runtime/queue_depth_tuner.hpp"
 #include "runtime/wait_queue.hpp"
@@ -15,11 +15,11 @@
 namespace ringload::inline v0::detail {
 
 // What it begins with: as ordered, or where the tuner begins.
-std::uint64_t first_bytes_in_flight(const limits& within) noexcept;
+std::uint64_t first_bytes_in_flight(const loader_options& within) noexcept;
 
 class admission_control {
  public:
-  admission_control(boost::asio::io_context& loop, const limits& within);
+  admission_control(boost::asio::io_context& loop, const loader_options& within);
 
   boost::asio::awaitable<void> acquire(std::uint64_t bytes, bool awaited);
   void release(std::uint64_t bytes);

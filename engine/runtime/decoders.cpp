@@ -19,7 +19,7 @@ constexpr unsigned pieces_in_a_row = 4;
 
 void decode_now(const running_stream& stream, stream_piece& one) noexcept {
   if (one.times) one.times->begins();
-  one.outcome = attempt([&] { return stream.decode(one.bytes, one.last); });
+  one.outcome = catch_as_fault([&] { return stream.decode(one.bytes, one.last); });
   one.decoded = true;
   if (one.times) one.times->ends();
 }

@@ -26,13 +26,14 @@ namespace ringload::inline v0::detail {
 
 // Stored bytes of a stream. They stay where they are until they are decoded or given up.
 struct stream_piece {
-  stream_piece(std::uint64_t offset, std::span<const std::byte> stored, bool is_last, busy_time* to)
+  stream_piece(std::uint64_t offset, std::span<const std::byte> stored, bool is_last,
+               work_interval* to)
       : stream_offset(offset), bytes(stored), last(is_last), times(to) {}
 
   const std::uint64_t stream_offset;
   const std::span<const std::byte> bytes;
-  const bool last;         // The stream ends with them.
-  busy_time* const times;  // Or null.
+  const bool last;             // The stream ends with them.
+  work_interval* const times;  // Or null.
 
   bool decoded = false;  // Else it was given up.
   result<void> outcome;  // Of what was decoded.

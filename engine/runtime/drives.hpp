@@ -11,14 +11,14 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 
 #include "runtime/admission_control.hpp"
 
 namespace ringload::inline v0::detail {
 
 struct drive {
-  drive(boost::asio::io_context& loop, const limits& within, std::uint64_t i)
+  drive(boost::asio::io_context& loop, const loader_options& within, std::uint64_t i)
       : id(i), admission(loop, within) {}
 
   const std::uint64_t id;
@@ -32,7 +32,8 @@ class drives {
   // Those beyond these share the last one's bounds.
   static constexpr std::size_t drives_max = 64;
 
-  drives(boost::asio::io_context& loop, const limits& within) : loop_(loop), within_(within) {}
+  drives(boost::asio::io_context& loop, const loader_options& within)
+      : loop_(loop), within_(within) {}
 
   // ---- Engine thread only ----
 
@@ -61,7 +62,7 @@ class drives {
 
  private:
   boost::asio::io_context& loop_;
-  const limits& within_;
+  const loader_options& within_;
   std::uint32_t places_ = 1;
   std::uint32_t active_ = 0;  // Drives with loads.
   mutable std::mutex mutex_;

@@ -25,8 +25,10 @@ constexpr std::uint32_t open_threads_count = 2;
 // Saves that may flush their files at the same time.
 constexpr std::uint32_t saving_threads_count = 2;
 
-result<void> check(const limits& l) {
-  const auto wrong = [](const char* what) { return fault{errc::invalid_limits, "limits", what}; };
+result<void> check(const loader_options& l) {
+  const auto wrong = [](const char* what) {
+    return fault{errc::invalid_options, "loader_options", what};
+  };
   if (l.slots < 1 || l.slots > 1024) return wrong("slots must be 1 to 1,024, or 0");
   if (l.slot_bytes < 64 * 1024 || l.slot_bytes > 64 * 1024 * 1024 ||
       (l.slot_bytes & (l.slot_bytes - 1)) != 0) {
@@ -70,21 +72,22 @@ void spawn_until_done(boost::asio::io_context& loop, const Life& life) {
 
 }  // namespace
 
-engine::engine(std::vector<device> on, const limits& l, std::vector<extension> w,
+engine::engine(std::vector<device> on, const loader_options& l, std::vector<extension> w,
                const allocation_log& a)
-    : within(chosen_limits(l, kind_for(on))), log(a), with(std::move(w)), devices(std::move(on)) {}
+    : within(chosen_options(l, kind_for(on))), log(a), with(std::move(w)), devices(std::move(on)) {}
 
 engine::~engine() = default;
 
-std::shared_ptr<engine> engine::make(std::vector<device> on, const limits& within, wrappers wrap,
-                                     std::vector<extension> with, const allocation_log& log) {
-  if (on.empty()) throw error(errc::invalid_limits, "loader", "it is given no device");
-  const limits chosen = chosen_limits(within, kind_for(on));
+std::shared_ptr<engine> engine::make(std::vector<device> on, const loader_options& within,
+                                     wrappers wrap, std::vector<extension> with,
+                                     const allocation_log& log) {
+  if (on.empty()) throw error(errc::invalid_options, "loader", "it is given no device");
+  const loader_options chosen = chosen_options(within, kind_for(on));
   if (auto good = check(chosen); !good) throw to_error(good.error());
   const auto make_it = [&]() -> result<std::shared_ptr<engine>> {
     return std::make_shared<engine>(on, within, with, log);
   };
-  auto found = attempt(make_it);  // io_context needs descriptors.
+  auto found = catch_as_fault(make_it);  // io_context needs descriptors.
   if (!found) throw to_error(found.error());
   const std::shared_ptr<engine> made = std::move(*found);
   std::promise<result<void>> ready;
@@ -115,9 +118,9 @@ std::shared_ptr<engine> engine::make(std::vector<device> on, const limits& withi
 
 void engine::run(const wrappers& wrap, std::promise<result<void>> ready) {
   ::pthread_setname_np(::pthread_self(), "ringload");
-  result<void> good = attempt([&] { return set_up(wrap); });
+  result<void> good = catch_as_fault([&] { return set_up(wrap); });
   if (good) {
-    good = attempt([&]() -> result<void> {
+    good = catch_as_fault([&]() -> result<void> {
       for (std::uint32_t slot = 0; slot < within.slots; ++slot) {
         spawn_until_done(loop, [this, slot] { return worker(read_schedule, slot); });
       }
@@ -204,14 +207,14 @@ void engine::prepare_slots() {
   for (std::uint32_t slot = 0; slot < within.slots; ++slot) {
     // A worker whose slot could not be made ready tries again, and says why it fails.
     boost::asio::post(copy_threads->get_executor(), [this, slot] {
-      (void)attempt([this, slot] { return staging.make_ready(slot, devices); });
+      (void)catch_as_fault([this, slot] { return staging.make_ready(slot, devices); });
     });
   }
 }
 
 result<void> engine::start_checking() {
   if (check_threads) return {};
-  return attempt([this]() -> result<void> {
+  return catch_as_fault([this]() -> result<void> {
     check_threads.emplace(within.copy_threads);
     for (std::uint32_t i = 0; i < within.copy_threads; ++i) {
       spawn_until_done(loop, [this, i] { return worker(check_schedule, i); });
@@ -222,7 +225,7 @@ result<void> engine::start_checking() {
 
 result<void> engine::start_decoding() {
   if (stream_decoders) return {};
-  return attempt([this]() -> result<void> {
+  return catch_as_fault([this]() -> result<void> {
     const std::uint32_t count =
         std::clamp(std::thread::hardware_concurrency(), 1U, within.copy_threads);
     stream_decoders.emplace(loop, count, copy_threads->count());
@@ -232,7 +235,7 @@ result<void> engine::start_decoding() {
 
 result<void> engine::start_saving() {
   if (saving_threads) return {};
-  return attempt([this]() -> result<void> {
+  return catch_as_fault([this]() -> result<void> {
     saving_threads.emplace(saving_threads_count);
     return {};
   });
@@ -261,7 +264,7 @@ void engine::tear_down() {
     }
     the_ring.reset();
   }
-  // A `loading` keeps the engine alive, but neither slots nor the free list.
+  // A `load_operation` keeps the engine alive, but neither slots nor the free list.
   devices.clear();
   staging.close();
 }

@@ -16,7 +16,7 @@
 #include <ringload/allocation_log.hpp>
 #include <ringload/device.hpp>
 #include <ringload/extension.hpp>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <ringload/stats.hpp>
 #include <thread>
 #include <vector>
@@ -47,12 +47,12 @@ class engine : public std::enable_shared_from_this<engine> {
   };
 
   // Throws ringload::error.
-  static std::shared_ptr<engine> make(std::vector<device> on, const limits& within,
+  static std::shared_ptr<engine> make(std::vector<device> on, const loader_options& within,
                                       wrappers wrap = {}, std::vector<extension> with = {},
                                       const allocation_log& log = {});
 
   // Use make(), which also starts the engine thread.
-  engine(std::vector<device> on, const limits& within, std::vector<extension> with,
+  engine(std::vector<device> on, const loader_options& within, std::vector<extension> with,
          const allocation_log& log);
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
@@ -78,7 +78,7 @@ class engine : public std::enable_shared_from_this<engine> {
 
   // ---- Set before make() returns and never changed ----
 
-  const limits within;
+  const loader_options within;
   const allocation_log log;
   const memory_accounts memory;
   const std::vector<extension> with;
@@ -114,7 +114,7 @@ class engine : public std::enable_shared_from_this<engine> {
   std::optional<threads> check_threads;     // From start_checking() on.
   std::optional<decoders> stream_decoders;  // From start_decoding() on.
   std::optional<threads> saving_threads;  // From start_saving() on; they flush files to the drive.
-  ready_slots staging;
+  slot_pool staging;
   std::unique_ptr<ring> the_ring;  // Null: reads go to a thread pool.
   std::unique_ptr<reader> direct_reader;
   std::unique_ptr<reader> buffered_reader;

@@ -22,7 +22,7 @@ namespace detail {
 struct start_on_thread {
   template <class Handler, class Work>
   void operator()(Handler&& handler, threads* on, boost::asio::io_context* loop, Work* work,
-                  busy_time* times) const {
+                  work_interval* times) const {
     // The coroutine that owns `work` waits, so both stay where they are.
     const auto resume = keep_handler(std::forward<Handler>(handler));
     const auto run = [resume, loop, work, times] {
@@ -41,7 +41,7 @@ struct start_on_thread {
 // stores its own result, and does not throw. `times` is told when it ran, if it is not null.
 template <class Work>
 boost::asio::awaitable<void> on_thread(threads& on, boost::asio::io_context& loop, Work& work,
-                                       busy_time* times = nullptr) {
+                                       work_interval* times = nullptr) {
   return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void()>(
       detail::start_on_thread(), boost::asio::use_awaitable, &on, &loop, &work, times);
 }

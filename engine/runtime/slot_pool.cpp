@@ -10,7 +10,7 @@
 
 namespace ringload::inline v0::detail {
 
-result<void> ready_slots::open(const limits& within, const allocation_log& log) {
+result<void> slot_pool::open(const loader_options& within, const allocation_log& log) {
   auto made = slots::make(within.slots, within.slot_bytes, within.huge_pages);
   if (!made) return made.error();
   slots_ = std::move(*made);
@@ -21,7 +21,7 @@ result<void> ready_slots::open(const limits& within, const allocation_log& log) 
   return {};
 }
 
-result<void> ready_slots::make_ready(std::uint32_t slot, const device_set& devices) {
+result<void> slot_pool::make_ready(std::uint32_t slot, const device_set& devices) {
   entry& one = entries_[slot];
   const std::lock_guard only_here(one.in_the_making);
   if (one.ready.load()) return {};
@@ -42,14 +42,14 @@ result<void> ready_slots::make_ready(std::uint32_t slot, const device_set& devic
   return {};
 }
 
-void ready_slots::open_registration(ring* with) {
+void slot_pool::open_registration(ring* with) {
   if (!with) return refused("threads read");
   const auto failed = with->open_buffers(count_);
   if (failed) return refused("io_uring_register_buffers_sparse: " + failed.message());
   ring_ = with;
 }
 
-void ready_slots::register_with_ring(std::uint32_t slot) {
+void slot_pool::register_with_ring(std::uint32_t slot) {
   entry& one = entries_[slot];
   if (!ring_ || one.with_ring != registration::untried) return;
   const std::span<std::byte> memory = slots_.at(slot);
@@ -63,18 +63,18 @@ void ready_slots::register_with_ring(std::uint32_t slot) {
   one_registered_ = true;
 }
 
-int ready_slots::registered_buffer(std::uint32_t slot) const noexcept {
+int slot_pool::registered_buffer(std::uint32_t slot) const noexcept {
   return entries_[slot].with_ring == registration::done ? static_cast<int>(slot) : -1;
 }
 
-void ready_slots::close() noexcept {
+void slot_pool::close() noexcept {
   ring_ = nullptr;
   // Where there was no memory for them, none was made ready.
   for (std::uint32_t i = 0; entries_ && i < count_; ++i) entries_[i].logged.release();
   slots_ = {};
 }
 
-void ready_slots::fill_stats(load_stats& stats) const {
+void slot_pool::fill_stats(load_stats& stats) const {
   const std::lock_guard lock(mutex_);
   stats.pinned_bytes_peak = pinned_bytes_;
   stats.pinning_reason = pinning_reason_;
@@ -85,7 +85,7 @@ void ready_slots::fill_stats(load_stats& stats) const {
   if (refusal_.empty() && !one_registered_) stats.registration_reason = "no slot was needed";
 }
 
-void ready_slots::note_pages(std::uint32_t slot, std::string not_reserved) {
+void slot_pool::note_pages(std::uint32_t slot, std::string not_reserved) {
   {
     const std::lock_guard lock(mutex_);
     if (!not_reserved.empty()) page_kind_reason_ = std::move(not_reserved);
@@ -98,7 +98,7 @@ void ready_slots::note_pages(std::uint32_t slot, std::string not_reserved) {
   page_kind_ = name(found);
 }
 
-void ready_slots::refused(std::string why) {
+void slot_pool::refused(std::string why) {
   const std::lock_guard lock(mutex_);
   refusal_ = std::move(why);
 }

@@ -9,7 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <ringload/allocation_log.hpp>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <ringload/stats.hpp>
 #include <span>
 #include <string>
@@ -21,10 +21,10 @@
 
 namespace ringload::inline v0::detail {
 
-class ready_slots {
+class slot_pool {
  public:
   // Reserves the addresses. Called once, before all below.
-  result<void> open(const limits& within, const allocation_log& log);
+  result<void> open(const loader_options& within, const allocation_log& log);
 
   slot_region region() const noexcept { return {slots_.whole(), slots_.slot_bytes()}; }
   std::span<std::byte> at(std::uint32_t slot) const noexcept { return slots_.at(slot); }

@@ -13,14 +13,14 @@ struct make_ready_task {
   std::uint32_t slot;
   result<void> outcome;
   void operator()() noexcept {
-    outcome = attempt([this] { return e.staging.make_ready(slot, e.devices); });
+    outcome = catch_as_fault([this] { return e.staging.make_ready(slot, e.devices); });
   }
 };
 
 }  // namespace
 
 boost::asio::awaitable<void> prepare_slot(engine& e, std::uint32_t slot, result<void>& outcome,
-                                          busy_time* times) {
+                                          work_interval* times) {
   make_ready_task work = {e, slot, {}};
   if (!e.staging.ready(slot)) co_await on_thread(*work.e.copy_threads, work.e.loop, work, times);
   if (work.outcome) work.e.staging.register_with_ring(slot);

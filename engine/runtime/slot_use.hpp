@@ -14,6 +14,6 @@ namespace ringload::inline v0::detail {
 // Populates and pins the slot, unless that was done. `outcome` says why it failed; `times`, if not
 // null, when it was done.
 boost::asio::awaitable<void> prepare_slot(engine& e, std::uint32_t slot, result<void>& outcome,
-                                          busy_time* times = nullptr);
+                                          work_interval* times = nullptr);
 
 }  // namespace ringload::inline v0::detail

@@ -13,7 +13,7 @@
 
 namespace ringload::inline v0::detail {
 
-class load_outcome {
+class stop_state {
  public:
   // The first reason is kept. Does nothing once the load is finished.
   void stop(fault why) noexcept {

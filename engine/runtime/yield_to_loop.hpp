@@ -15,7 +15,7 @@ namespace ringload::inline v0 {
 
 namespace detail {
 
-struct start_loop_turn {
+struct start_yield_to_loop {
   template <class Handler>
   void operator()(Handler&& handler, boost::asio::io_context* loop) const {
     resume_in(*loop, keep_handler(std::forward<Handler>(handler)));
@@ -24,9 +24,9 @@ struct start_loop_turn {
 
 }  // namespace detail
 
-inline boost::asio::awaitable<void> loop_turn(boost::asio::io_context& loop) {
+inline boost::asio::awaitable<void> yield_to_loop(boost::asio::io_context& loop) {
   return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void()>(
-      detail::start_loop_turn(), boost::asio::use_awaitable, &loop);
+      detail::start_yield_to_loop(), boost::asio::use_awaitable, &loop);
 }
 
 }  // namespace ringload::inline v0

@@ -19,7 +19,7 @@ namespace ringload::inline v0 {
 struct safetensors_settings {
   std::span<const std::pair<std::string, std::string>> metadata;
   tensor_order order = tensor_order::reference;
-  std::uint32_t alignment = 8;  // See saving::alignment.
+  std::uint32_t alignment = 8;  // See save_options::alignment.
   bool folder = false;          // Files have names, and there may be several.
   shard_limits shards;          // Only for a folder.
 };

@@ -26,7 +26,7 @@ struct set_up_task {
 
   void operator()() noexcept {
     const save_services by = {e.devices, e.direct, e.within.slot_bytes};
-    made = attempt([&] { return set_up_save(of.request(), by); });
+    made = catch_as_fault([&] { return set_up_save(of.request(), by); });
   }
 };
 
@@ -41,7 +41,7 @@ struct end_task {
 
   void operator()() noexcept {
     if (publish) {
-      published = attempt([this] {
+      published = catch_as_fault([this] {
         paths = files.paths();
         return files.publish(sync);
       });
@@ -133,11 +133,11 @@ void run_save(const std::shared_ptr<save_job>& one) {
 }
 
 void begin_save(const std::shared_ptr<engine>& with, save_request what,
-                std::unique_ptr<operation<saved>> waiting) {
+                std::unique_ptr<operation<save_result>> waiting) {
   auto one = std::make_shared<save_job>(with, std::move(what));
   struct command {
     std::shared_ptr<save_job> one;
-    std::unique_ptr<operation<saved>> waiting;
+    std::unique_ptr<operation<save_result>> waiting;
     void operator()() {
       one->await(std::move(waiting));
       run_save(one);
@@ -147,7 +147,7 @@ void begin_save(const std::shared_ptr<engine>& with, save_request what,
   if (with->post(std::move(whole))) return;
   const fault gone(boost::asio::error::operation_aborted, printable_path(one->request().path),
                    "the loader was destroyed");
-  whole.waiting->complete(to_exception(gone), saved());
+  whole.waiting->complete(to_exception(gone), save_result());
 }
 
 }  // namespace ringload::inline v0::detail

@@ -27,7 +27,7 @@ struct digest_task {
   result<tensor_digest> found = fault();
 
   void operator()() noexcept {
-    found = attempt([this] { return hash(); });
+    found = catch_as_fault([this] { return hash(); });
   }
 
   result<tensor_digest> hash() {

@@ -17,7 +17,7 @@ result<save_files> save_files::make(const save_target& to, std::span<const file_
   for (const file_layout& one : files) bytes += one.bytes;
 
   save_files made;
-  auto entry = unpublished_entry::make(to.path, to.kind, to.may_replace);
+  auto entry = atomic_entry::make(to.path, to.kind, to.may_replace);
   if (!entry) return entry.error();
   made.entry_ = std::move(*entry);
   const bool inside = to.kind == entry_kind::folder;

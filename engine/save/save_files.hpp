@@ -40,7 +40,7 @@ class save_files {
   const std::vector<std::string>& paths() const noexcept { return paths_; }
 
  private:
-  unpublished_entry entry_;
+  atomic_entry entry_;
   std::vector<std::string> paths_;
   std::vector<written_file> files_;  // Closed before the entry is removed.
 };

@@ -69,7 +69,7 @@ void save_job::digest_work::end(std::uint32_t, const result<void>& outcome) {
   save_.wake_if_quiet();
 }
 
-void save_job::await(std::unique_ptr<operation<saved>> waiting) {
+void save_job::await(std::unique_ptr<operation<save_result>> waiting) {
   waiting->cancel->arm([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->cancel();
   });
@@ -119,7 +119,7 @@ void save_job::finish() noexcept {
   const auto waiting = std::move(waiting_);
   if (!waiting) return;
   try {
-    waiting->complete(outcome_.failure(), stopped() ? saved() : std::move(result_));
+    waiting->complete(outcome_.failure(), stopped() ? save_result() : std::move(result_));
   } catch (const std::bad_alloc&) {
     // The handler is destroyed, as with the other operations.
   }

@@ -36,7 +36,7 @@ class save_job final : public work,
   bool stopped() const noexcept { return outcome_.stopped(); }
   const std::atomic<bool>& stop_flag() const noexcept { return outcome_.stop_flag(); }
   const save_request& request() const noexcept { return request_; }
-  const saving& how() const noexcept { return request_.how; }
+  const save_options& how() const noexcept { return request_.how; }
 
   // ---- In the engine thread only, from here on ----
 
@@ -57,7 +57,7 @@ class save_job final : public work,
   std::shared_ptr<work> digests() { return {shared_from_this(), &digest_work_}; }
 
   // Completes with the result when the save is over. Cancelling it cancels the save.
-  void await(std::unique_ptr<operation<saved>> waiting);
+  void await(std::unique_ptr<operation<save_result>> waiting);
 
   // Takes no more writes; those in flight are waited for. The first reason is kept. Once the files
   // are being published only a failure of that stops it.
@@ -72,7 +72,7 @@ class save_job final : public work,
   save_files release_files() noexcept;
   struct remains {
     std::shared_ptr<write_group> group;
-    std::vector<tensor_view> tensors;
+    std::vector<tensor_ref> tensors;
   };
   remains release_tensors() noexcept;
   void set_paths(std::vector<std::string> paths) noexcept { result_.files = std::move(paths); }
@@ -101,7 +101,7 @@ class save_job final : public work,
 
   save_request request_;  // Its tensors are released when it is over.
   const std::chrono::steady_clock::time_point begun_at_ = std::chrono::steady_clock::now();
-  load_outcome outcome_;
+  stop_state outcome_;
 
   // Touched by the engine thread only.
   save_setup work_;
@@ -114,8 +114,8 @@ class save_job final : public work,
   std::uint32_t digesting_ = 0;
   std::uint32_t digested_ = 0;
   bool publishing_ = false;
-  saved result_;
-  std::unique_ptr<operation<saved>> waiting_;
+  save_result result_;
+  std::unique_ptr<operation<save_result>> waiting_;
   wait_queue quiet_;
 };
 

@@ -56,13 +56,13 @@ bool is_floating(dtype type) noexcept {
     case dtype::f32:
     case dtype::f16:
     case dtype::bf16:
-    case dtype::f8_e4m3:
+    case dtype::f8_e4m3fn:
     case dtype::f8_e5m2: return true;
     default: return false;
   }
 }
 
-result<dtype> stored_type(const tensor_view& one, const saving& how) {
+result<dtype> stored_type(const tensor_ref& one, const save_options& how) {
   if (!how.dtype) return one.dtype;
   if (!element_kind_of(*how.dtype) || !is_floating(*how.dtype)) {
     return fault{errc::unsupported_dtype, "saving::dtype",
@@ -73,9 +73,9 @@ result<dtype> stored_type(const tensor_view& one, const saving& how) {
 }
 
 // The bytes of a header or an index, as a source.
-tensor_view view_of_text(std::string text) {
+tensor_ref view_of_text(std::string text) {
   const auto owner = std::make_shared<const std::string>(std::move(text));
-  tensor_view out({}, owner->data(), dtype::u8, {owner->size()});
+  tensor_ref out({}, owner->data(), dtype::u8, {owner->size()});
   out.owner = owner;
   return out;
 }
@@ -88,7 +88,7 @@ struct checked_tensors {
 result<checked_tensors> check_tensors(const save_request& what, const save_services& by) {
   const unsigned passes = 1 + (what.how.read_back ? 1 : 0) + (what.how.digest ? 1 : 0);
   checked_tensors out;
-  for (const tensor_view& one : what.tensors) {
+  for (const tensor_ref& one : what.tensors) {
     backend* const from = by.devices.find(one.on);
     if (from == nullptr) {
       return fault{errc::device_unavailable, tensor_place(one.name),
@@ -110,7 +110,7 @@ result<checkpoint_layout> lay_out(const save_request& what, const checked_tensor
       return fault{errc::invalid_saving, "saving", "a .zt file has no shards"};
     }
     const auto& all = tensors.sources;
-    const auto same = first_of_same_memory(
+    const auto same = find_duplicates(
         static_cast<std::uint32_t>(all.size()), [&](auto t) { return all[t]->view().data; },
         [&](auto a, auto b) { return all[a]->same_as(*all[b]); });
     zt_settings how;

@@ -26,7 +26,7 @@ std::uint32_t element_bytes(dtype type) noexcept {
   return bits(type) % 8 == 0 ? bits(type) / 8 : 1;
 }
 
-fault invalid(const tensor_view& one, std::string cause) {
+fault invalid(const tensor_ref& one, std::string cause) {
   return {errc::invalid_tensor, tensor_place(one.name), std::move(cause)};
 }
 
@@ -36,7 +36,7 @@ struct reach {
 };
 
 // Empty where it leaves the address space.
-std::optional<reach> reach_of(const tensor_view& one, std::uint64_t bytes) {
+std::optional<reach> reach_of(const tensor_ref& one, std::uint64_t bytes) {
   if (bytes == 0) return reach();
   if (one.strides.empty()) return reach{0, bytes};
   reach out = {0, element_bytes(one.dtype)};
@@ -59,7 +59,7 @@ std::optional<reach> reach_of(const tensor_view& one, std::uint64_t bytes) {
   return out;
 }
 
-std::optional<std::uint64_t> dense_bytes(const tensor_view& one, dtype type) {
+std::optional<std::uint64_t> dense_bytes(const tensor_ref& one, dtype type) {
   std::uint64_t all_bits = bits(type);
   for (const std::uint64_t size : one.shape) {
     const auto product = checked_multiply(all_bits, size);
@@ -69,7 +69,7 @@ std::optional<std::uint64_t> dense_bytes(const tensor_view& one, dtype type) {
   return all_bits % 8 == 0 ? std::optional(all_bits / 8) : std::nullopt;
 }
 
-std::vector<std::int64_t> stride_bytes(const tensor_view& one) {
+std::vector<std::int64_t> stride_bytes(const tensor_ref& one) {
   std::vector<std::int64_t> out(one.shape.size());
   std::uint64_t dense = element_bytes(one.dtype);
   for (std::size_t d = out.size(); d-- > 0;) {
@@ -82,7 +82,7 @@ std::vector<std::int64_t> stride_bytes(const tensor_view& one) {
 
 }  // namespace
 
-result<std::uint64_t> stored_bytes(const tensor_view& one, dtype as) {
+result<std::uint64_t> stored_bytes(const tensor_ref& one, dtype as) {
   if (as != one.dtype && !fill_converts(one.dtype, as)) {
     return fault{errc::unsupported_dtype, tensor_place(one.name),
                  std::string(name(one.dtype)) + " is not converted to " + std::string(name(as))};
@@ -109,7 +109,7 @@ result<std::uint64_t> stored_bytes(const tensor_view& one, dtype as) {
   return *stored;
 }
 
-tensor_bytes::tensor_bytes(tensor_view view, dtype as, backend& target, unsigned passes)
+tensor_bytes::tensor_bytes(tensor_ref view, dtype as, backend& target, unsigned passes)
     : view_(std::move(view)), target_(target), left_to_read_(0) {
   bytes_ = dense_bytes(view_, as).value_or(0);
   left_to_read_ = passes * bytes_;
@@ -129,8 +129,8 @@ tensor_bytes::tensor_bytes(tensor_view view, dtype as, backend& target, unsigned
 }
 
 bool tensor_bytes::same_as(const tensor_bytes& other) const noexcept {
-  const tensor_view& mine = view_;
-  const tensor_view& its = other.view_;
+  const tensor_ref& mine = view_;
+  const tensor_ref& its = other.view_;
   if (mine.data != its.data || mine.on != its.on || mine.dtype != its.dtype) return false;
   if (as_ != other.as_ || bytes_ != other.bytes_ || bytes_ == 0) return false;
   if (elements_.dense() && other.elements_.dense()) return true;

@@ -21,15 +21,15 @@ namespace ringload::inline v0::detail {
 
 // As stored: of `view`'s shape, its elements of type `as`. errc::invalid_tensor, with the tensor's
 // place, for what is no tensor; errc::unsupported_dtype where the types do not convert.
-result<std::uint64_t> stored_bytes(const tensor_view& view, dtype as);
+result<std::uint64_t> stored_bytes(const tensor_ref& view, dtype as);
 
 class tensor_bytes {
  public:
   // `view` is one that stored_bytes() accepts. It is on the host or on `target`, which outlives
   // this. All bytes are read `passes` times.
-  tensor_bytes(tensor_view view, dtype as, backend& target, unsigned passes);
+  tensor_bytes(tensor_ref view, dtype as, backend& target, unsigned passes);
 
-  const tensor_view& view() const noexcept { return view_; }
+  const tensor_ref& view() const noexcept { return view_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
 
   // Whether the other's bytes are these, of the same memory.
@@ -54,7 +54,7 @@ class tensor_bytes {
   void count_read(std::uint64_t bytes) noexcept;
 
   // Set by the constructor and not changed before release().
-  tensor_view view_;
+  tensor_ref view_;
   backend& target_;
   strided_elements elements_;
   conversion as_;

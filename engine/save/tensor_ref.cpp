@@ -10,12 +10,12 @@
 
 namespace ringload::inline v0 {
 
-tensor_view::tensor_view() = default;
-tensor_view::tensor_view(std::string n, const void* d, ringload::dtype t,
-                         std::vector<std::uint64_t> s, ringload::device o)
+tensor_ref::tensor_ref() = default;
+tensor_ref::tensor_ref(std::string n, const void* d, ringload::dtype t,
+                       std::vector<std::uint64_t> s, ringload::device o)
     : name(std::move(n)), data(d), dtype(t), shape(std::move(s)), on(o) {}
-tensor_view::tensor_view(const tensor& loaded) : tensor_view(std::string(loaded.name()), loaded) {}
-tensor_view::tensor_view(std::string n, const tensor& loaded)
+tensor_ref::tensor_ref(const tensor& loaded) : tensor_ref(std::string(loaded.name()), loaded) {}
+tensor_ref::tensor_ref(std::string n, const tensor& loaded)
     : name(std::move(n)),
       data(loaded.data()),
       dtype(loaded.dtype()),
@@ -23,25 +23,25 @@ tensor_view::tensor_view(std::string n, const tensor& loaded)
       bytes(loaded.bytes()),
       on(loaded.device()),
       owner(std::make_shared<const tensor>(loaded)) {}
-tensor_view::tensor_view(const tensor_view& source) = default;
-tensor_view::tensor_view(tensor_view&& source) noexcept = default;
-tensor_view& tensor_view::operator=(const tensor_view& source) = default;
-tensor_view& tensor_view::operator=(tensor_view&& source) noexcept = default;
-tensor_view::~tensor_view() = default;
+tensor_ref::tensor_ref(const tensor_ref& source) = default;
+tensor_ref::tensor_ref(tensor_ref&& source) noexcept = default;
+tensor_ref& tensor_ref::operator=(const tensor_ref& source) = default;
+tensor_ref& tensor_ref::operator=(tensor_ref&& source) noexcept = default;
+tensor_ref::~tensor_ref() = default;
 
-saving::saving() = default;
-saving::saving(const saving& source) = default;
-saving::saving(saving&& source) noexcept = default;
-saving& saving::operator=(const saving& source) = default;
-saving& saving::operator=(saving&& source) noexcept = default;
-saving::~saving() = default;
+save_options::save_options() = default;
+save_options::save_options(const save_options& source) = default;
+save_options::save_options(save_options&& source) noexcept = default;
+save_options& save_options::operator=(const save_options& source) = default;
+save_options& save_options::operator=(save_options&& source) noexcept = default;
+save_options::~save_options() = default;
 
 namespace {
 
 template <class Managed>
-tensor_view adopted_view(std::string name, Managed* from, const device& cuda) {
+tensor_ref adopted_view(std::string name, Managed* from, const device& cuda) {
   imported_tensor memory = import_dlpack(from, cuda, tensor_place(name), errc::invalid_tensor);
-  tensor_view out(std::move(name), memory.data, memory.dtype, std::move(memory.shape), memory.on);
+  tensor_ref out(std::move(name), memory.data, memory.dtype, std::move(memory.shape), memory.on);
   out.strides = std::move(memory.strides);
   out.owner = std::move(memory.owner);
   return out;
@@ -49,16 +49,16 @@ tensor_view adopted_view(std::string name, Managed* from, const device& cuda) {
 
 }  // namespace
 
-tensor_view view_of(std::string name, dlpack::managed_tensor_versioned* from, device cuda) {
+tensor_ref view_of(std::string name, dlpack::managed_tensor_versioned* from, device cuda) {
   return adopted_view(std::move(name), from, cuda);
 }
 
-tensor_view view_of(std::string name, dlpack::managed_tensor* from, device cuda) {
+tensor_ref view_of(std::string name, dlpack::managed_tensor* from, device cuda) {
   return adopted_view(std::move(name), from, cuda);
 }
 
-std::vector<tensor_view> views_of(const model& loaded) {
-  std::vector<tensor_view> views;
+std::vector<tensor_ref> refs_of(const model& loaded) {
+  std::vector<tensor_ref> views;
   views.reserve(loaded.size());
   for (std::size_t i = 0; i < loaded.size(); ++i) views.emplace_back(loaded[i]);
   return views;

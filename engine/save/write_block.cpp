@@ -54,7 +54,7 @@ struct fill_task {
   result<void> outcome;
 
   void operator()() noexcept {
-    outcome = attempt([this]() -> result<void> {
+    outcome = catch_as_fault([this]() -> result<void> {
       for (const gather_op& g : t.gathers()) {
         const auto into = t.room.subspan(g.write_offset, g.bytes);
         tensor_bytes& source = *t.group.sources[g.source];
@@ -73,7 +73,7 @@ struct compare_task {
   result<void> outcome;
 
   void operator()() noexcept {
-    outcome = attempt([this] { return compare(); });
+    outcome = catch_as_fault([this] { return compare(); });
   }
 
   result<void> compare() {
@@ -119,7 +119,7 @@ boost::asio::awaitable<void> write_out(engine& e, write_task& t) {
   block_of_file what = {t.op.file_offset, t.op.bytes, t.from};
   if (in_slot) what.registered_buffer = e.staging.registered_buffer(t.slot);
   write_end end;
-  co_await write_whole(e.writers, t.file, what, t.direct, t.of.stop_flag(), end);
+  co_await write_fully(e.writers, t.file, what, t.direct, t.of.stop_flag(), end);
   t.outcome = end.outcome;
   if (end.whole) t.of.count(t.op.bytes, end.direct, !in_slot);
 }

@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::uint32_t alignment_max = 2U << 20;
 
-result<void> check_settings(const writing& how, const std::string& place) {
+result<void> check_settings(const writer_options& how, const std::string& place) {
   const auto wrong = [&](std::string cause) {
     return fault{errc::invalid_saving, place, std::move(cause)};
   };
@@ -54,13 +54,13 @@ result<unique_fd> file_in_memory(const std::string& place) {
 // ---- Making ----
 
 // The file has room for `bytes`, as far as they are known.
-result<std::shared_ptr<writing_job>> writing_job::make(const optional_path& path, writing how,
-                                                       std::uint64_t bytes) {
+result<std::shared_ptr<writer_state>> writer_state::make(const optional_path& path,
+                                                         writer_options how, std::uint64_t bytes) {
   const std::string place = path ? printable_path(*path) : "memory";
   if (auto good = check_settings(how, place); !good) return good.error();
-  std::optional<unpublished_entry> entry;
+  std::optional<atomic_entry> entry;
   if (path) {
-    auto made = unpublished_entry::make(*path, entry_kind::file, how.replace);
+    auto made = atomic_entry::make(*path, entry_kind::file, how.replace);
     if (!made) return made.error();
     entry = std::move(*made);
   }
@@ -70,17 +70,17 @@ result<std::shared_ptr<writing_job>> writing_job::make(const optional_path& path
   const std::filesystem::path here = entry ? entry->path() : std::filesystem::path();
   auto file = begin_file(std::move(*fd), here, place, bytes, direct);
   if (!file) return file.error();
-  return std::make_shared<writing_job>(std::move(entry), std::move(*file), std::move(how));
+  return std::make_shared<writer_state>(std::move(entry), std::move(*file), std::move(how));
 }
 
-result<void> writing_job::run(const std::function<result<void>()>& work) {
+result<void> writer_state::run(const std::function<result<void>()>& work) {
   std::promise<result<void>> ended;
-  boost::asio::post(thread_.get_executor(), [&] { ended.set_value(attempt(work)); });
+  boost::asio::post(thread_.get_executor(), [&] { ended.set_value(catch_as_fault(work)); });
   return ended.get_future().get();
 }
 
 // The ring of a file goes in the thread that made it.
-writing_job::~writing_job() {
+writer_state::~writer_state() {
   retry_allocation([this] {
     boost::asio::post(thread_.get_executor(), [this] {
       archive_.reset();
@@ -90,7 +90,7 @@ writing_job::~writing_job() {
   thread_.join();
 }
 
-result<void> writing_job::open_archive(std::uint64_t begin) {
+result<void> writer_state::open_archive(std::uint64_t begin) {
   archive_settings settings;
   if (how_.alignment != 0) settings.alignment = how_.alignment;
   const std::uint32_t processors = std::max(1U, std::thread::hardware_concurrency());
@@ -103,17 +103,18 @@ result<void> writing_job::open_archive(std::uint64_t begin) {
   return {};
 }
 
-result<std::shared_ptr<writing_job>> writing_job::make_zt(optional_path path, writing how) {
+result<std::shared_ptr<writer_state>> writer_state::make_zt(optional_path path,
+                                                            writer_options how) {
   auto made = make(path, std::move(how), 0);
   if (!made) return made.error();
-  writing_job& job = **made;
+  writer_state& job = **made;
   if (auto good = job.run([&job] { return job.open_archive(0); }); !good) return good.error();
   return made;
 }
 
-result<std::shared_ptr<writing_job>> writing_job::make_safetensors(
+result<std::shared_ptr<writer_state>> writer_state::make_safetensors(
     optional_path path, std::vector<planned_tensor> planned,
-    std::span<const std::pair<std::string, std::string>> metadata, writing how) {
+    std::span<const std::pair<std::string, std::string>> metadata, writer_options how) {
   std::vector<layout_tensor> tensors;
   tensors.reserve(planned.size());
   for (const planned_tensor& each : planned) tensors.push_back({each.name, each.dtype, each.shape});
@@ -125,15 +126,15 @@ result<std::shared_ptr<writing_job>> writing_job::make_safetensors(
   if (!layout) return layout.error().in(path ? printable_path(*path) : "memory");
   auto made = make(path, std::move(how), layout->files.front().bytes);
   if (!made) return made.error();
-  writing_job& job = **made;
+  writer_state& job = **made;
   auto good = job.run([&] { return job.begin_planned(std::move(planned), std::move(*layout)); });
   if (!good) return good.error();
   return made;
 }
 
-result<void> writing_job::begin_planned(std::vector<planned_tensor> planned,
-                                        checkpoint_layout layout) {
-  auto plain = block_file::make(file_, 0, stop_);
+result<void> writer_state::begin_planned(std::vector<planned_tensor> planned,
+                                         checkpoint_layout layout) {
+  auto plain = append_file::make(file_, 0, stop_);
   if (!plain) return plain.error();
   plain_ = std::move(*plain);
   plan_.tensors = std::move(planned);
@@ -143,23 +144,23 @@ result<void> writing_job::begin_planned(std::vector<planned_tensor> planned,
 
 // ---- Steps ----
 
-fault writing_job::at(std::string_view tensor, errc code, std::string cause) const {
+fault writer_state::at(std::string_view tensor, errc code, std::string cause) const {
   return {code, file_.place + ": " + tensor_place(tensor), std::move(cause)};
 }
 
-result<void> writing_job::check() const {
+result<void> writer_state::check() const {
   if (stop_) return fault{boost::asio::error::operation_aborted, file_.place};
   if (!finished_) return {};
   return fault{errc::invalid_saving, file_.place, "it is finished already"};
 }
 
-result<zt_archive*> writing_job::archive(std::string_view name) {
+result<zt_archive*> writer_state::archive(std::string_view name) {
   if (auto good = check(); !good) return good.error();
   if (archive_) return archive_.get();
   return at(name, errc::unsupported_feature, "a safetensors file has only dense tensors");
 }
 
-result<hasher> writing_job::begin_content_digest() const {
+result<hasher> writer_state::begin_content_digest() const {
   if (!how_.manifest_digest) return hasher();
   if (*how_.manifest_digest == digest_algorithm::crc32c) return begin_crc32c();
   if (how_.sha256) return how_.sha256();
@@ -167,7 +168,7 @@ result<hasher> writing_job::begin_content_digest() const {
                "a sha256 is wanted, and no hasher for it was given"};
 }
 
-void writing_job::end_content_digest(const hasher& content, const std::string& name) {
+void writer_state::end_content_digest(const hasher& content, const std::string& name) {
   if (!content.finish) return;
   tensor_digest& out = digests_.emplace_back();
   out.name = name;
@@ -175,8 +176,8 @@ void writing_job::end_content_digest(const hasher& content, const std::string& n
   out.bytes = content.finish();
 }
 
-result<readable_bytes> writing_job::bytes_of(const tensor_view& view, const std::string& name,
-                                             hasher& content) {
+result<readable_bytes> writer_state::bytes_of(const tensor_ref& view, const std::string& name,
+                                              hasher& content) {
   if (auto bytes = stored_bytes(view, view.dtype); !bytes) {
     fault why = bytes.error();
     why.where = file_.place + ": " + tensor_place(name);
@@ -201,15 +202,16 @@ result<readable_bytes> writing_job::bytes_of(const tensor_view& view, const std:
       });
 }
 
-backend& writing_job::backend_of(const device& on) {
+backend& writer_state::backend_of(const device& on) {
   for (const auto& [of, made] : backends_) {
     if (of == on) return *made;
   }
   return *backends_.emplace_back(on, on.maker()(on.index())).second;
 }
 
-result<zt_component> writing_job::component_of(std::string part, const tensor_view& of,
-                                               const storing& how, const std::string& name) const {
+result<zt_component> writer_state::component_of(std::string part, const tensor_ref& of,
+                                                const object_options& how,
+                                                const std::string& name) const {
   const auto element = zt_element_of(of.dtype);
   if (!element) {
     return at(name, errc::unsupported_dtype,
@@ -236,8 +238,8 @@ result<zt_component> writing_job::component_of(std::string part, const tensor_vi
   return what;
 }
 
-result<void> writing_job::write_part(std::uint32_t object, zt_component part, const tensor_view& of,
-                                     const storing& how, const std::string& name) {
+result<void> writer_state::write_part(std::uint32_t object, zt_component part, const tensor_ref& of,
+                                      const object_options& how, const std::string& name) {
   hasher content;
   auto from = bytes_of(of, name, content);
   if (!from) return from.error();
@@ -249,7 +251,7 @@ result<void> writing_job::write_part(std::uint32_t object, zt_component part, co
   return {};
 }
 
-result<std::string> writing_job::encoded(const attributes& all, const std::string& name) const {
+result<std::string> writer_state::encoded(const attributes& all, const std::string& name) const {
   attribute_list list;
   for (const auto& [key, value] : all) {
     if (utf8_valid_bytes(key) != key.size()) {
@@ -260,14 +262,14 @@ result<std::string> writing_job::encoded(const attributes& all, const std::strin
   return list.encoded();
 }
 
-result<void> writing_job::drain() {
+result<void> writer_state::drain() {
   damages_ = true;
   auto good = archive_->take_all_frames();
   damages_ = !good;
   return good;
 }
 
-result<void> writing_job::add(const tensor_view& what, const storing& how) {
+result<void> writer_state::add(const tensor_ref& what, const object_options& how) {
   if (auto good = check(); !good) return good.error();
   if (plain_) return add_planned(what, how);
   auto attributes = encoded(how.attributes, what.name);
@@ -291,7 +293,7 @@ result<void> writing_job::add(const tensor_view& what, const storing& how) {
   return write_part(*known, std::move(*data), what, how, what.name);
 }
 
-result<void> writing_job::add_planned(const tensor_view& what, const storing& how) {
+result<void> writer_state::add_planned(const tensor_ref& what, const object_options& how) {
   const bool plain =
       how.zstd_level == 0 && !how.digest && how.type.empty() && how.attributes.empty();
   if (!plain) {
@@ -335,7 +337,7 @@ result<void> writing_job::add_planned(const tensor_view& what, const storing& ho
   return {};
 }
 
-result<void> writing_job::declare(const object_info& what) {
+result<void> writer_state::declare(const object_info& what) {
   auto to = archive(what.name);
   if (!to) return to.error();
   if (what.layout.empty() || what.layout == "dense") {
@@ -356,8 +358,8 @@ result<void> writing_job::declare(const object_info& what) {
   return known ? result<void>() : known.error();
 }
 
-result<void> writing_job::add_part(const std::string& object, const tensor_view& part,
-                                   const storing& how) {
+result<void> writer_state::add_part(const std::string& object, const tensor_ref& part,
+                                    const object_options& how) {
   auto to = archive(object);
   if (!to) return to.error();
   const auto known = (*to)->index_of(object);
@@ -377,14 +379,14 @@ result<void> writing_job::add_part(const std::string& object, const tensor_view&
   return write_part(*known, std::move(*component), part, how, name);
 }
 
-result<void> writing_job::add_alias(const std::string& name, const std::string& of) {
+result<void> writer_state::add_alias(const std::string& name, const std::string& of) {
   auto to = archive(name);
   if (!to) return to.error();
   if (auto good = drain(); !good) return good.error();
   return (*to)->alias(name, of);
 }
 
-result<void> writing_job::set_attribute(std::string key, const attribute& value) {
+result<void> writer_state::set_attribute(std::string key, const attribute& value) {
   auto to = archive("");
   if (!to) return to.error();
   if (utf8_valid_bytes(key) != key.size()) {
@@ -395,7 +397,7 @@ result<void> writing_job::set_attribute(std::string key, const attribute& value)
   return {};
 }
 
-result<void> writing_job::replace(const tensor_view& by) {
+result<void> writer_state::replace(const tensor_ref& by) {
   auto to = archive(by.name);
   if (!to) return to.error();
   if (auto good = drain(); !good) return good.error();
@@ -423,9 +425,9 @@ result<void> writing_job::replace(const tensor_view& by) {
   return {};
 }
 
-result<written> writing_job::finish() {
+result<write_result> writer_state::finish() {
   if (auto good = check(); !good) return good.error();
-  written out;
+  write_result out;
   if (archive_) {
     if (auto good = drain(); !good) return good.error();
     if (auto good = archive_->check_objects(); !good) return good.error();

@@ -44,15 +44,15 @@ class attribute_list {
   std::vector<std::pair<std::string, std::string>> all_;
 };
 
-class writing_job {
+class writer_state {
  public:
   // All of these block on the file system. Without a path the file is in memory.
   using optional_path = std::optional<std::string>;
-  static result<std::shared_ptr<writing_job>> make_zt(optional_path path, writing how);
-  static result<std::shared_ptr<writing_job>> append_zt(std::string path, writing how);
-  static result<std::shared_ptr<writing_job>> make_safetensors(
+  static result<std::shared_ptr<writer_state>> make_zt(optional_path path, writer_options how);
+  static result<std::shared_ptr<writer_state>> append_zt(std::string path, writer_options how);
+  static result<std::shared_ptr<writer_state>> make_safetensors(
       optional_path path, std::vector<planned_tensor> planned,
-      std::span<const std::pair<std::string, std::string>> metadata, writing how);
+      std::span<const std::pair<std::string, std::string>> metadata, writer_options how);
 
   // ---- From any thread ----
 
@@ -69,23 +69,24 @@ class writing_job {
   // Of the last step.
   const std::optional<fault>& refusal() const noexcept { return refusal_; }
 
-  result<void> add(const tensor_view& what, const storing& how);
+  result<void> add(const tensor_ref& what, const object_options& how);
   result<void> declare(const object_info& what);
-  result<void> add_part(const std::string& object, const tensor_view& part, const storing& how);
+  result<void> add_part(const std::string& object, const tensor_ref& part,
+                        const object_options& how);
   result<void> add_alias(const std::string& name, const std::string& of);
   result<void> copy(const std::string& file, const std::function<bool(std::string_view)>& chosen,
-                    const copying& how);
-  result<void> replace(const tensor_view& by);
+                    const copy_options& how);
+  result<void> replace(const tensor_ref& by);
   result<void> set_attribute(std::string key, const attribute& value);
-  result<written> finish();
+  result<write_result> finish();
 
   std::uint64_t end() const noexcept { return archive_ ? archive_->end() : plain_->end(); }
 
-  writing_job(std::optional<unpublished_entry> entry, written_file file, writing how)
+  writer_state(std::optional<atomic_entry> entry, written_file file, writer_options how)
       : entry_(std::move(entry)), file_(std::move(file)), how_(std::move(how)) {}
-  writing_job(const writing_job&) = delete;
-  writing_job& operator=(const writing_job&) = delete;
-  ~writing_job();
+  writer_state(const writer_state&) = delete;
+  writer_state& operator=(const writer_state&) = delete;
+  ~writer_state();
 
  private:
   // Objects of a safetensors file, in the order of its bytes.
@@ -95,28 +96,28 @@ class writing_job {
     std::size_t next = 0;
   };
 
-  static result<std::shared_ptr<writing_job>> make(const optional_path& path, writing how,
-                                                   std::uint64_t bytes);
+  static result<std::shared_ptr<writer_state>> make(const optional_path& path, writer_options how,
+                                                    std::uint64_t bytes);
   // Runs in its thread; returns when it has.
   result<void> run(const std::function<result<void>()>& work);
   result<void> check() const;
   result<void> open_archive(std::uint64_t begin);
   result<void> begin_planned(std::vector<planned_tensor> planned, checkpoint_layout layout);
-  result<void> add_planned(const tensor_view& what, const storing& how);
+  result<void> add_planned(const tensor_ref& what, const object_options& how);
   result<void> take_over(const std::string& path);
-  result<void> copy_part(std::uint32_t object, zt_component part, int from, const copying& how);
+  result<void> copy_part(std::uint32_t object, zt_component part, int from,
+                         const copy_options& how);
   result<zt_archive*> archive(std::string_view name);
   // Frames that are pending are written, so that the places of all components are known.
   result<void> drain();
   // The component of such a tensor, checked, but without its place.
-  result<zt_component> component_of(std::string part, const tensor_view& of, const storing& how,
-                                    const std::string& name) const;
-  result<void> write_part(std::uint32_t object, zt_component part, const tensor_view& of,
-                          const storing& how, const std::string& name);
+  result<zt_component> component_of(std::string part, const tensor_ref& of,
+                                    const object_options& how, const std::string& name) const;
+  result<void> write_part(std::uint32_t object, zt_component part, const tensor_ref& of,
+                          const object_options& how, const std::string& name);
   result<std::string> encoded(const attributes& all, const std::string& name) const;
   // Of the view, hashed as they are read, and counted.
-  result<readable_bytes> bytes_of(const tensor_view& view, const std::string& name,
-                                  hasher& content);
+  result<readable_bytes> bytes_of(const tensor_ref& view, const std::string& name, hasher& content);
   result<hasher> begin_content_digest() const;
   result<hasher> begin_stored_digest(const zt_component& part) const;
   void end_content_digest(const hasher& content, const std::string& name);
@@ -124,16 +125,16 @@ class writing_job {
   backend& backend_of(const device& on);
   fault at(std::string_view tensor, errc code, std::string cause) const;
 
-  std::optional<unpublished_entry> entry_;  // Empty: the file is in memory.
+  std::optional<atomic_entry> entry_;  // Empty: the file is in memory.
   written_file file_;
-  const writing how_;
+  const writer_options how_;
   replaced_file old_file_;  // That is appended to.
   std::atomic<bool> stop_ = false;
   std::atomic<std::uint64_t> bytes_taken_ = 0;
 
   // Touched by its thread only.
   std::unique_ptr<zt_archive> archive_;  // Of .zt; else
-  std::unique_ptr<block_file> plain_;    // of safetensors.
+  std::unique_ptr<append_file> plain_;   // of safetensors.
   plan plan_;
   std::vector<std::pair<device, std::unique_ptr<backend>>> backends_;
   attribute_list attributes_;
@@ -149,7 +150,7 @@ class writing_job {
 };
 
 template <class Work>
-void writing_job::attempt_step(Work&& work) {
+void writer_state::attempt_step(Work&& work) {
   refusal_ = failure_;
   if (failure_) return;
   damages_ = archive_ == nullptr && plain_ == nullptr;

@@ -241,7 +241,8 @@ readable_bytes file_bytes(int fd, std::uint64_t begin) {
 }
 
 // What may take long is done as the first step, which can be cancelled.
-result<std::shared_ptr<writing_job>> writing_job::append_zt(std::string path, writing how) {
+result<std::shared_ptr<writer_state>> writer_state::append_zt(std::string path,
+                                                              writer_options how) {
   how.replace = true;
   // The file is replaced, not a link to it.
   std::error_code unknown;
@@ -252,12 +253,12 @@ result<std::shared_ptr<writing_job>> writing_job::append_zt(std::string path, wr
   auto made = make(path, std::move(how), 0);
   if (!made) return made.error();
   boost::asio::post((*made)->thread_.get_executor(), [job = made->get(), path = std::move(path)] {
-    job->attempt_step([&] { return attempt([&] { return job->take_over(path); }); });
+    job->attempt_step([&] { return catch_as_fault([&] { return job->take_over(path); }); });
   });
   return made;
 }
 
-result<void> writing_job::take_over(const std::string& path) {
+result<void> writer_state::take_over(const std::string& path) {
   auto from = open_zt(path);
   if (!from) return from.error();
   if (auto alone = old_file_.take(path, from->file.fd.get()); !alone) return alone.error();
@@ -290,7 +291,7 @@ result<void> writing_job::take_over(const std::string& path) {
 
 // Hashes as the digest asks that the component has; without functions where it has none that is
 // known.
-result<hasher> writing_job::begin_stored_digest(const zt_component& part) const {
+result<hasher> writer_state::begin_stored_digest(const zt_component& part) const {
   const auto kind = digest_kind(part);
   if (!kind) return hasher();
   if (*kind == digest_algorithm::crc32c) return begin_crc32c();
@@ -300,8 +301,8 @@ result<hasher> writing_job::begin_stored_digest(const zt_component& part) const 
                "and no hasher for it was given (writing::sha256)"};
 }
 
-result<void> writing_job::copy_part(std::uint32_t object, zt_component part, int from,
-                                    const copying& how) {
+result<void> writer_state::copy_part(std::uint32_t object, zt_component part, int from,
+                                     const copy_options& how) {
   const bool other_encoding = how.zstd_level && (*how.zstd_level != 0 || part.zstd);
   const bool copied = part.swap_bytes == 0 && !other_encoding;
   // What is stored anew, or gets another digest, must be what its own digest says.
@@ -344,9 +345,9 @@ result<void> writing_job::copy_part(std::uint32_t object, zt_component part, int
   return written;
 }
 
-result<void> writing_job::copy(const std::string& file,
-                               const std::function<bool(std::string_view)>& chosen,
-                               const copying& how) {
+result<void> writer_state::copy(const std::string& file,
+                                const std::function<bool(std::string_view)>& chosen,
+                                const copy_options& how) {
   if (auto to = archive(""); !to) return to.error();
   if (how.zstd_level && (*how.zstd_level < 0 || *how.zstd_level > zstd_level_max)) {
     return fault{errc::invalid_saving, file_.place,

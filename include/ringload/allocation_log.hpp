@@ -23,8 +23,8 @@ class allocation_sink;
 /// `pin` and `unpin` for a slot, `cudaMalloc` and
 /// `cudaFree` for memory of a GPU. A release has the size of its allocation. The frames of the
 /// calling thread's stack are separated by semicolons, innermost first; where the C library cannot
-/// tell them the column is empty. Memory that is kept for the next load (`limits::kept_bytes`) is
-/// not released.
+/// tell them the column is empty. Memory that is kept for the next load
+/// (`loader_options::cached_bytes`) is not released.
 ///
 /// A handle: copies write to the same place, which is closed with the last of them and with the
 /// last memory that is in it; tensors may outlive their loader. Any thread.

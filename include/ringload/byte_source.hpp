@@ -68,7 +68,8 @@ class RINGLOAD_EXPORT byte_source {
   /// Begins to read, does not block, and calls `done` once, in any thread, but never from inside
   /// this function: with null once all of `what.into` is filled, or with what is wrong. Until then
   /// it may write to `what.into`; after that not any more, stopped or not. Where the object is not
-  /// as it was opened: errc::changed_file. As many reads are in flight as limits::slots says.
+  /// as it was opened: errc::changed_file. As many reads are in flight as loader_options::slots
+  /// says.
   ///
   /// A coroutine `boost::asio::awaitable<void>` is started by
   /// `boost::asio::co_spawn(executor, coroutine(what), std::move(done))`.

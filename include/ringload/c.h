@@ -140,28 +140,28 @@ typedef enum ringload_pages RINGLOAD_OF_INT {
   RINGLOAD_PAGES_NONE = 2
 } ringload_pages;
 
-/// What a loader may use. `ringload/limits.hpp` says more of each.
-typedef struct ringload_limits {
+/// What a loader may use. `ringload/options.hpp` says more of each.
+typedef struct ringload_loader_options {
   size_t struct_bytes;
   uint64_t slot_bytes;       // Of one pinned buffer: a power of two, 64 KiB to 64 MiB.
   uint64_t bytes_in_flight;  // 0: tuned while loading.
   uint64_t arena_bytes_max;  // Of the tensors of one load. 0: no bound.
-  uint64_t kept_bytes;       // Of freed tensor memory that is kept for the next loads.
+  uint64_t cached_bytes;     // Of freed tensor memory that is kept for the next loads.
   uint32_t slots;
   uint32_t copy_threads;
   uint32_t reader_threads;
   ringload_engine engine;
   ringload_pages pages;
-} ringload_limits;
+} ringload_loader_options;
 
 /// `on` null: the host; else it is copied. `within` null: the defaults.
 RINGLOAD_C_EXPORT ringload_status ringload_loader_create(const ringload_device* on,
-                                                         const ringload_limits* within,
+                                                         const ringload_loader_options* within,
                                                          ringload_loader** made);
 /// The same of one that reads what extensions add: those of `ringload/c_remote.h` and `c_hdf5.h`,
 /// which are shared and may be released before.
 RINGLOAD_C_EXPORT ringload_status ringload_loader_create_with(
-    const ringload_device* on, const ringload_limits* within,
+    const ringload_device* on, const ringload_loader_options* within,
     const ringload_extension* const* extensions, size_t count, ringload_loader** made);
 RINGLOAD_C_EXPORT void ringload_extension_release(ringload_extension* extension);
 /// Cancels what is in flight and waits until neither the kernel nor the device writes to a buffer
@@ -339,13 +339,13 @@ typedef enum ringload_allocation RINGLOAD_OF_INT {
 } ringload_allocation;
 
 /// Whether tensors are checked against digests that their files hold, as .zt files do.
-typedef enum ringload_stored_digests RINGLOAD_OF_INT {
+typedef enum ringload_embedded_digests RINGLOAD_OF_INT {
   RINGLOAD_DIGESTS_IGNORED = 0,
   RINGLOAD_DIGESTS_IF_PRESENT = 1,
   RINGLOAD_DIGESTS_REQUIRED = 2
-} ringload_stored_digests;
+} ringload_embedded_digests;
 
-/// `ringload/limits.hpp` says more of each.
+/// `ringload/options.hpp` says more of each.
 typedef struct ringload_load_options {
   size_t struct_bytes;
   uint64_t window_bytes;  // With ringload_start only.
@@ -354,7 +354,7 @@ typedef struct ringload_load_options {
   ringload_allocation allocation;
   int mapped;           // Not 0: tensors are read-only views of their files, on the host.
   int load_unmappable;  // Not 0: what cannot be a view is loaded, and not refused.
-  ringload_stored_digests stored_digests;
+  ringload_embedded_digests embedded_digests;
   /// Null, or the digests that the tensors must have: RINGLOAD_INVALID_FILE if one has not. Only
   /// looked at by the call that begins the load.
   const ringload_manifest* manifest;
@@ -471,24 +471,24 @@ typedef struct ringload_destination {
   int on_device;  // Not 0: in the memory of the loader's device. 0: of the host.
 } ringload_destination;
 
-typedef struct ringload_fill_policies {
+typedef struct ringload_fill_options {
   size_t struct_bytes;
   int allow_missing;      // Not 0: destinations without a tensor are listed, and left as they are.
   int refuse_unexpected;  // Not 0: tensors without a destination are RINGLOAD_MISMATCH.
   int convert;            // Not 0: another dtype is converted.
   int broadcast;          // Not 0: another shape is broadcast.
-} ringload_fill_policies;
+} ringload_fill_options;
 
 /// Everything is checked before the first byte is written. `how`, `wanted` and `options` may be
 /// null; memory that is not described by DLPack must stay until the operation has ended.
 RINGLOAD_C_EXPORT ringload_status ringload_fill_begin(
     ringload_loader* loader, const ringload_checkpoint* from, const ringload_destination* into,
-    size_t count, const ringload_fill_policies* how, const ringload_selection* wanted,
+    size_t count, const ringload_fill_options* how, const ringload_selection* wanted,
     const ringload_load_options* options, ringload_operation** begun);
 RINGLOAD_C_EXPORT ringload_status ringload_fill(ringload_loader* loader,
                                                 const ringload_checkpoint* from,
                                                 const ringload_destination* into, size_t count,
-                                                const ringload_fill_policies* how,
+                                                const ringload_fill_options* how,
                                                 const ringload_selection* wanted,
                                                 const ringload_load_options* options);
 

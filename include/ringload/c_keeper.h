@@ -15,18 +15,18 @@ typedef struct ringload_keeper ringload_keeper;
 /// Memory of the host that other processes can have: for loaders whose models are to be published.
 RINGLOAD_C_EXPORT ringload_status ringload_shared_host_device(ringload_device** device);
 
-typedef struct ringload_keeper_settings {
+typedef struct ringload_keeper_options {
   size_t struct_bytes;
   const uint32_t* users;  // Effective user ids that may attach. None: all that may connect.
   size_t users_count;
   uint32_t mode;             // Of the socket: who may write to it may connect. 0: 0600.
   uint32_t connections_max;  // At once, one for each model attached. 0: 1,024.
-} ringload_keeper_settings;
+} ringload_keeper_options;
 
 /// Makes the socket, in the place of one whose keeper is gone, and answers in a thread of its own.
 /// `how` may be null.
 RINGLOAD_C_EXPORT ringload_status ringload_keeper_create(const char* socket,
-                                                         const ringload_keeper_settings* how,
+                                                         const ringload_keeper_options* how,
                                                          ringload_keeper** made);
 /// Removes the socket. What is attached stays so.
 RINGLOAD_C_EXPORT void ringload_keeper_release(ringload_keeper* keeper);

@@ -24,7 +24,7 @@ extern "C" {
 
 typedef struct ringload_writer ringload_writer;
 
-typedef struct ringload_writer_settings {
+typedef struct ringload_writer_options {
   size_t struct_bytes;
   uint32_t alignment;     // Of tensors: a power of two up to 2 MiB. 0: 64.
   uint32_t zstd_threads;  // At most 16. 0: as many as there are processors.
@@ -35,18 +35,18 @@ typedef struct ringload_writer_settings {
   const ringload_sha256* sha256;  // For RINGLOAD_DIGEST_SHA256; its functions stay callable.
   /// Where tensors lie that have `on_device` set. Null: the host. Released whenever you like.
   const ringload_device* device;
-} ringload_writer_settings;
+} ringload_writer_options;
 
 /// How an object is stored. Attributes are keys and values in turn, each value as JSON: "\"adam\"",
 /// "0.1", "[1, 2]".
-typedef struct ringload_storing {
+typedef struct ringload_object_options {
   size_t struct_bytes;
   int32_t zstd_level;      // 1 to 22. 0: raw.
   ringload_digest digest;  // Of the stored bytes, kept in the file.
   const char* type;        // A logical type of the elements. Null: by the dtype.
   const char* const* attributes;
   size_t attributes_count;  // Of pairs.
-} ringload_storing;
+} ringload_object_options;
 
 /// An object of several components: a sparse matrix, a quantised group.
 typedef struct ringload_object {
@@ -60,24 +60,24 @@ typedef struct ringload_object {
 } ringload_object;
 
 /// What becomes of objects that are copied from another .zt file.
-typedef struct ringload_copying {
+typedef struct ringload_copy_options {
   size_t struct_bytes;
   const char* const* without;  // The objects that are left out.
   size_t without_count;
   int encode_anew;         // Not 0: by `zstd_level`. 0: stored bytes are copied as they are.
   int32_t zstd_level;      // 0: raw.
   ringload_digest digest;  // RINGLOAD_DIGEST_NONE: of the kind they have, if they have one.
-} ringload_copying;
+} ringload_copy_options;
 
 /// A new file. `path` null: in memory, to be taken from the finish. `how` may be null. Blocks on
 /// the file system.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_create(const char* path,
-                                                         const ringload_writer_settings* how,
+                                                         const ringload_writer_options* how,
                                                          ringload_writer** made);
 /// A file that has all that `path` has, and what is added; it takes the place of that one when it
 /// is whole. If that is no .zt file of version 1.1 or 1.2, the first operation says so.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_append(const char* path,
-                                                         const ringload_writer_settings* how,
+                                                         const ringload_writer_options* how,
                                                          ringload_writer** made);
 /// Without a finish that has ended nothing is left of the file; operations that have not ended
 /// fail.
@@ -90,11 +90,11 @@ RINGLOAD_C_EXPORT void ringload_writer_release(ringload_writer* writer);
 /// Adds a dense tensor. `how` may be null: raw.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_add_begin(ringload_writer* writer,
                                                             const ringload_saved_tensor* tensor,
-                                                            const ringload_storing* how,
+                                                            const ringload_object_options* how,
                                                             ringload_operation** begun);
 RINGLOAD_C_EXPORT ringload_status ringload_writer_add(ringload_writer* writer,
                                                       const ringload_saved_tensor* tensor,
-                                                      const ringload_storing* how);
+                                                      const ringload_object_options* how);
 
 /// Announces an object of several components, which are then added in any order.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_declare_begin(ringload_writer* writer,
@@ -108,12 +108,12 @@ RINGLOAD_C_EXPORT ringload_status ringload_writer_declare(ringload_writer* write
 RINGLOAD_C_EXPORT ringload_status ringload_writer_add_part_begin(ringload_writer* writer,
                                                                  const char* object,
                                                                  const ringload_saved_tensor* part,
-                                                                 const ringload_storing* how,
+                                                                 const ringload_object_options* how,
                                                                  ringload_operation** begun);
 RINGLOAD_C_EXPORT ringload_status ringload_writer_add_part(ringload_writer* writer,
                                                            const char* object,
                                                            const ringload_saved_tensor* part,
-                                                           const ringload_storing* how);
+                                                           const ringload_object_options* how);
 
 /// A second name for an object that is there: its bytes are not written again.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_add_alias_begin(ringload_writer* writer,
@@ -126,10 +126,10 @@ RINGLOAD_C_EXPORT ringload_status ringload_writer_add_alias(ringload_writer* wri
 /// attributes but for keys that are there. `how` may be null: all, as they are stored.
 RINGLOAD_C_EXPORT ringload_status ringload_writer_copy_begin(ringload_writer* writer,
                                                              const char* file,
-                                                             const ringload_copying* how,
+                                                             const ringload_copy_options* how,
                                                              ringload_operation** begun);
 RINGLOAD_C_EXPORT ringload_status ringload_writer_copy(ringload_writer* writer, const char* file,
-                                                       const ringload_copying* how);
+                                                       const ringload_copy_options* how);
 
 /// Replaces the elements of a dense tensor of this name that is stored raw; RINGLOAD_MISMATCH for
 /// another dtype or shape.

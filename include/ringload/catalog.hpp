@@ -17,7 +17,7 @@
 namespace ringload::inline v0 {
 
 /// How strictly files are validated.
-enum class profile : std::uint8_t {
+enum class strictness : std::uint8_t {
   strict,     // Also refuses what the format's text forbids but its reference accepts.
   reference,  // What the safetensors crate accepts; other formats leave out what is not read.
 };
@@ -26,18 +26,18 @@ enum class profile : std::uint8_t {
 /// package ml_dtypes are stored as "V2" and "V1", which give only the width. Without the dtype
 /// such an array is `errc::unsupported_feature`.
 /// ("f1" is f8_e5m2 if either is given.)
-struct nameless_types {
-  std::optional<dtype> one_byte;   // One of 8 bits an element, such as f8_e4m3.
+struct unnamed_dtypes {
+  std::optional<dtype> one_byte;   // One of 8 bits an element, such as f8_e4m3fn.
   std::optional<dtype> two_bytes;  // One of 16 bits, such as bf16.
 };
 
-/// How files are read; a `profile` alone is one too.
+/// How files are read; a `strictness` alone is one too.
 struct read_options {
   read_options() noexcept = default;
-  read_options(profile how_strict) noexcept : strictness(how_strict) {}
+  read_options(ringload::strictness how_strict) noexcept : strictness(how_strict) {}
 
-  profile strictness = profile::strict;
-  nameless_types nameless;
+  ringload::strictness strictness = ringload::strictness::strict;
+  unnamed_dtypes nameless;
 };
 
 /// One tensor of a checkpoint.
@@ -84,7 +84,7 @@ struct composite_info {
 };
 
 /// An object of a file that cannot be loaded. A load that selects it fails with this error; a load
-/// that selects other tensors does not. With `profile::reference`, only a selection of its very
+/// that selects other tensors does not. With `strictness::reference`, only a selection of its very
 /// name fails, and all others leave it out.
 struct unreadable_info {
   std::string name;
@@ -116,7 +116,7 @@ struct catalog {
   std::vector<std::string> notes;
 
   /// The sum of all tensors' bytes.
-  RINGLOAD_EXPORT std::uint64_t bytes() const noexcept;
+  RINGLOAD_EXPORT std::uint64_t size_bytes() const noexcept;
 };
 
 /// Reads the catalog of a checkpoint; no tensor's bytes are read. `source` is what

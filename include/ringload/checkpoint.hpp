@@ -21,13 +21,13 @@ struct opened_checkpoint;
 
 /// How a checkpoint is opened.
 struct open_options {
-  profile strictness = profile::strict;
+  ringload::strictness strictness = ringload::strictness::strict;
   /// The source is a folder, a prefix of S3 or a model, and each file in it whose name is that of a
   /// checkpoint is taken for itself: indices and series mean nothing. Sub-folders are searched, but
   /// for hidden ones (".git") and symlinks to folders. A tensor in two files is
   /// `errc::duplicate_tensor`.
   bool independent_files = false;
-  nameless_types nameless = {};
+  unnamed_dtypes nameless = {};
 };
 
 /// Reads the catalog of a checkpoint as the other forms of `ringload::read_catalog` do, and as

@@ -51,7 +51,7 @@ RINGLOAD_EXPORT void copy_to_host(const tensor& source, std::uint64_t from,
 /// Says that no work on the device uses a tensor of the allocation that `used` lies in, nor will:
 /// of the load, unless `load_options::allocation` says otherwise. Only memory for which this or
 /// release_after() was called is kept for other loads
-/// (`limits::kept_bytes`). Any thread.
+/// (`loader_options::cached_bytes`). Any thread.
 RINGLOAD_EXPORT void release(const tensor& used) noexcept;
 
 /// Says that the work that is on `stream` (a cudaStream_t) now is the last there that uses a tensor

@@ -20,8 +20,8 @@ enum class dtype : std::uint8_t {
   u8,
   i8,
   f8_e5m2,
-  f8_e4m3,  // What others call e4m3fn: no infinities.
-  f8_e8m0,  // A power of two, the scale of MX blocks.
+  f8_e4m3fn,  // What others call e4m3fn: no infinities.
+  f8_e8m0,    // A power of two, the scale of MX blocks.
   f8_e4m3fnuz,
   f8_e5m2fnuz,
   i16,
@@ -53,7 +53,7 @@ RINGLOAD_EXPORT std::optional<dtype> dtype_named(std::string_view name) noexcept
 RINGLOAD_EXPORT unsigned alignment(dtype type) noexcept;
 
 /// Whether `load_options::dtype` converts elements of the one type to the other: f64, f32, f16,
-/// bf16, f8_e4m3 and f8_e5m2 to f32, f16 and bf16, if that is another type. See there for the
+/// bf16, f8_e4m3fn and f8_e5m2 to f32, f16 and bf16, if that is another type. See there for the
 /// rounding. f64 is converted in host memory only.
 RINGLOAD_EXPORT bool convertible(dtype from, dtype to) noexcept;
 

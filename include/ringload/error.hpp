@@ -54,7 +54,7 @@ enum class errc {
   memory_exceeded,      // The tensors need more memory than there is, or than the limits allow.
   engine_unavailable,   // The requested read engine does not work here.
   direct_unavailable,   // Direct reads were requested, and do not work for this file.
-  invalid_limits,       // The limits contradict themselves.
+  invalid_options,      // Two options contradict each other.
   device_unavailable,   // The requested device does not exist or cannot be used.
   unsupported_dtype,    // Tensors cannot be converted to `load_options::dtype`.
   invalid_destination,  // Memory of the caller's that overlaps, or is not what it says.

@@ -58,18 +58,18 @@ RINGLOAD_EXPORT destination destination_of(std::string name, dlpack::managed_ten
                                            device cuda = host());
 
 /// What a fill does where checkpoint and destinations differ.
-struct RINGLOAD_EXPORT fill_policies {
+struct RINGLOAD_EXPORT fill_options {
   enum class on_missing : std::uint8_t { error, report };
   enum class on_unexpected : std::uint8_t { ignore, report, error };
   enum class on_dtype : std::uint8_t { exact, convert };
   enum class on_shape : std::uint8_t { exact, broadcast };
 
-  fill_policies();
-  fill_policies(const fill_policies& other);
-  fill_policies(fill_policies&& other) noexcept;
-  fill_policies& operator=(const fill_policies& other);
-  fill_policies& operator=(fill_policies&& other) noexcept;
-  ~fill_policies();
+  fill_options();
+  fill_options(const fill_options& other);
+  fill_options(fill_options&& other) noexcept;
+  fill_options& operator=(const fill_options& other);
+  fill_options& operator=(fill_options&& other) noexcept;
+  ~fill_options();
 
   /// A destination that the checkpoint has no tensor for: `errc::no_such_tensor`, or `missing` of
   /// the result lists it and its memory stays as it is.
@@ -78,12 +78,12 @@ struct RINGLOAD_EXPORT fill_policies {
   /// `errc::unexpected_tensor`.
   on_unexpected unexpected = on_unexpected::ignore;
   /// Another element type: `errc::wrong_dtype`, or converted as PyTorch's copy_ does between bool,
-  /// integers of 8 to 64 bits, f16, bf16, f32, f64, f8_e4m3 and f8_e5m2: to a floating type rounded
-  /// once, to nearest, ties to even; to an integer truncated. Unlike there, integers saturate, and
-  /// NaN becomes 0. Too large for f8_e4m3, which has no infinity, becomes 448, and so does
-  /// infinity, as in PyTorch from 2.12 on; older ones make it NaN. To bool, 0 is false and
+  /// integers of 8 to 64 bits, f16, bf16, f32, f64, f8_e4m3fn and f8_e5m2: to a floating type
+  /// rounded once, to nearest, ties to even; to an integer truncated. Unlike there, integers
+  /// saturate, and NaN becomes 0. Too large for f8_e4m3fn, which has no infinity, becomes 448, and
+  /// so does infinity, as in PyTorch from 2.12 on; older ones make it NaN. To bool, 0 is false and
   /// everything else, NaN too, true. A destination on a GPU is only converted from f32, f16, bf16,
-  /// f8_e4m3 and f8_e5m2, to f32, f16 and bf16; any other pair is `errc::unsupported_dtype`.
+  /// f8_e4m3fn and f8_e5m2, to f32, f16 and bf16; any other pair is `errc::unsupported_dtype`.
   on_dtype dtype = on_dtype::exact;
   /// Another shape: `errc::wrong_shape`, or the tensor is broadcast by PyTorch's rule: from the
   /// last dimension on, each size is the destination's, or 1, or missing.
@@ -94,7 +94,7 @@ struct RINGLOAD_EXPORT fill_policies {
 };
 
 /// The result of a fill. All destinations but those in `missing` are complete.
-struct filled {
+struct fill_result {
   std::vector<std::string> missing;     // Destinations without a tensor, in the order given.
   std::vector<std::string> unexpected;  // Tensors without a destination, in the catalog's order.
   load_stats stats;

@@ -5,7 +5,7 @@
 // (`ringload/group_load.hpp`).
 //
 //   // One group for each thread of a process:
-//   std::vector<std::unique_ptr<ringload::group>> groups = ringload::thread_groups(4);
+//   std::vector<std::unique_ptr<ringload::group>> groups = ringload::make_thread_ranks(4);
 //
 //   // This process' group, of the processes of a machine:
 //   std::unique_ptr<ringload::group> group = ringload::join_group("/run/job7", rank, ranks);
@@ -80,7 +80,7 @@ inline constexpr std::chrono::minutes rank_timeout{5};
 
 /// A group of threads of this process: one for each, to be moved into it. 1 to 127 ranks. Throws
 /// `ringload::error`.
-RINGLOAD_EXPORT std::vector<std::unique_ptr<group>> thread_groups(
+RINGLOAD_EXPORT std::vector<std::unique_ptr<group>> make_thread_ranks(
     std::uint32_t ranks, std::chrono::milliseconds timeout = rank_timeout);
 
 /// A group of processes of this machine and this user, which meet at a Unix socket: rank 0 makes

@@ -17,8 +17,8 @@
 #include <ringload/detail/operation.hpp>
 #include <ringload/export.hpp>
 #include <ringload/group.hpp>
-#include <ringload/limits.hpp>
 #include <ringload/loader.hpp>
+#include <ringload/options.hpp>
 #include <ringload/stats.hpp>
 #include <ringload/tensor.hpp>
 #include <string>

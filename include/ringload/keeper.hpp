@@ -56,13 +56,13 @@ struct initiate_attach {
 }  // namespace detail
 
 /// Who may attach, and how many.
-struct RINGLOAD_EXPORT keeper_settings {
-  keeper_settings();
-  keeper_settings(const keeper_settings& other);
-  keeper_settings(keeper_settings&& other) noexcept;
-  keeper_settings& operator=(const keeper_settings& other);
-  keeper_settings& operator=(keeper_settings&& other) noexcept;
-  ~keeper_settings();
+struct RINGLOAD_EXPORT keeper_options {
+  keeper_options();
+  keeper_options(const keeper_options& other);
+  keeper_options(keeper_options&& other) noexcept;
+  keeper_options& operator=(const keeper_options& other);
+  keeper_options& operator=(keeper_options&& other) noexcept;
+  ~keeper_options();
 
   /// The mode of the socket: who may write to it may connect.
   unsigned mode = 0600;
@@ -86,7 +86,7 @@ class RINGLOAD_EXPORT keeper {
  public:
   /// Makes the socket, in the place of one whose keeper is gone, and begins to answer. The path has
   /// at most 107 bytes. Throws `ringload::error`: EADDRINUSE where a keeper answers there.
-  explicit keeper(std::string_view socket, keeper_settings how = {});
+  explicit keeper(std::string_view socket, keeper_options how = {});
   keeper(const keeper&) = delete;
   keeper& operator=(const keeper&) = delete;
   /// Removes the socket. What is attached stays so; on a GPU only as long as this process.
@@ -98,7 +98,7 @@ class RINGLOAD_EXPORT keeper {
   /// From now on writing to one of the model's tensors is an access violation, here too, so nobody
   /// may be writing. The model was loaded for `shared_host()`, or is attached itself, or lies on a
   /// GPU, else `errc::device_unavailable`; on the host in at most 252 allocations, else
-  /// `errc::invalid_limits`. On a GPU nothing is sealed, and the memory is freed when the model is
+  /// `errc::invalid_options`. On a GPU nothing is sealed, and the memory is freed when the model is
   /// replaced or withdrawn, and all who have attached it have let go. Blocks
   /// for some tens of milliseconds for each GiB. Throws `ringload::error`; then what was served
   /// still is.

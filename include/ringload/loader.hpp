@@ -3,7 +3,7 @@
 
 // A loader reads checkpoints into the memory of one device.
 //
-// It is the only class most programs need. `limits` bounds what it uses: however large the
+// It is the only class most programs need. `loader_options` bounds what it uses: however large the
 // checkpoint, never more pinned memory or reads in flight than that.
 
 #include <boost/asio/async_result.hpp>
@@ -18,9 +18,9 @@
 #include <ringload/export.hpp>
 #include <ringload/extension.hpp>
 #include <ringload/fill.hpp>
-#include <ringload/limits.hpp>
-#include <ringload/loading.hpp>
+#include <ringload/load_operation.hpp>
 #include <ringload/model.hpp>
+#include <ringload/options.hpp>
 #include <ringload/save.hpp>
 #include <ringload/selection.hpp>
 #include <ringload/stats.hpp>
@@ -35,24 +35,24 @@ namespace detail {
 
 class engine;
 
-using loading_signature = void(std::exception_ptr, loading);
+using load_operation_signature = void(std::exception_ptr, load_operation);
 
 using open_signature = void(std::exception_ptr, checkpoint);
 
-using fill_signature = void(std::exception_ptr, filled);
+using fill_signature = void(std::exception_ptr, fill_result);
 
-using save_signature = void(std::exception_ptr, saved);
+using save_signature = void(std::exception_ptr, save_result);
 
 RINGLOAD_EXPORT void begin_load(const std::shared_ptr<engine>& with, load_request what,
                                 std::unique_ptr<operation<model>> waiting);
 RINGLOAD_EXPORT void begin_start(const std::shared_ptr<engine>& with, load_request what,
-                                 std::unique_ptr<operation<loading>> waiting);
+                                 std::unique_ptr<operation<load_operation>> waiting);
 RINGLOAD_EXPORT void begin_open(const std::shared_ptr<engine>& with, source_name source,
                                 open_options how, std::unique_ptr<operation<checkpoint>> waiting);
 RINGLOAD_EXPORT void begin_fill(const std::shared_ptr<engine>& with, load_request what,
-                                std::unique_ptr<operation<filled>> waiting);
+                                std::unique_ptr<operation<fill_result>> waiting);
 RINGLOAD_EXPORT void begin_save(const std::shared_ptr<engine>& with, save_request what,
-                                std::unique_ptr<operation<saved>> waiting);
+                                std::unique_ptr<operation<save_result>> waiting);
 
 RINGLOAD_EXPORT void begin_copy(const std::shared_ptr<engine>& with, copy_request what,
                                 std::unique_ptr<operation<tensor>> waiting);
@@ -71,7 +71,8 @@ struct initiate_start : initiation {
   explicit initiate_start(std::shared_ptr<engine> e) : with(std::move(e)) {}
   template <class Handler>
   void operator()(Handler&& handler, load_request what) const {
-    begin_start(with, std::move(what), make_operation<loading>(std::forward<Handler>(handler)));
+    begin_start(with, std::move(what),
+                make_operation<load_operation>(std::forward<Handler>(handler)));
   }
 };
 
@@ -90,7 +91,7 @@ struct initiate_fill : initiation {
   explicit initiate_fill(std::shared_ptr<engine> e) : with(std::move(e)) {}
   template <class Handler>
   void operator()(Handler&& handler, load_request what) const {
-    begin_fill(with, std::move(what), make_operation<filled>(std::forward<Handler>(handler)));
+    begin_fill(with, std::move(what), make_operation<fill_result>(std::forward<Handler>(handler)));
   }
 };
 
@@ -108,19 +109,20 @@ struct initiate_save : initiation {
   explicit initiate_save(std::shared_ptr<engine> e) : with(std::move(e)) {}
   template <class Handler>
   void operator()(Handler&& handler, save_request what) const {
-    begin_save(with, std::move(what), make_operation<saved>(std::forward<Handler>(handler)));
+    begin_save(with, std::move(what), make_operation<save_result>(std::forward<Handler>(handler)));
   }
 };
 
 }  // namespace detail
 
-/// One engine thread, one ring, `limits::slots` pinned buffers, shared by all loads that run on it.
-/// Its functions may be called from any thread.
+/// One engine thread, one ring, `loader_options::slots` pinned buffers, shared by all loads that
+/// run on it. Its functions may be called from any thread.
 ///
 /// Loads share the reads in flight in turn, and each drive, or file system without one, has bounds
 /// of its own on the bytes in flight: from the second one on that a loader reads from, a drive has
 /// at most half of the slots, or, with k of them busy, 1/k, so that a slow one holds up its own
-/// loads only. What is read through the page cache shares `limits::copy_threads` all the same.
+/// loads only. What is read through the page cache shares `loader_options::copy_threads` all the
+/// same.
 ///
 /// The `_async` functions are Asio initiating functions. They take any completion token, never
 /// complete inline, and hold outstanding work on the handler's executor until they complete.
@@ -133,14 +135,14 @@ class RINGLOAD_EXPORT loader {
   /// that calls this, its niceness too: where requests are to go first, call it in a thread that
   /// has lowered its own. `with` is what it may use beyond that: formats that are not always there.
   /// Its allocations are written to `log`. Throws `ringload::error`.
-  explicit loader(ringload::device target = host(), const limits& within = {},
+  explicit loader(ringload::device target = host(), const loader_options& within = {},
                   std::vector<extension> with = {}, const allocation_log& log = {});
 
   /// The same for several devices: one load brings each byte once, and puts it where `selection`
   /// says: see selection::on(). A device that is listed twice has two places in the list. The slots
   /// lie in equal parts near each of the GPUs, and each of them copies from any. A copy between two
-  /// GPUs passes through the host. No device is `errc::invalid_limits`.
-  explicit loader(std::vector<ringload::device> targets, const limits& within = {},
+  /// GPUs passes through the host. No device is `errc::invalid_options`.
+  explicit loader(std::vector<ringload::device> targets, const loader_options& within = {},
                   std::vector<extension> with = {}, const allocation_log& log = {});
 
   loader(const loader&) = delete;
@@ -195,8 +197,9 @@ class RINGLOAD_EXPORT loader {
   }
 
   /// Loads what `wanted` chooses of the checkpoint, or all of it. All or nothing: on failure, or
-  /// when cancelled, no memory of the device stays taken, but for what `limits::kept_bytes` allows.
-  /// The first forms open `source`, as open_async does, and close it when they are over.
+  /// when cancelled, no memory of the device stays taken, but for what
+  /// `loader_options::cached_bytes` allows. The first forms open `source`, as open_async does, and
+  /// close it when they are over.
   template <boost::asio::completion_token_for<detail::model_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto load_async(std::string_view source, CompletionToken&& token = {}) {
@@ -250,41 +253,41 @@ class RINGLOAD_EXPORT loader {
   }
 
   /// Completes as soon as catalog and plan are fixed and the memory is taken; the bytes are then on
-  /// their way, and the `loading` gives the tensors as they land.
-  template <boost::asio::completion_token_for<detail::loading_signature> CompletionToken =
+  /// their way, and the `load_operation` gives the tensors as they land.
+  template <boost::asio::completion_token_for<detail::load_operation_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto start_async(std::string_view source, CompletionToken&& token = {}) {
     return start_async(source, selection(), load_options(), std::forward<CompletionToken>(token));
   }
-  template <boost::asio::completion_token_for<detail::loading_signature> CompletionToken =
+  template <boost::asio::completion_token_for<detail::load_operation_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto start_async(std::string_view source, load_options options, CompletionToken&& token = {}) {
     return start_async(source, selection(), options, std::forward<CompletionToken>(token));
   }
-  template <boost::asio::completion_token_for<detail::loading_signature> CompletionToken =
+  template <boost::asio::completion_token_for<detail::load_operation_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto start_async(std::string_view source, selection wanted, load_options options,
                    CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::loading_signature>(
+    return boost::asio::async_initiate<CompletionToken, detail::load_operation_signature>(
         detail::initiate_start(engine_), token,
         detail::load_request(detail::source_name(std::string(source)), std::move(wanted), options));
   }
-  template <boost::asio::completion_token_for<detail::loading_signature> CompletionToken =
+  template <boost::asio::completion_token_for<detail::load_operation_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto start_async(const checkpoint& file, CompletionToken&& token = {}) {
     return start_async(file, selection(), load_options(), std::forward<CompletionToken>(token));
   }
-  template <boost::asio::completion_token_for<detail::loading_signature> CompletionToken =
+  template <boost::asio::completion_token_for<detail::load_operation_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto start_async(const checkpoint& file, selection wanted, CompletionToken&& token = {}) {
     return start_async(file, std::move(wanted), load_options(),
                        std::forward<CompletionToken>(token));
   }
-  template <boost::asio::completion_token_for<detail::loading_signature> CompletionToken =
+  template <boost::asio::completion_token_for<detail::load_operation_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto start_async(const checkpoint& file, selection wanted, load_options options,
                    CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::loading_signature>(
+    return boost::asio::async_initiate<CompletionToken, detail::load_operation_signature>(
         detail::initiate_start(engine_), token,
         detail::load_request(file, std::move(wanted), options));
   }
@@ -311,26 +314,26 @@ class RINGLOAD_EXPORT loader {
                 boost::asio::use_awaitable_t<>>
   auto fill_async(const checkpoint& file, std::vector<destination> into,
                   CompletionToken&& token = {}) {
-    return fill_async(file, std::move(into), fill_policies(), selection(), load_options(),
+    return fill_async(file, std::move(into), fill_options(), selection(), load_options(),
                       std::forward<CompletionToken>(token));
   }
   template <boost::asio::completion_token_for<detail::fill_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
-  auto fill_async(const checkpoint& file, std::vector<destination> into, fill_policies how,
+  auto fill_async(const checkpoint& file, std::vector<destination> into, fill_options how,
                   CompletionToken&& token = {}) {
     return fill_async(file, std::move(into), std::move(how), selection(), load_options(),
                       std::forward<CompletionToken>(token));
   }
   template <boost::asio::completion_token_for<detail::fill_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
-  auto fill_async(const checkpoint& file, std::vector<destination> into, fill_policies how,
+  auto fill_async(const checkpoint& file, std::vector<destination> into, fill_options how,
                   selection wanted, CompletionToken&& token = {}) {
     return fill_async(file, std::move(into), std::move(how), std::move(wanted), load_options(),
                       std::forward<CompletionToken>(token));
   }
   template <boost::asio::completion_token_for<detail::fill_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
-  auto fill_async(const checkpoint& file, std::vector<destination> into, fill_policies how,
+  auto fill_async(const checkpoint& file, std::vector<destination> into, fill_options how,
                   selection wanted, load_options options, CompletionToken&& token = {}) {
     return boost::asio::async_initiate<CompletionToken, detail::fill_signature>(
         detail::initiate_fill(engine_), token,
@@ -343,7 +346,7 @@ class RINGLOAD_EXPORT loader {
   /// device, else `errc::device_unavailable`; the tensor may be another loader's. Between two
   /// places of one GPU the bytes pass through the host.
   ///
-  /// With `as` the elements are converted: to memory of the host as fill_policies::dtype converts,
+  /// With `as` the elements are converted: to memory of the host as fill_options::dtype converts,
   /// to a GPU as load_options::dtype does, else `errc::unsupported_dtype`.
   ///
   /// Until it completes, cancelled or not, it holds the tensor; all work that writes it must have
@@ -377,19 +380,21 @@ class RINGLOAD_EXPORT loader {
   /// Tensors are on the host or on the loader's device. What is dense is written from where it
   /// lies, if its address has the offset within 512 bytes that it has in the file; all else is
   /// copied into a slot. Writes are direct where the file system has that, and come after the reads
-  /// of loads. So many bytes of them as `limits::bytes_in_flight` allows for reads are in flight.
+  /// of loads. So many bytes of them as `loader_options::bytes_in_flight` allows for reads are in
+  /// flight.
   ///
   /// Fails with `errc::invalid_tensor`, `invalid_saving`, `duplicate_tensor`, `unsupported_dtype`
   /// or `device_unavailable` before anything is written, with `ENOSPC` mostly too.
   template <boost::asio::completion_token_for<detail::save_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
-  auto save_async(std::string_view path, std::vector<tensor_view> tensors,
+  auto save_async(std::string_view path, std::vector<tensor_ref> tensors,
                   CompletionToken&& token = {}) {
-    return save_async(path, std::move(tensors), saving(), std::forward<CompletionToken>(token));
+    return save_async(path, std::move(tensors), save_options(),
+                      std::forward<CompletionToken>(token));
   }
   template <boost::asio::completion_token_for<detail::save_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
-  auto save_async(std::string_view path, std::vector<tensor_view> tensors, saving how,
+  auto save_async(std::string_view path, std::vector<tensor_ref> tensors, save_options how,
                   CompletionToken&& token = {}) {
     return boost::asio::async_initiate<CompletionToken, detail::save_signature>(
         detail::initiate_save(engine_), token,

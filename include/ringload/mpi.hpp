@@ -18,7 +18,7 @@ namespace ringload::inline v0 {
 ///
 /// A load of a group calls MPI from a thread of the library, so MPI was begun with
 /// MPI_THREAD_SERIALIZED, if nobody else calls it meanwhile, or with MPI_THREAD_MULTIPLE; else
-/// `errc::invalid_limits`. Throws `ringload::error`.
+/// `errc::invalid_options`. Throws `ringload::error`.
 ///
 /// What becomes of the others when a process dies is up to MPI: mpirun ends them. Where it is told
 /// not to, as Open MPI's by --enable-recovery, they fail with `errc::rank_failed` within `timeout`;

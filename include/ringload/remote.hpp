@@ -35,12 +35,12 @@ struct remote_options {
   remote_options() {}
 
   /// To one host at the same time, of all loads that use this extension: 1 to 1,024. More reads
-  /// than limits::slots are never in flight.
+  /// than loader_options::slots are never in flight.
   std::uint32_t connections = 16;
-  /// The longest range of one request: at least 64 KiB. A read, which is at most limits::slot_bytes
-  /// long, is cut into these. Where they are shorter than reads there are more than connections,
-  /// and each connection has been asked for the next range before one has come: with long round
-  /// trips that is faster than long ranges are.
+  /// The longest range of one request: at least 64 KiB. A read, which is at most
+  /// loader_options::slot_bytes long, is cut into these. Where they are shorter than reads there
+  /// are more than connections, and each connection has been asked for the next range before one
+  /// has come: with long round trips that is faster than long ranges are.
   std::uint64_t chunk_bytes = std::uint64_t{1} << 20;
   /// That receive and decrypt, each with its share of the connections: 1 to 64. One is enough for
   /// some GB/s, or for 1 to 2 with TLS.
@@ -86,7 +86,7 @@ struct remote_options {
 
 /// Lets a loader read over HTTP. Starts `threads` threads, which end with the last loader,
 /// checkpoint and copy of the extension that uses them. Throws `ringload::error` with
-/// errc::invalid_limits.
+/// errc::invalid_options.
 RINGLOAD_EXPORT extension remote(const remote_options& how = {});
 
 }  // namespace ringload::inline v0

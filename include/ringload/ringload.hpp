@@ -4,6 +4,7 @@
 // All of ringload but the components: ringload/cuda.hpp and ringload/hdf5.hpp.
 
 #include <ringload/allocation_log.hpp>
+#include <ringload/atomic_file.hpp>
 #include <ringload/attribute.hpp>
 #include <ringload/catalog.hpp>
 #include <ringload/checkpoint.hpp>
@@ -16,15 +17,14 @@
 #include <ringload/group.hpp>
 #include <ringload/group_load.hpp>
 #include <ringload/keeper.hpp>
-#include <ringload/limits.hpp>
+#include <ringload/load_operation.hpp>
 #include <ringload/loader.hpp>
-#include <ringload/loading.hpp>
 #include <ringload/model.hpp>
+#include <ringload/options.hpp>
 #include <ringload/save.hpp>
 #include <ringload/selection.hpp>
 #include <ringload/stats.hpp>
 #include <ringload/tensor.hpp>
 #include <ringload/trace.hpp>
-#include <ringload/unpublished.hpp>
 #include <ringload/verify.hpp>
 #include <ringload/writer.hpp>

@@ -24,19 +24,19 @@ namespace ringload::inline v0 {
 
 /// A tensor in memory, to be saved under a name. The memory is only read. It must not change until
 /// the save is over.
-struct RINGLOAD_EXPORT tensor_view {
-  tensor_view();
+struct RINGLOAD_EXPORT tensor_ref {
+  tensor_ref();
   /// Row-major and dense, in the memory of `on`.
-  tensor_view(std::string name, const void* data, ringload::dtype dtype,
-              std::vector<std::uint64_t> shape, ringload::device on = host());
+  tensor_ref(std::string name, const void* data, ringload::dtype dtype,
+             std::vector<std::uint64_t> shape, ringload::device on = host());
   /// A loaded tensor, which is kept alive; under its own name, or another.
-  tensor_view(const tensor& of);  // Not explicit: a tensor is one to be saved as it is.
-  tensor_view(std::string name, const tensor& of);
-  tensor_view(const tensor_view& other);
-  tensor_view(tensor_view&& other) noexcept;
-  tensor_view& operator=(const tensor_view& other);
-  tensor_view& operator=(tensor_view&& other) noexcept;
-  ~tensor_view();
+  tensor_ref(const tensor& of);  // Not explicit: a tensor is one to be saved as it is.
+  tensor_ref(std::string name, const tensor& of);
+  tensor_ref(const tensor_ref& other);
+  tensor_ref(tensor_ref&& other) noexcept;
+  tensor_ref& operator=(const tensor_ref& other);
+  tensor_ref& operator=(tensor_ref&& other) noexcept;
+  ~tensor_ref();
 
   std::string name;
   const void* data = nullptr;  // Of the element at index 0 in every dimension.
@@ -57,13 +57,13 @@ struct RINGLOAD_EXPORT tensor_view {
 /// the device for CUDA memory.
 ///
 /// All work of the producer's streams on the tensor must have completed.
-RINGLOAD_EXPORT tensor_view view_of(std::string name, dlpack::managed_tensor_versioned* from,
-                                    device cuda = host());
-RINGLOAD_EXPORT tensor_view view_of(std::string name, dlpack::managed_tensor* from,
-                                    device cuda = host());
+RINGLOAD_EXPORT tensor_ref view_of(std::string name, dlpack::managed_tensor_versioned* from,
+                                   device cuda = host());
+RINGLOAD_EXPORT tensor_ref view_of(std::string name, dlpack::managed_tensor* from,
+                                   device cuda = host());
 
 /// All tensors of a model, under their own names.
-RINGLOAD_EXPORT std::vector<tensor_view> views_of(const model& all);
+RINGLOAD_EXPORT std::vector<tensor_ref> refs_of(const model& all);
 
 /// What is written.
 enum class save_format : std::uint8_t {
@@ -101,13 +101,13 @@ class save_progress {
 };
 
 /// How tensors are saved.
-struct RINGLOAD_EXPORT saving {
-  saving();
-  saving(const saving& other);
-  saving(saving&& other) noexcept;
-  saving& operator=(const saving& other);
-  saving& operator=(saving&& other) noexcept;
-  ~saving();
+struct RINGLOAD_EXPORT save_options {
+  save_options();
+  save_options(const save_options& other);
+  save_options(save_options&& other) noexcept;
+  save_options& operator=(const save_options& other);
+  save_options& operator=(save_options&& other) noexcept;
+  ~save_options();
 
   save_format format = save_format::by_name;
   /// Text for `__metadata__`, in this order; in each shard. In .zt, attributes of the file. No key
@@ -131,11 +131,11 @@ struct RINGLOAD_EXPORT saving {
   std::uint32_t shard_count = 0;
 
   /// Converts elements to this type, which must be one of those below. Without `converts`: tensors
-  /// of f64, f32, f16, bf16, f8_e4m3 and f8_e5m2. Rounded as `fill_policies::dtype` says.
+  /// of f64, f32, f16, bf16, f8_e4m3fn and f8_e5m2. Rounded as `fill_options::dtype` says.
   std::optional<ringload::dtype> dtype;
   /// Selects which tensors are converted; `errc::unsupported_dtype` for one that is not of bool, an
   /// integer type of 8 to 64 bits, or those above. Called in a thread of the library.
-  std::function<bool(const tensor_view&)> converts;
+  std::function<bool(const tensor_ref&)> converts;
 
   /// Whether what is there under that path is replaced; else `EEXIST`. A file only by a file; a
   /// folder by a folder, and only if it is empty or holds nothing but a checkpoint.
@@ -147,7 +147,7 @@ struct RINGLOAD_EXPORT saving {
   /// `errc::read_back_differs`.
   bool read_back = false;
 
-  /// The digests of all tensors, as saved, in `saved::digests`: for a manifest.
+  /// The digests of all tensors, as saved, in `save_result::digests`: for a manifest.
   std::optional<digest_algorithm> digest;
   /// Makes a SHA-256 hasher, as in `manifest::sha256`.
   std::function<hasher()> sha256;
@@ -156,7 +156,7 @@ struct RINGLOAD_EXPORT saving {
 };
 
 /// The result of a save.
-struct saved {
+struct save_result {
   std::vector<std::string> files;      // Their paths, in order; an index is the last.
   std::uint64_t bytes = 0;             // Of all files.
   std::vector<tensor_digest> digests;  // In the order given.

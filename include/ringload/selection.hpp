@@ -32,34 +32,34 @@ inline constexpr std::uint32_t all_devices = ~std::uint32_t{0};
 namespace detail {
 
 // Elements [begin, begin + count) of one dimension of the tensor of that name.
-struct slice_wish {
+struct slice_request {
   std::string name;
   std::uint32_t dim;
   std::uint64_t begin;
   std::uint64_t count;
 };
 
-struct shard_wish {
+struct shard_request {
   std::string glob;
   std::uint32_t dim;
   std::uint64_t rank;
   std::uint64_t ranks;
 };
 
-struct fused_wish {
+struct fuse_request {
   std::string as;
   std::vector<std::string> names;
   std::uint32_t dim;
 };
 
-struct experts_wish {
+struct experts_request {
   std::uint64_t rank = 0;
   std::uint64_t ranks = 1;
   std::uint64_t experts = 0;  // 0: one more than the largest number in the checkpoint.
 };
 
 // Where the tensors that match go.
-struct place_wish {
+struct place_rule {
   enum class way : std::uint8_t { one, chosen, spread, sharded };
 
   std::string glob;
@@ -68,16 +68,16 @@ struct place_wish {
   std::function<std::uint32_t(const tensor_info&)> device_of;  // In place of a glob.
 };
 
-struct wishes {
+struct requests {
   std::vector<std::string> names;
   std::vector<std::string> globs;
   std::vector<std::function<bool(const tensor_info&)>> predicates;
-  std::vector<std::string> excepted;  // Globs.
-  std::vector<experts_wish> experts;  // At most one.
-  std::vector<slice_wish> slices;
-  std::vector<shard_wish> shards;
-  std::vector<fused_wish> fused;
-  std::vector<place_wish> places;
+  std::vector<std::string> excepted;     // Globs.
+  std::vector<experts_request> experts;  // At most one.
+  std::vector<slice_request> slices;
+  std::vector<shard_request> shards;
+  std::vector<fuse_request> fused;
+  std::vector<place_rule> places;
   bool missing_is_allowed = false;
 };
 
@@ -154,10 +154,10 @@ class RINGLOAD_EXPORT selection {
   /// then it is ignored.
   selection& allow_missing();
 
-  const detail::wishes& wishes() const noexcept { return wishes_; }
+  const detail::requests& requests() const noexcept { return requests_; }
 
  private:
-  detail::wishes wishes_;
+  detail::requests requests_;
 };
 
 inline selection select() { return {}; }

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <string>
 
 namespace ringload::inline v0 {
@@ -45,7 +45,7 @@ struct load_stats {
   std::string engine_reason;                    // Why that one.
   std::string route_reason;  // Why reads were buffered though direct was wanted; else empty.
   std::uint64_t pinned_bytes_peak = 0;  // Of the slots that were needed; at most all of them.
-  std::uint64_t bytes_in_flight = 0;    // limits::bytes_in_flight, as given or as tuned so far.
+  std::uint64_t bytes_in_flight = 0;    // As given in loader_options, or as tuned so far.
   bool slots_registered = false;        // With the ring, all that were needed: saves CPU, not time.
   std::string registration_reason;      // Why not; else empty.
   std::string page_kind;              // Of the first slot that was needed: "hugetlb", "thp", "4k".

@@ -43,7 +43,7 @@ constexpr std::optional<ringload::dtype> dtype_of_elements() noexcept {
 
 /// A handle, cheap to copy; copies share the same bytes. Its functions may be called from any
 /// thread. Tensors of one load share allocations, as `load_options::allocation` says: each is freed
-/// when the last handle to any tensor in it is gone, and the `model` and `loading` too.
+/// when the last handle to any tensor in it is gone, and the `model` and `load_operation` too.
 class RINGLOAD_EXPORT tensor {
  public:
   /// An empty handle: only operator bool, assignment and destruction are allowed.
@@ -58,7 +58,7 @@ class RINGLOAD_EXPORT tensor {
   /// Row-major, outermost first; empty for a scalar.
   std::span<const std::uint64_t> shape() const noexcept;
   /// The number of bytes at `data()`.
-  std::uint64_t bytes() const noexcept;
+  std::uint64_t size_bytes() const noexcept;
 
   /// The first byte, in the memory of `device()`; never null, also for a tensor of 0 bytes.
   void* data() const noexcept;
@@ -80,12 +80,12 @@ class RINGLOAD_EXPORT tensor {
   std::span<T> as() const {
     using element = std::remove_const_t<T>;
     if constexpr (std::is_same_v<element, std::byte>) {
-      return {static_cast<T*>(host_data(dtype())), static_cast<std::size_t>(bytes())};
+      return {static_cast<T*>(host_data(dtype())), static_cast<std::size_t>(size_bytes())};
     } else {
       constexpr auto wanted = detail::dtype_of_elements<element>();
       static_assert(wanted.has_value(), "no dtype has elements of this type");
       T* const first = static_cast<T*>(host_data(*wanted));
-      return {first, static_cast<std::size_t>(bytes() / sizeof(T))};
+      return {first, static_cast<std::size_t>(size_bytes() / sizeof(T))};
     }
   }
 

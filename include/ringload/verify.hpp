@@ -2,11 +2,12 @@
 #pragma once
 
 // Integrity checks: a manifest lists a digest for each tensor, and a load that is given one fails
-// unless every tensor matches. Some formats keep digests in the file itself: see `stored_digests`.
+// unless every tensor matches. Some formats keep digests in the file itself: see
+// `embedded_digests`.
 //
 // A tensor is hashed in its final memory, before it is handed out. So the check covers the copy to
-// the device too: bytes in a GPU are copied back piece by piece. It runs on `limits::copy_threads`
-// threads of its own, while other tensors are read.
+// the device too: bytes in a GPU are copied back piece by piece. It runs on
+// `loader_options::copy_threads` threads of its own, while other tensors are read.
 
 #include <cstddef>
 #include <cstdint>
@@ -67,7 +68,7 @@ struct manifest {
 /// Where the file holds sparse objects, their indices are checked as well: each within the shape,
 /// and the row pointers of sparse_csr from 0 to the number of values without going back. What
 /// breaks that is `errc::wrong_indices`. Not in a fill, whose memory is the caller's.
-enum class stored_digests : std::uint8_t {
+enum class embedded_digests : std::uint8_t {
   none,        // They are not looked at.
   if_present,  // Of each tensor that has one and is loaded whole.
   require,     // A tensor without one, or loaded in part, is `errc::digest_unavailable`.
@@ -76,13 +77,13 @@ enum class stored_digests : std::uint8_t {
 /// What a load checks; the address of a manifest, or a policy, is one too.
 struct verification {
   constexpr verification() noexcept = default;
-  constexpr verification(const manifest* against) noexcept : listed(against) {}
-  constexpr verification(stored_digests of_files, hasher (*make_sha256)() = nullptr) noexcept
+  constexpr verification(const manifest* against) noexcept : checksums(against) {}
+  constexpr verification(embedded_digests of_files, hasher (*make_sha256)() = nullptr) noexcept
       : stored(of_files), sha256(make_sha256) {}
 
   /// Null: there is none.
-  const manifest* listed = nullptr;
-  stored_digests stored = stored_digests::none;
+  const manifest* checksums = nullptr;
+  embedded_digests stored = embedded_digests::none;
   /// Makes a SHA-256 hasher for digests of files, as `manifest::sha256` does for those of a
   /// manifest; null: that of the manifest. Without either a load that would need it fails with
   /// `errc::digest_unavailable`.

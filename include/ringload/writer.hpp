@@ -6,7 +6,7 @@
 //
 //   ringload::writer out("model.zt");
 //   co_await out.add_async(tensor, options);
-//   ringload::written done = co_await out.finish_async();
+//   ringload::write_result done = co_await out.finish_async();
 //
 // The file appears under its name when finish_async completes. Until then, whatever happens, what
 // was there before is there still.
@@ -23,8 +23,8 @@
 #include <ringload/detail/operation.hpp>
 #include <ringload/dtype.hpp>
 #include <ringload/export.hpp>
-#include <ringload/limits.hpp>
-#include <ringload/loading.hpp>
+#include <ringload/load_operation.hpp>
+#include <ringload/options.hpp>
 #include <ringload/save.hpp>
 #include <ringload/verify.hpp>
 #include <span>
@@ -36,19 +36,19 @@
 namespace ringload::inline v0 {
 
 /// How an object is stored. Of these, safetensors files know none.
-struct RINGLOAD_EXPORT storing {
-  storing();
-  storing(const storing& other);
-  storing(storing&& other) noexcept;
-  storing& operator=(const storing& other);
-  storing& operator=(storing&& other) noexcept;
-  ~storing();
+struct RINGLOAD_EXPORT object_options {
+  object_options();
+  object_options(const object_options& other);
+  object_options(object_options&& other) noexcept;
+  object_options& operator=(const object_options& other);
+  object_options& operator=(object_options&& other) noexcept;
+  ~object_options();
 
   int zstd_level = 0;  // 1 to 22; 0: raw.
   /// Of the stored bytes, for the manifest of the file.
   std::optional<digest_algorithm> digest;
   /// A logical type of the elements beside their dtype; empty: by the dtype. Types that .zt lacks
-  /// get theirs in any case: f8_e4m3 is u8 with the type "f8_e4m3fn".
+  /// get theirs in any case: f8_e4m3fn is u8 with the type "f8_e4m3fn".
   std::string type;
   ringload::attributes attributes;  // No key twice.
 };
@@ -69,7 +69,7 @@ struct RINGLOAD_EXPORT object_info {
 };
 
 /// What becomes of objects that are copied from another .zt file.
-struct copying {
+struct copy_options {
   std::optional<int> zstd_level = std::nullopt;  // 0: raw. Empty: as they are stored there.
   /// Another digest; empty: of the kind they have, if they have one.
   std::optional<digest_algorithm> digest = std::nullopt;
@@ -86,13 +86,13 @@ struct planned_tensor {
 RINGLOAD_EXPORT planned_tensor planned(const tensor_info& in_file, const load_options& how);
 
 /// How a file is written.
-struct RINGLOAD_EXPORT writing {
-  writing();
-  writing(const writing& other);
-  writing(writing&& other) noexcept;
-  writing& operator=(const writing& other);
-  writing& operator=(writing&& other) noexcept;
-  ~writing();
+struct RINGLOAD_EXPORT writer_options {
+  writer_options();
+  writer_options(const writer_options& other);
+  writer_options(writer_options&& other) noexcept;
+  writer_options& operator=(const writer_options& other);
+  writer_options& operator=(writer_options&& other) noexcept;
+  ~writer_options();
 
   /// Where tensors begin: multiples of this power of two, up to 2 MiB. 0: 64, and in safetensors,
   /// where only the first can be placed, 8. With 4,096 loads read them straight to where they go.
@@ -100,7 +100,7 @@ struct RINGLOAD_EXPORT writing {
   std::uint32_t zstd_threads = 0;  // At most 16; 0: as many as there are processors.
   /// Makes a SHA-256 hasher, as in `manifest::sha256`.
   std::function<hasher()> sha256;
-  /// The digests of all tensors' own bytes, in `written::digests`: for a manifest.
+  /// The digests of all tensors' own bytes, in `write_result::digests`: for a manifest.
   std::optional<digest_algorithm> manifest_digest;
 
   bool replace = true;  // Whether a file that is there is replaced; else `EEXIST`.
@@ -108,7 +108,7 @@ struct RINGLOAD_EXPORT writing {
 };
 
 /// The result of a writer.
-struct written {
+struct write_result {
   std::uint64_t bytes = 0;             // Of the file.
   std::uint64_t bytes_direct = 0;      // Written past the page cache.
   std::uint64_t writes = 0;            // Blocks that were written.
@@ -122,34 +122,34 @@ struct written {
 
 namespace detail {
 
-class writing_job;
+class writer_state;
 
 using added_signature = void(std::exception_ptr, std::uint64_t);
-using written_signature = void(std::exception_ptr, written);
+using write_signature = void(std::exception_ptr, write_result);
 
 // One step of a writer, in its thread; the result is where the file ends so far.
-using writing_step = std::function<void(writing_job&)>;
+using writer_step = std::function<void(writer_state&)>;
 
-RINGLOAD_EXPORT void begin_step(const std::shared_ptr<writing_job>& of, writing_step step,
+RINGLOAD_EXPORT void begin_step(const std::shared_ptr<writer_state>& of, writer_step step,
                                 std::unique_ptr<operation<std::uint64_t>> waiting);
-RINGLOAD_EXPORT void begin_finish(const std::shared_ptr<writing_job>& of,
-                                  std::unique_ptr<operation<written>> waiting);
+RINGLOAD_EXPORT void begin_finish(const std::shared_ptr<writer_state>& of,
+                                  std::unique_ptr<operation<write_result>> waiting);
 
 struct initiate_step : initiation {
-  std::shared_ptr<writing_job> of;
-  explicit initiate_step(std::shared_ptr<writing_job> j) : of(std::move(j)) {}
+  std::shared_ptr<writer_state> of;
+  explicit initiate_step(std::shared_ptr<writer_state> j) : of(std::move(j)) {}
   template <class Handler>
-  void operator()(Handler&& handler, writing_step step) const {
+  void operator()(Handler&& handler, writer_step step) const {
     begin_step(of, std::move(step), make_operation<std::uint64_t>(std::forward<Handler>(handler)));
   }
 };
 
 struct initiate_written : initiation {
-  std::shared_ptr<writing_job> of;
-  explicit initiate_written(std::shared_ptr<writing_job> j) : of(std::move(j)) {}
+  std::shared_ptr<writer_state> of;
+  explicit initiate_written(std::shared_ptr<writer_state> j) : of(std::move(j)) {}
   template <class Handler>
   void operator()(Handler&& handler) const {
-    begin_finish(of, make_operation<written>(std::forward<Handler>(handler)));
+    begin_finish(of, make_operation<write_result>(std::forward<Handler>(handler)));
   }
 };
 
@@ -158,7 +158,7 @@ struct initiate_written : initiation {
 /// By position, the first tensor that is the same as this one: of the same memory, type, shape and
 /// strides. It is its own where there is none before it. For `writer::add_alias_async`: a writer
 /// is given tensors one by one, and their memory may be another's by the next, so it does not look.
-RINGLOAD_EXPORT std::vector<std::size_t> first_of_same(std::span<const tensor_view> all);
+RINGLOAD_EXPORT std::vector<std::size_t> first_of_same(std::span<const tensor_ref> all);
 
 /// One file that is being written. Destroying it before finish_async has completed leaves nothing.
 ///
@@ -176,21 +176,21 @@ class RINGLOAD_EXPORT writer {
   /// Not a writer; only assignment and destruction are allowed.
   writer() noexcept = default;
   /// A new .zt file. Blocks on the file system. Throws `ringload::error`.
-  explicit writer(std::string path, writing how = {});
+  explicit writer(std::string path, writer_options how = {});
   /// A new safetensors file: its header comes first, so its tensors must be known. They must be
   /// added in this order.
   writer(std::string path, std::vector<planned_tensor> tensors,
-         std::vector<std::pair<std::string, std::string>> metadata, writing how = {});
+         std::vector<std::pair<std::string, std::string>> metadata, writer_options how = {});
   /// A .zt file that has all that `path` has, and what is added. It is written beside `path`, as a
   /// clone where the file system makes clones and as a copy elsewhere, and takes its place when it
   /// is whole. `path` must be of version 1.1 or 1.2; if it is not, or is not there, the first
   /// operation says so.
-  static writer append(std::string path, writing how = {});
+  static writer append(std::string path, writer_options how = {});
   /// A file in memory, which the result has: .zt, or safetensors.
-  static writer in_memory(writing how = {});
+  static writer in_memory(writer_options how = {});
   static writer in_memory(std::vector<planned_tensor> tensors,
                           std::vector<std::pair<std::string, std::string>> metadata,
-                          writing how = {});
+                          writer_options how = {});
 
   writer(writer&& other) noexcept = default;
   writer& operator=(writer&& other) noexcept;
@@ -201,12 +201,12 @@ class RINGLOAD_EXPORT writer {
   /// less than a byte in .zt, and c128 in safetensors.
   template <boost::asio::completion_token_for<detail::added_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
-  auto add_async(tensor_view what, CompletionToken&& token = {}) {
-    return add_async(std::move(what), storing(), std::forward<CompletionToken>(token));
+  auto add_async(tensor_ref what, CompletionToken&& token = {}) {
+    return add_async(std::move(what), object_options(), std::forward<CompletionToken>(token));
   }
   template <boost::asio::completion_token_for<detail::added_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
-  auto add_async(tensor_view what, storing how, CompletionToken&& token = {}) {
+  auto add_async(tensor_ref what, object_options how, CompletionToken&& token = {}) {
     return step(add_step(std::move(what), std::move(how)), std::forward<CompletionToken>(token));
   }
 
@@ -216,11 +216,11 @@ class RINGLOAD_EXPORT writer {
   auto declare_async(object_info what, CompletionToken&& token = {}) {
     return step(declare_step(std::move(what)), std::forward<CompletionToken>(token));
   }
-  /// Adds a component: its name is the view's. `storing::attributes` must be empty. Whether the
-  /// object's components fit each other is checked at the end.
+  /// Adds a component: its name is the view's. `object_options::attributes` must be empty. Whether
+  /// the object's components fit each other is checked at the end.
   template <boost::asio::completion_token_for<detail::added_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
-  auto add_part_async(std::string object, tensor_view part, storing how,
+  auto add_part_async(std::string object, tensor_ref part, object_options how,
                       CompletionToken&& token = {}) {
     return step(part_step(std::move(object), std::move(part), std::move(how)),
                 std::forward<CompletionToken>(token));
@@ -242,7 +242,7 @@ class RINGLOAD_EXPORT writer {
   /// whichever kind and right or wrong.
   template <boost::asio::completion_token_for<detail::added_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
-  auto copy_async(std::string file, std::function<bool(std::string_view)> chosen, copying how,
+  auto copy_async(std::string file, std::function<bool(std::string_view)> chosen, copy_options how,
                   CompletionToken&& token = {}) {
     return step(copy_step(std::move(file), std::move(chosen), how),
                 std::forward<CompletionToken>(token));
@@ -252,7 +252,7 @@ class RINGLOAD_EXPORT writer {
   /// `errc::wrong_shape` unless dtype and shape are the same.
   template <boost::asio::completion_token_for<detail::added_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
-  auto replace_async(tensor_view by, CompletionToken&& token = {}) {
+  auto replace_async(tensor_ref by, CompletionToken&& token = {}) {
     return step(replace_step(std::move(by)), std::forward<CompletionToken>(token));
   }
 
@@ -265,10 +265,10 @@ class RINGLOAD_EXPORT writer {
   }
 
   /// Writes what is pending and the end of the file, and publishes it.
-  template <boost::asio::completion_token_for<detail::written_signature> CompletionToken =
+  template <boost::asio::completion_token_for<detail::write_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto finish_async(CompletionToken&& token = {}) {
-    return boost::asio::async_initiate<CompletionToken, detail::written_signature>(
+    return boost::asio::async_initiate<CompletionToken, detail::write_signature>(
         detail::initiate_written(job_), token);
   }
 
@@ -277,20 +277,21 @@ class RINGLOAD_EXPORT writer {
 
  private:
   template <class CompletionToken>
-  auto step(detail::writing_step what, CompletionToken&& token) {
+  auto step(detail::writer_step what, CompletionToken&& token) {
     return boost::asio::async_initiate<CompletionToken, detail::added_signature>(
         detail::initiate_step(job_), token, std::move(what));
   }
-  static detail::writing_step add_step(tensor_view what, storing how);
-  static detail::writing_step declare_step(object_info what);
-  static detail::writing_step part_step(std::string object, tensor_view part, storing how);
-  static detail::writing_step alias_step(std::string name, std::string of);
-  static detail::writing_step copy_step(std::string file,
-                                        std::function<bool(std::string_view)> chosen, copying how);
-  static detail::writing_step replace_step(tensor_view by);
-  static detail::writing_step attribute_step(std::string key, attribute value);
+  static detail::writer_step add_step(tensor_ref what, object_options how);
+  static detail::writer_step declare_step(object_info what);
+  static detail::writer_step part_step(std::string object, tensor_ref part, object_options how);
+  static detail::writer_step alias_step(std::string name, std::string of);
+  static detail::writer_step copy_step(std::string file,
+                                       std::function<bool(std::string_view)> chosen,
+                                       copy_options how);
+  static detail::writer_step replace_step(tensor_ref by);
+  static detail::writer_step attribute_step(std::string key, attribute value);
 
-  std::shared_ptr<detail::writing_job> job_;
+  std::shared_ptr<detail::writer_state> job_;
 };
 
 }  // namespace ringload::inline v0

@@ -41,7 +41,7 @@ std::string complaint(const std::vector<const char*>& words) {
 
 TEST_CASE("command line: defaults are the library's") {
   const auto load = parsed_as<tool::load_request>({"load", "m.safetensors"});
-  const ringload::limits usual;
+  const ringload::loader_options usual;
   CHECK(load.from.sources == words_of{"m.safetensors"});
   CHECK_FALSE(load.from.how.independent_files);
   CHECK(load.from.wanted.everything());
@@ -50,7 +50,7 @@ TEST_CASE("command line: defaults are the library's") {
   CHECK(load.within.slot_bytes == usual.slot_bytes);
   CHECK(load.within.engine == ringload::read_engine::automatic);
   CHECK(load.how.route == ringload::read_route::automatic);
-  CHECK(load.from.how.strictness == ringload::profile::strict);
+  CHECK(load.from.how.strictness == ringload::strictness::strict);
   CHECK_FALSE(load.how.dtype.has_value());
   CHECK(load.progress);
   CHECK_FALSE(load.json);
@@ -95,7 +95,7 @@ TEST_CASE("command line: parses every option of load") {
   CHECK(load.how.route == ringload::read_route::buffered);
   CHECK(load.within.slots == 3);
   CHECK(load.within.slot_bytes == 65'536);
-  CHECK(load.from.how.strictness == ringload::profile::reference);
+  CHECK(load.from.how.strictness == ringload::strictness::reference);
   CHECK_FALSE(load.progress);
   CHECK(load.within.bytes_in_flight == 1'048'576);
   CHECK(load.within.copy_threads == 5);
@@ -208,7 +208,7 @@ TEST_CASE("command line: how to load is for verify with a manifest, and for noth
       {"verify", "m", "--json", "--no-progress", "--profile", "reference"});
   CHECK(files.load.json);
   CHECK_FALSE(files.load.progress);
-  CHECK(files.load.from.how.strictness == ringload::profile::reference);
+  CHECK(files.load.from.how.strictness == ringload::strictness::reference);
 }
 
 TEST_CASE("command line: digests of a manifest are of the bytes in the files") {
@@ -249,7 +249,7 @@ TEST_CASE("command line: help and version are texts, for the tool and for each c
 
 TEST_CASE("command line: help has the library's own defaults") {
   const std::string text = parsed_as<tool::text_request>({"load", "--help"}).text;
-  const ringload::limits usual;
+  const ringload::loader_options usual;
   CHECK(text.find("for a GPU. Default: " + std::to_string(usual.slots)) != std::string::npos);
   CHECK(text.find("64M. Default: " + tool::binary_size(usual.slot_bytes)) != std::string::npos);
   CHECK(text.find("io_uring is not available: 1 to 64. Default: " +

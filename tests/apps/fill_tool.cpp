@@ -94,9 +94,9 @@ class tool {
   std::string fill(std::size_t bytes) {
     std::string memory(bytes, '\xA5');
     for (std::size_t i = 0; i < into_.size(); ++i) into_[i].data = memory.data() + offsets_[i];
-    fill_policies how;
-    how.dtype = fill_policies::on_dtype::convert;
-    how.shape = fill_policies::on_shape::broadcast;
+    fill_options how;
+    how.dtype = fill_options::on_dtype::convert;
+    how.shape = fill_options::on_shape::broadcast;
     with_.fill_async(opened_, into_, how, wanted_, use_future).get();
     return memory;
   }

@@ -60,7 +60,7 @@ bool compare_file(const char* path) {
   std::vector<std::byte> file(text.size());
   std::memcpy(file.data(), text.data(), text.size());
   memory_input from(file);
-  const auto found = parse_gguf(from, profile::strict);
+  const auto found = parse_gguf(from, strictness::strict);
   if (!found) {
     std::fprintf(stderr, "%s: %s\n", path, message_of(found.error()).c_str());
     return false;

@@ -75,7 +75,7 @@ words every_word_of(dtype type) {
 const std::vector<long double>& corner_numbers() {
   static const std::vector<long double> all = [] {
     std::vector<long double> made;
-    for (const dtype type : {dtype::f8_e4m3, dtype::f8_e5m2, dtype::f16, dtype::bf16}) {
+    for (const dtype type : {dtype::f8_e4m3fn, dtype::f8_e5m2, dtype::f16, dtype::bf16}) {
       const std::uint64_t step = bits(type) == 8 ? 1 : 97;
       for (std::uint64_t w = 0; w < std::uint64_t{1} << (bits(type) - 1); w += step) {
         const long double here = number_of(w, type);
@@ -170,7 +170,7 @@ TEST_CASE("convert: to 8 and 16 bits there is one rounding, not one to f32 befor
   CHECK(converted_words({word_of_f64(0x1.00200000001p0)}, dtype::f64, dtype::f16) == words{0x3C01});
   CHECK(converted_words({word_of_f64(0x1.01000000001p0)}, dtype::f64, dtype::bf16) ==
         words{0x3F81});
-  CHECK(converted_words({word_of_f64(0x1.10000000001p0)}, dtype::f64, dtype::f8_e4m3) ==
+  CHECK(converted_words({word_of_f64(0x1.10000000001p0)}, dtype::f64, dtype::f8_e4m3fn) ==
         words{0x39});
   // 2^62 + 2^54 is the midpoint of two bf16.
   const std::uint64_t midpoint = (std::uint64_t{1} << 62U) + (std::uint64_t{1} << 54U);
@@ -198,8 +198,8 @@ TEST_CASE("convert: to an integer the fraction is cut off, the range is kept, an
 TEST_CASE("convert: f8_e4m3 has 448 for what is too large, and f8_e5m2 infinity") {
   const words some = {word_of_f64(464), word_of_f64(464.01), word_of_f64(-1e9),
                       word_of_f64(INFINITY)};
-  CHECK(converted_words(some, dtype::f64, dtype::f8_e4m3) == words{0x7E, 0x7E, 0xFE, 0x7E});
-  CHECK(converted_words({word_of_f64(NAN)}, dtype::f64, dtype::f8_e4m3) == words{0x7F});
+  CHECK(converted_words(some, dtype::f64, dtype::f8_e4m3fn) == words{0x7E, 0x7E, 0xFE, 0x7E});
+  CHECK(converted_words({word_of_f64(NAN)}, dtype::f64, dtype::f8_e4m3fn) == words{0x7F});
   const words more = {word_of_f64(61'439), word_of_f64(61'440), word_of_f64(-INFINITY)};
   CHECK(converted_words(more, dtype::f64, dtype::f8_e5m2) == words{0x7B, 0x7C, 0xFC});
 }
@@ -256,7 +256,7 @@ TEST_CASE("fill_converts: fifteen types, to each other, and never to themselves"
   }
   CHECK(count == 15 * 14);
   CHECK(fill_converts(dtype::i64, dtype::boolean));
-  CHECK(fill_converts(dtype::f32, dtype::f8_e4m3));
+  CHECK(fill_converts(dtype::f32, dtype::f8_e4m3fn));
   CHECK_FALSE(fill_converts(dtype::f8_e4m3fnuz, dtype::f32));
   CHECK_FALSE(fill_converts(dtype::f32, dtype::c64));
   CHECK_FALSE(fill_converts(dtype::f16, dtype::f16));

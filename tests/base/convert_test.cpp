@@ -19,7 +19,7 @@ using namespace ringload::testing;
 namespace {
 
 constexpr dtype targets[] = {dtype::f32, dtype::f16, dtype::bf16};
-constexpr dtype small_sources[] = {dtype::f16, dtype::bf16, dtype::f8_e4m3, dtype::f8_e5m2};
+constexpr dtype small_sources[] = {dtype::f16, dtype::bf16, dtype::f8_e4m3fn, dtype::f8_e5m2};
 
 std::string converted_bytes(const std::string& source, dtype from, dtype to) {
   const std::size_t elements = source.size() / (bits(from) / 8);
@@ -130,7 +130,7 @@ TEST_CASE("convert: a NaN becomes the quiet NaN of its sign without payload") {
     CHECK(converted_bytes(one, dtype::f32, dtype::bf16) ==
           text_of<std::uint16_t>({static_cast<std::uint16_t>(negative ? 0xFFC0 : 0x7FC0)}));
   }
-  CHECK(converted_bytes("\x7F\xFF", dtype::f8_e4m3, dtype::f32) ==
+  CHECK(converted_bytes("\x7F\xFF", dtype::f8_e4m3fn, dtype::f32) ==
         text_of<std::uint32_t>({0x7FC00000U, 0xFFC00000U}));
 }
 
@@ -197,9 +197,9 @@ TEST_CASE("convertible: five types, to three, and never to themselves") {
     }
   }
   CHECK(count == 12);
-  CHECK(convertible(dtype::f8_e4m3, dtype::bf16));
+  CHECK(convertible(dtype::f8_e4m3fn, dtype::bf16));
   CHECK_FALSE(convertible(dtype::f64, dtype::f32));
-  CHECK_FALSE(convertible(dtype::f32, dtype::f8_e4m3));
+  CHECK_FALSE(convertible(dtype::f32, dtype::f8_e4m3fn));
   CHECK_FALSE(convertible(dtype::f8_e4m3fnuz, dtype::bf16));
   CHECK_FALSE(convertible(dtype::bf16, dtype::bf16));
 }

@@ -27,7 +27,7 @@ constexpr std::array<expectation, dtype_count> table = {{
     {dtype::u8, "U8", 8, 1},
     {dtype::i8, "I8", 8, 1},
     {dtype::f8_e5m2, "F8_E5M2", 8, 1},
-    {dtype::f8_e4m3, "F8_E4M3", 8, 1},
+    {dtype::f8_e4m3fn, "F8_E4M3", 8, 1},
     {dtype::f8_e8m0, "F8_E8M0", 8, 1},
     {dtype::f8_e4m3fnuz, "F8_E4M3FNUZ", 8, 1},
     {dtype::f8_e5m2fnuz, "F8_E5M2FNUZ", 8, 1},

@@ -56,7 +56,7 @@ element_form random_element(chance& by) {
   constexpr std::uint32_t widths[] = {1, 2, 4, 8, 16, 3, 6, 12, 40};
   constexpr conversion kinds[] = {
       {float_type::f32, float_type::bf16},         {float_type::bf16, float_type::f32},
-      {float_type::f8_e5m2, float_type::f16},      {element_kind::f64, element_kind::f8_e4m3},
+      {float_type::f8_e5m2, float_type::f16},      {element_kind::f64, element_kind::f8_e4m3fn},
       {element_kind::boolean, element_kind::i64},  {element_kind::u64, element_kind::f64},
       {element_kind::i64, element_kind::u8},       {element_kind::i16, element_kind::u32},
       {kind_of(block_type::q4_0), float_type::f32}};

@@ -102,9 +102,9 @@ static void verified(ringload_loader* loader, const ringload_checkpoint* file, c
   sum.finish = NULL;
   CHECK(ringload_manifest_parse("", NULL, &sum, &none) == RINGLOAD_INVALID_ARGUMENT);
   ringload_load_options how = RINGLOAD_STRUCT(ringload_load_options);
-  how.stored_digests = RINGLOAD_DIGESTS_REQUIRED;
+  how.embedded_digests = RINGLOAD_DIGESTS_REQUIRED;
   CHECK(ringload_load(loader, file, NULL, &how, &model) == RINGLOAD_UNSUPPORTED);
-  how.stored_digests = RINGLOAD_DIGESTS_IF_PRESENT;
+  how.embedded_digests = RINGLOAD_DIGESTS_IF_PRESENT;
   CHECK(ringload_load(loader, file, NULL, &how, &model) == RINGLOAD_OK);
   ringload_model_release(model);
   ringload_tensor_release(a);
@@ -118,7 +118,7 @@ static void kept(const ringload_checkpoint* file, const char* folder) {
   ringload_model *mine = NULL, *attached = NULL;
   CHECK(ringload_attach(socket, "qwen", 0, &attached) == RINGLOAD_NOT_FOUND);
   ringload_keeper* keeper = NULL;
-  ringload_keeper_settings settings = RINGLOAD_STRUCT(ringload_keeper_settings);
+  ringload_keeper_options settings = RINGLOAD_STRUCT(ringload_keeper_options);
   settings.connections_max = 2;
   CHECK(ringload_keeper_create(socket, &settings, &keeper) == RINGLOAD_OK);
 

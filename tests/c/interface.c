@@ -64,7 +64,7 @@ static void wrong_calls(ringload_loader* loader) {
   CHECK(ringload_load(loader, NULL, NULL, NULL, &loaded) == RINGLOAD_INVALID_ARGUMENT);
   CHECK(ringload_operation_wait(NULL, 0) == RINGLOAD_INVALID_ARGUMENT);
 
-  ringload_limits within = RINGLOAD_STRUCT(ringload_limits);
+  ringload_loader_options within = RINGLOAD_STRUCT(ringload_loader_options);
   ringload_loader* other = NULL;
   within.engine = (ringload_engine)9;
   CHECK(ringload_loader_create(NULL, &within, &other) == RINGLOAD_INVALID_ARGUMENT);
@@ -275,7 +275,7 @@ static void filled(ringload_loader* loader, const ringload_checkpoint* file) {
   CHECK(ringload_fill(loader, file, into, 2, NULL, NULL, NULL) == RINGLOAD_OK);
   CHECK(a[elements - 1] == (float)(elements - 1) && memcmp(b, "-bytes-", 7) == 0);
 
-  ringload_fill_policies how = RINGLOAD_STRUCT(ringload_fill_policies);
+  ringload_fill_options how = RINGLOAD_STRUCT(ringload_fill_options);
   how.allow_missing = 1;
   ringload_operation* fill = NULL;
   CHECK(ringload_fill_begin(loader, file, into + 1, 2, &how, NULL, NULL, &fill) == RINGLOAD_OK);
@@ -391,7 +391,7 @@ int main(int argc, char** argv) {
 
   CHECK(ringload_last_error()[0] == 0);
   ringload_loader* loader = NULL;
-  ringload_limits within = RINGLOAD_STRUCT(ringload_limits);
+  ringload_loader_options within = RINGLOAD_STRUCT(ringload_loader_options);
   within.slots = 4;
   within.slot_bytes = 256 * 1024;
   CHECK(ringload_loader_create(NULL, &within, &loader) == RINGLOAD_OK);

@@ -86,7 +86,7 @@ class LoadOptions(ctypes.Structure):
         ("allocation", ctypes.c_int),
         ("mapped", ctypes.c_int),
         ("load_unmappable", ctypes.c_int),
-        ("stored_digests", ctypes.c_int),
+        ("embedded_digests", ctypes.c_int),
         ("manifest", ctypes.c_void_p),
     ]
 

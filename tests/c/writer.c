@@ -26,7 +26,7 @@ static ringload_tensor* loaded(ringload_loader* loader, const char* path, const 
   ringload_model* model = NULL;
   ringload_tensor* tensor = NULL;
   ringload_load_options how = RINGLOAD_STRUCT(ringload_load_options);
-  how.stored_digests = RINGLOAD_DIGESTS_IF_PRESENT;
+  how.embedded_digests = RINGLOAD_DIGESTS_IF_PRESENT;
   CHECK(ringload_open(loader, path, NULL, &file) == RINGLOAD_OK);
   CHECK(ringload_load(loader, file, NULL, &how, &model) == RINGLOAD_OK);
   ringload_model_find(model, name, &tensor);
@@ -47,11 +47,11 @@ static int holds(ringload_loader* loader, const char* path, const char* name, co
 
 // A dense tensor, compressed and hashed; a sparse one; a second name; attributes.
 static void written(ringload_loader* loader, const ringload_tensor* a, const char* path) {
-  ringload_writer_settings settings = RINGLOAD_STRUCT(ringload_writer_settings);
+  ringload_writer_options settings = RINGLOAD_STRUCT(ringload_writer_options);
   settings.manifest_digest = RINGLOAD_DIGEST_CRC32C;
   ringload_writer* writer = NULL;
   CHECK(ringload_writer_create(path, &settings, &writer) == RINGLOAD_OK);
-  ringload_storing how = RINGLOAD_STRUCT(ringload_storing);
+  ringload_object_options how = RINGLOAD_STRUCT(ringload_object_options);
   how.zstd_level = 3;
   how.digest = RINGLOAD_DIGEST_CRC32C;
   how.attributes = decay;
@@ -130,7 +130,7 @@ static void changed(ringload_loader* loader, const char* path) {
   CHECK(holds(loader, path, "v", others));
 
   const char* const gone[2] = {"again", "s"};
-  ringload_copying how = RINGLOAD_STRUCT(ringload_copying);
+  ringload_copy_options how = RINGLOAD_STRUCT(ringload_copy_options);
   how.without = gone;
   how.without_count = 2;
   CHECK(ringload_writer_create(path, NULL, &writer) == RINGLOAD_OK);
@@ -167,7 +167,7 @@ static void refused(ringload_loader* loader, const char* path) {
   ringload_writer_release(writer);
   CHECK(holds(loader, path, "v", others));
 
-  ringload_writer_settings settings = RINGLOAD_STRUCT(ringload_writer_settings);
+  ringload_writer_options settings = RINGLOAD_STRUCT(ringload_writer_options);
   settings.keep_existing = 1;
   CHECK(ringload_writer_create(path, &settings, &writer) == RINGLOAD_SYSTEM_ERROR && !writer);
   settings.keep_existing = 0;
@@ -190,7 +190,7 @@ static void in_memory(ringload_loader* loader, const char* path) {
   CHECK(ringload_writer_add(writer, NULL, NULL) == RINGLOAD_INVALID_ARGUMENT);
   CHECK(ringload_writer_set_attribute(writer, "x", "{") == RINGLOAD_INVALID_FILE);
   const ringload_saved_tensor v = vector_of("v", floats, RINGLOAD_F32);
-  ringload_storing how = RINGLOAD_STRUCT(ringload_storing);
+  ringload_object_options how = RINGLOAD_STRUCT(ringload_object_options);
   how.attributes_count = 1;
   CHECK(ringload_writer_add(writer, &v, &how) == RINGLOAD_INVALID_ARGUMENT);
   CHECK(ringload_writer_add(writer, &v, NULL) == RINGLOAD_OK);

@@ -49,7 +49,7 @@ TEST_CASE("assemble: tensors are sorted by file and offset") {
   CHECK(all->catalog.tensors[2].file == 1);
   CHECK(all->catalog.files[0].path == "1");
   CHECK(all->catalog.files[0].bytes == 116);
-  CHECK(all->catalog.bytes() == 24);
+  CHECK(all->catalog.size_bytes() == 24);
   CHECK(all->catalog.notes.empty());
 }
 

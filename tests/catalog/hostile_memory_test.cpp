@@ -47,7 +47,7 @@ void check_refused(const std::string& name, const std::string& content) {
   const std::string path = (folder.path() / name).string();
   write_file(path, content);
   const peak_memory took = peak_memory_of([&path]() -> std::string {
-    const auto opened = open_checkpoint(path, profile::strict);
+    const auto opened = resolve_source(path, strictness::strict);
     return opened ? "it was accepted" : message_of(opened.error());
   });
   CHECK(took.said.find(name) != std::string::npos);

@@ -31,7 +31,7 @@ result<source_file> opened(const fs::path& path) {
 boost::system::error_code code_of(std::string_view content) {
   const temporary_folder folder;
   write_file(folder.path() / "f", content);
-  const auto entries = read_entries(*opened(folder.path() / "f"), "f", profile::strict);
+  const auto entries = read_entries(*opened(folder.path() / "f"), "f", strictness::strict);
   return entries ? boost::system::error_code{} : entries.error().code;
 }
 
@@ -93,7 +93,8 @@ TEST_CASE("regular_file: a header of 100,000,000 bytes in a sparse file is read 
   write_file(path, safetensors_prefix(100'000'000) + "{}");
   fs::resize_file(path, 100'000'008);
   // NUL bytes after the object are no padding.
-  CHECK(read_entries(*opened(path), "f", profile::strict).error().code == errc::malformed_header);
+  CHECK(read_entries(*opened(path), "f", strictness::strict).error().code ==
+        errc::malformed_header);
 }
 
 TEST_CASE("regular_file: a git-lfs pointer has its own message") {
@@ -101,7 +102,7 @@ TEST_CASE("regular_file: a git-lfs pointer has its own message") {
   write_file(folder.path() / "f",
              "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n");
   const auto file = opened(folder.path() / "f");
-  const auto refused = read_entries(*file, "f", profile::strict);
+  const auto refused = read_entries(*file, "f", strictness::strict);
   CHECK(refused.error().code == errc::not_a_checkpoint);
   CHECK(refused.error().cause.find("git-lfs pointer") != std::string::npos);
   CHECK(read_index_text(*file).error().code == errc::not_a_checkpoint);
@@ -112,7 +113,7 @@ TEST_CASE("regular_file: a file of another format is refused by its name") {
   const auto refusal = [&](std::string_view name, std::string_view content) {
     write_file(folder.path() / name, content);
     const auto file = opened(folder.path() / name);
-    const auto refused = read_entries(*file, name, profile::strict);
+    const auto refused = read_entries(*file, name, strictness::strict);
     REQUIRE_FALSE(refused.has_value());
     CHECK(refused.error().code == errc::not_a_checkpoint);
     return message_of(refused.error());
@@ -136,7 +137,7 @@ TEST_CASE("regular_file: a checkpoint may have any name") {
   const temporary_folder folder;
   for (const auto* name : {"weights.pt", "blob", "model.gguf"}) {
     write_file(folder.path() / name, testing::safetensors_text("{}"));
-    CHECK(read_entries(*opened(folder.path() / name), name, profile::strict).has_value());
+    CHECK(read_entries(*opened(folder.path() / name), name, strictness::strict).has_value());
   }
 }
 

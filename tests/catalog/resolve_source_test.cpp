@@ -41,17 +41,17 @@ environment cache_in(const fs::path& folder) {
   };
 }
 
-result<opened_source> opened(const fs::path& source, const fs::path& cache = "/nonexistent") {
-  return open_checkpoint(source.native(), profile::strict, cache_in(cache));
+result<parsed_source> opened(const fs::path& source, const fs::path& cache = "/nonexistent") {
+  return resolve_source(source.native(), strictness::strict, cache_in(cache));
 }
 
-result<opened_source> independent(const fs::path& source, const fs::path& cache = "/nonexistent") {
-  source_options how(profile::strict);
+result<parsed_source> independent(const fs::path& source, const fs::path& cache = "/nonexistent") {
+  source_options how(strictness::strict);
   how.independent_files = true;
-  return open_checkpoint(source.native(), how, cache_in(cache));
+  return resolve_source(source.native(), how, cache_in(cache));
 }
 
-std::string names(const result<opened_source>& of) {
+std::string names(const result<parsed_source>& of) {
   if (!of) return message_of(of.error());
   std::string out;
   for (const tensor_info& each : of->catalog.tensors) out += each.name + " ";
@@ -59,7 +59,7 @@ std::string names(const result<opened_source>& of) {
   return out;
 }
 
-fault fault_of(const result<opened_source>& of) {
+fault fault_of(const result<parsed_source>& of) {
   REQUIRE_FALSE(of.has_value());
   return of.error();
 }
@@ -310,8 +310,8 @@ TEST_CASE("source: the reference profile reaches the files") {
   write_file(at.path() / "f",
              testing::safetensors_text(R"({"a":)" + entry + R"(,"a":)" + entry + "}", "x"));
   const std::string path = (at.path() / "f").native();
-  CHECK(open_checkpoint(path, profile::strict).error().code == errc::duplicate_tensor);
-  CHECK(open_checkpoint(path, profile::reference).has_value());
+  CHECK(resolve_source(path, strictness::strict).error().code == errc::duplicate_tensor);
+  CHECK(resolve_source(path, strictness::reference).has_value());
 }
 
 TEST_CASE("source: read_catalog throws an error that has a code and a place") {
@@ -355,16 +355,16 @@ TEST_CASE("source: several files that are named are one checkpoint, in the order
   write_file(first, tiny_tensors_text({"x"}));
   write_file(second, tiny_tensors_text({"y"}));
   const std::vector<std::string> both = {first, second};
-  CHECK(names(open_files(both, profile::strict)) == "x y ");
+  CHECK(names(open_files(both, strictness::strict)) == "x y ");
   const std::vector<std::string> twice = {first, first};
-  CHECK(fault_of(open_files(twice, profile::strict)).code == errc::duplicate_tensor);
+  CHECK(fault_of(open_files(twice, strictness::strict)).code == errc::duplicate_tensor);
   const std::vector<std::string> lacking = {first, at.path() / "c.safetensors"};
-  const fault absent = fault_of(open_files(lacking, profile::strict));
+  const fault absent = fault_of(open_files(lacking, strictness::strict));
   CHECK(absent.code == errc::source_not_found);
   CHECK(mentions(absent, "c.safetensors"));
   const std::vector<std::string> folder = {at.path().native()};
-  CHECK(fault_of(open_files(folder, profile::strict)).code == errc::not_a_regular_file);
-  CHECK(fault_of(open_files({}, profile::strict)).code == errc::invalid_source_name);
+  CHECK(fault_of(open_files(folder, strictness::strict)).code == errc::not_a_regular_file);
+  CHECK(fault_of(open_files({}, strictness::strict)).code == errc::invalid_source_name);
 }
 
 TEST_CASE("source: a folder of independent files is all of them, if that is asked for") {
@@ -424,7 +424,7 @@ TEST_CASE("source: independent files come from the store if the cache has a part
   const std::vector<extension> with = {extension(store)};
   source_options how(read_options(), with);
   how.independent_files = true;
-  CHECK(names(open_checkpoint("owner/in-memory", how, cache_in(at.path()))) == "a b ");
+  CHECK(names(resolve_source("owner/in-memory", how, cache_in(at.path()))) == "a b ");
   const found_source found = store->find("memory://owner", {});
   CHECK(names(open_found({found.folder, "", cached.snapshot().native()}, how)) == "a b ");
   cached.add("sub/b.safetensors", tiny_tensors_text({"c"}));
@@ -460,13 +460,13 @@ TEST_CASE("source: a store may name a file or folder of this machine") {
   const std::vector<extension> with = {extension(store)};
   const source_options how(read_options(), with);
   const auto read = [&](const std::string& name) {
-    return open_checkpoint(name, how, cache_in(at.path()));
+    return resolve_source(name, how, cache_in(at.path()));
   };
   store->path = cached.snapshot().native();
   CHECK(names(read("local://x")) == "a b ");
   source_options independent_files = how;
   independent_files.independent_files = true;
-  CHECK(names(open_checkpoint("local://x", independent_files)) == "a b ");
+  CHECK(names(resolve_source("local://x", independent_files)) == "a b ");
   // The store knows whether the cache's revision is the hub's.
   CHECK(names(read("hf://owner/name")) == "a b ");
   CHECK(store->asked == 3);
@@ -489,6 +489,6 @@ TEST_CASE("source: what the cache has only in part is looked for in a store") {
   const auto store = std::make_shared<local_store>();
   store->path = (at.path() / "whole.safetensors").native();
   const std::vector<extension> with = {extension(store)};
-  CHECK(names(open_checkpoint("owner/name", source_options(read_options(), with),
-                              cache_in(at.path()))) == "c ");
+  CHECK(names(resolve_source("owner/name", source_options(read_options(), with),
+                             cache_in(at.path()))) == "c ");
 }

@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 boost::system::error_code code_of(const fs::path& source) {
-  const auto found = open_checkpoint(source.native(), profile::strict);
+  const auto found = resolve_source(source.native(), strictness::strict);
   return found ? boost::system::error_code{} : found.error().code;
 }
 

@@ -10,7 +10,8 @@ namespace asio = boost::asio;
 
 asio::awaitable<void> use(ringload::loader& loader) {
   ringload::model model = co_await loader.load_async("model.safetensors", ringload::load_options());
-  ringload::loading load = co_await loader.start_async("model.safetensors", asio::use_awaitable);
+  ringload::load_operation load =
+      co_await loader.start_async("model.safetensors", asio::use_awaitable);
   loader.load_async("model.safetensors", [](std::exception_ptr, ringload::model) {});
 
 #if MISTAKE == 1  // The options come before the token.
@@ -18,7 +19,7 @@ asio::awaitable<void> use(ringload::loader& loader) {
 #elif MISTAKE == 2  // A handler takes the exception, and not an error_code.
   loader.load_async("model.safetensors", [](boost::system::error_code, ringload::model) {});
 #elif MISTAKE == 3  // A load in flight has one owner.
-  ringload::loading another = load;
+  ringload::load_operation another = load;
 #elif MISTAKE == 4  // A loader owns a thread and a ring.
   ringload::loader another(std::move(loader));
 #elif MISTAKE == 5  // `tensor_async` gives one tensor, and not a model.

@@ -8,7 +8,8 @@ namespace asio = boost::asio;
 asio::awaitable<void> serve(ringload::loader& loader, std::string source) {
   ringload::model model = co_await loader.load_async(source);
   for (const ringload::tensor& tensor : model) {
-    std::cout << tensor.name() << ": " << tensor.bytes() << " bytes at " << tensor.data() << '\n';
+    std::cout << tensor.name() << ": " << tensor.size_bytes() << " bytes at " << tensor.data()
+              << '\n';
   }
 }
 

@@ -19,7 +19,7 @@ int attach_and_hold(const char* socket, const char* name, int device) {
   const ringload::model held = ringload::attach(socket, name, ringload::cuda_device(device));
   std::uint32_t sum = 0;
   for (const ringload::tensor& each : held) {
-    std::vector<std::byte> bytes(static_cast<std::size_t>(each.bytes()));
+    std::vector<std::byte> bytes(static_cast<std::size_t>(each.size_bytes()));
     ringload::copy_to_host(each, 0, bytes);
     sum = ringload::crc32c(bytes, sum);
   }

@@ -34,7 +34,7 @@ std::string first_error(const model& loaded, dtype to) {
     const tensor t = loaded[i];
     std::string wrong = conversion_error(t, bytes_on_device(t), in.tensors[i], in, to);
     if (!wrong.empty()) return wrong;
-    if (reinterpret_cast<std::uintptr_t>(t.data()) % 256 != 0 && t.bytes() > 0) {
+    if (reinterpret_cast<std::uintptr_t>(t.data()) % 256 != 0 && t.size_bytes() > 0) {
       return in.tensors[i].name + ": not at a multiple of 256";
     }
   }
@@ -58,7 +58,7 @@ std::string every_word_checkpoint(const std::string& type, unsigned bits_of_one)
 
 TEST_CASE("cuda: floating tensors are converted as they land, wherever they lie in the file") {
   if (!has_device()) return;
-  loader with(last_cuda_device(), small_limits());
+  loader with(last_cuda_device(), small_options());
   for (const std::size_t spaces : {0U, 1U, 2U, 4093U}) {
     const made_file file(tensors_of_all_types(), spaces);
     for (const dtype to : conversion_targets) {
@@ -70,8 +70,8 @@ TEST_CASE("cuda: floating tensors are converted as they land, wherever they lie 
 
 TEST_CASE("cuda: every f16, bf16 and fp8 number becomes what it becomes on the host") {
   if (!has_device()) return;
-  loader with(last_cuda_device(), small_limits());
-  loader beside(host(), small_limits());
+  loader with(last_cuda_device(), small_options());
+  loader beside(host(), small_options());
   for (const std::string type : {"F16", "BF16", "F8_E4M3", "F8_E5M2"}) {
     const made_file file(made_file::as_it_is::text,
                          every_word_checkpoint(type, bits(*dtype_named(type))));
@@ -96,7 +96,7 @@ TEST_CASE("cuda: hundreds of small tensors share kernels, and those that stay as
       all.push_back(f32(name, 1 + i % 40));
     }
   }
-  loader with(last_cuda_device(), small_limits());
+  loader with(last_cuda_device(), small_options());
   const made_file file(all);
   for (const dtype to : conversion_targets) {
     const model loaded = get(with.load_async(file.name(), converting_to(to), use_future));
@@ -106,7 +106,7 @@ TEST_CASE("cuda: hundreds of small tensors share kernels, and those that stay as
 
 TEST_CASE("cuda: loads with and without conversion side by side") {
   if (!has_device()) return;
-  loader with(last_cuda_device(), small_limits(3));
+  loader with(last_cuda_device(), small_options(3));
   const made_file file(tensors_of_all_types());
   std::vector<std::future<model>> converted;
   std::vector<std::future<model>> plain;
@@ -120,7 +120,7 @@ TEST_CASE("cuda: loads with and without conversion side by side") {
 
 TEST_CASE("cuda: a tensor that grows is counted as what it becomes") {
   if (!has_device()) return;
-  limits within = small_limits();
+  loader_options within = small_options();
   within.arena_bytes_max = 3000;
   loader with(last_cuda_device(), within);
   const made_file file(std::vector<made_tensor>{{"a", 2000, "F8_E4M3", 1}});

@@ -40,7 +40,7 @@ TEST_CASE("cuda: each tensor, or each file, may have memory of its own") {
   if (!device_is_there()) return;
   const made_file file(tensors_of_some_sizes(), 1);
   for (const allocation how : {allocation::per_file, allocation::per_tensor}) {
-    loader with(last_cuda_device(), small_limits());
+    loader with(last_cuda_device(), small_options());
     load_options options;
     options.allocation = how;
     std::optional<model> loaded = get(with.load_async(file.name(), options, use_future));
@@ -57,7 +57,7 @@ TEST_CASE("cuda: each tensor, or each file, may have memory of its own") {
 TEST_CASE("cuda: many pieces of memory that are let go at once come back") {
   if (!device_is_there()) return;
   const made_file file(equal_tensors(300, 1000));
-  loader with(last_cuda_device(), small_limits());
+  loader with(last_cuda_device(), small_options());
   load_options options;
   options.allocation = allocation::per_tensor;
   for (int turn = 0; turn < 3; ++turn) {
@@ -72,7 +72,7 @@ TEST_CASE("cuda: tensors are copied to the host, to the device and within it") {
   if (!device_is_there()) return;
   const made_file file(tensors_of_some_sizes(), 3);
   const device gpu = last_cuda_device();
-  loader with(gpu, small_limits());
+  loader with(gpu, small_options());
   const model loaded = get(with.load_async(file.name(), use_future));
   for (const tensor& t : loaded) {
     const std::string wanted = bytes_on_device(t);
@@ -84,7 +84,7 @@ TEST_CASE("cuda: tensors are copied to the host, to the device and within it") {
     CHECK((bytes_on_device(there) == wanted));
     const tensor beside = get(with.copy_async(t, use_future));
     CHECK(beside.device() == gpu);
-    if (t.bytes() > 0) CHECK(beside.data() != t.data());
+    if (t.size_bytes() > 0) CHECK(beside.data() != t.data());
     CHECK((bytes_on_device(beside) == wanted));
     CHECK((testing::bytes_of(get(with.copy_async(here, host(), use_future))) == wanted));
   }
@@ -95,7 +95,7 @@ TEST_CASE("cuda: copies are converted, by the CPU on the host and by kernels on 
   if (!device_is_there()) return;
   const made_file file(tensors_of_some_sizes());
   const device gpu = last_cuda_device();
-  loader with(gpu, small_limits());
+  loader with(gpu, small_options());
   const tensor many = get(with.load_async(file.name(), use_future)).at("many");
   const std::string wanted = reference_bytes(bytes_on_device(many), dtype::f32, dtype::bf16);
   const tensor here = get(with.copy_async(many, host(), dtype::bf16, use_future));
@@ -109,7 +109,7 @@ TEST_CASE("cuda: copies are converted, by the CPU on the host and by kernels on 
 TEST_CASE("cuda: files are mapped for the host only; for a device tensors are loaded, if allowed") {
   if (!device_is_there()) return;
   const made_file file(tensors_of_some_sizes());
-  loader with(last_cuda_device(), small_limits());
+  loader with(last_cuda_device(), small_options());
   load_options options;
   options.memory = tensor_memory::mapped;
   const auto refused = failure_of(with.load_async(file.name(), options, use_future));

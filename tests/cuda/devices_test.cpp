@@ -57,7 +57,7 @@ TEST_CASE("cuda: all that a loader does is on its own device, in whatever thread
     CHECK(fake_cudart::contexts().empty());
     model loaded;
     {
-      loader with(cuda_device(index), small_limits());
+      loader with(cuda_device(index), small_options());
       in_new_thread([&] {
         loaded = get(with.load_async(file.name(), converting_to(dtype::bf16), use_future));
       });
@@ -74,7 +74,7 @@ TEST_CASE("cuda: all that a loader does is on its own device, in whatever thread
 
 TEST_CASE("cuda: streams for what is scattered are made when there is something to scatter") {
   const fresh_runtime around;
-  loader with(cuda_device(1), small_limits(2));
+  loader with(cuda_device(1), small_options(2));
   const auto streams = [] { return fake_cudart::calls()["cudaStreamCreateWithPriority"]; };
   CHECK(streams() == 2);
   (void)get(with.load_async(made_file(only("a", 1'000'000)).name(), use_future));
@@ -86,7 +86,7 @@ TEST_CASE("cuda: streams for what is scattered are made when there is something 
 
 TEST_CASE("cuda: slots lie on the NUMA node of the device, where there are nodes") {
   const fresh_runtime around;
-  loader with(cuda_device(1), small_limits());
+  loader with(cuda_device(1), small_options());
   (void)get(with.load_async(made_file(only("a", 1'000'000)).name(), use_future));
   const auto pinned = fake_cudart::pinned_memory();
   REQUIRE_FALSE(pinned.empty());
@@ -104,7 +104,7 @@ TEST_CASE("cuda: slots lie on the NUMA node of the device, where there are nodes
 
 TEST_CASE("cuda: a child process is given no copy of pinned memory") {
   const fresh_runtime around;
-  loader with(cuda_device(1), small_limits());
+  loader with(cuda_device(1), small_options());
   (void)get(with.load_async(made_file(only("a", 1'000'000)).name(), use_future));
   const auto pinned = fake_cudart::pinned_memory();
   CHECK_FALSE(pinned.empty());

@@ -20,7 +20,7 @@ namespace {
 
 model loaded_from(const std::string& text) {
   const made_file file(made_file::as_it_is::text, text);
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   return get(with.load_async(file.name(), boost::asio::use_future));
 }
 
@@ -127,7 +127,7 @@ TEST_CASE("dlpack: each element type has DLPack's own code") {
   CHECK(is(dtype::u8, 1, 8));
   CHECK(is(dtype::i8, 0, 8));
   CHECK(is(dtype::f8_e5m2, 12, 8));
-  CHECK(is(dtype::f8_e4m3, 10, 8));
+  CHECK(is(dtype::f8_e4m3fn, 10, 8));
   CHECK(is(dtype::f8_e8m0, 14, 8));
   CHECK(is(dtype::f8_e4m3fnuz, 11, 8));
   CHECK(is(dtype::f8_e5m2fnuz, 13, 8));

@@ -30,7 +30,7 @@ void check_failed_launch(const std::vector<made_tensor>& tensors, const load_opt
   CAPTURE(function);
   const fresh_runtime around;
   {
-    loader with(cuda_device(1), small_limits(1));
+    loader with(cuda_device(1), small_options(1));
     const made_file file(tensors);
     fake_cudart::hold();
     fake_cudart::fail(function, nth, cudaErrorIllegalAddress);

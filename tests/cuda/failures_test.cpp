@@ -36,7 +36,7 @@ std::vector<made_tensor> tensors() {
 // else the error of the one that failed.
 std::string one_load(const std::string& path, boost::system::error_code& code) {
   try {
-    loader with(cuda_device(1), small_limits());
+    loader with(cuda_device(1), small_options());
     std::string said;
     pending_load first(with, path);
     if (const auto failed = first.failure()) {
@@ -71,7 +71,7 @@ std::string one_load(const std::string& path, boost::system::error_code& code) {
 // bytes are right, else the error of what failed.
 std::string copies_of_one_load(const std::string& path, boost::system::error_code& code) {
   try {
-    loader with(cuda_device(1), small_limits());
+    loader with(cuda_device(1), small_options());
     load_options options;
     options.allocation = allocation::per_tensor;
     const auto copied = [&](const tensor& from, device to, std::optional<dtype> as) {
@@ -112,7 +112,7 @@ TEST_CASE("cuda: a context that breaks ends all loads with its error, now and la
     start_afresh();
     fake_cudart::break_at_copy(nth, cudaErrorECCUncorrectable);
     {
-      loader with(cuda_device(1), small_limits());
+      loader with(cuda_device(1), small_options());
       pending_load first(with, file.name());
       pending_load second(with, file.name());
       const auto a = first.failure();
@@ -137,7 +137,7 @@ TEST_CASE("cuda: where the device has no memory for staging, kernels read the sl
   for (const unsigned refused : {1U, 2U}) {
     const fresh_runtime around;
     // The first is the arena.
-    loader with(cuda_device(1), small_limits());
+    loader with(cuda_device(1), small_options());
     (void)get(with.load_async(made_file(only("a", 1000)).name(), use_future));
     for (unsigned i = 0; i < refused; ++i) {
       fake_cudart::fail("cudaMalloc", 2 + i, cudaErrorMemoryAllocation);
@@ -152,7 +152,7 @@ TEST_CASE("cuda: slots that cannot be pinned are copied from all the same") {
   const fresh_runtime around;
   fake_cudart::expect_pageable();
   fake_cudart::fail("cudaHostRegister", 1, cudaErrorNotSupported);
-  loader with(cuda_device(1), small_limits());
+  loader with(cuda_device(1), small_options());
   const model loaded = get(with.load_async(file.name(), use_future));
   CHECK(first_difference_on_device(loaded) == "");
   CHECK(holds(loaded.stats().pinning_reason, "cudaErrorNotSupported"));
@@ -212,7 +212,7 @@ TEST_CASE("keeper: a model whose memory the driver does not give away is refused
   const made_file file(only("t", 100'000));
   const temporary_folder folder = temporary_folder::for_sockets();
   keeper keeps((folder.path() / "k").string());
-  loader with(cuda_device(1), small_limits());
+  loader with(cuda_device(1), small_options());
   pending_load one(with, file.name());
   REQUIRE_FALSE(one.failure().has_value());
   for (const char* const function : {"cudaDeviceGetPCIBusId", "cudaIpcGetMemHandle"}) {

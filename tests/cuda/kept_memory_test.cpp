@@ -22,9 +22,9 @@ namespace {
 
 constexpr std::chrono::milliseconds a_while{50};
 
-limits keeping(std::uint64_t bytes) {
-  limits within = small_limits();
-  within.kept_bytes = bytes;
+loader_options keeping(std::uint64_t bytes) {
+  loader_options within = small_options();
+  within.cached_bytes = bytes;
   return within;
 }
 
@@ -44,7 +44,7 @@ class consumer {
   }
 
   void use(const tensor& t) {
-    CHECK(cudaMemcpyAsync(t.data(), theirs_.data(), std::min<std::size_t>(t.bytes(), bytes),
+    CHECK(cudaMemcpyAsync(t.data(), theirs_.data(), std::min<std::size_t>(t.size_bytes(), bytes),
                           cudaMemcpyHostToDevice, stream_) == cudaSuccess);
   }
   cudaStream_t stream() const noexcept { return stream_; }
@@ -110,7 +110,7 @@ TEST_CASE("cuda: memory goes back after the work of its release") {
   const fresh_runtime around;
   const made_file file(equal_tensors(20, 100'000));
   consumer other;
-  loader with(cuda_device(0), small_limits());
+  loader with(cuda_device(0), small_options());
   model loaded = get(with.load_async(file.name(), use_future));
   fake_cudart::hold();
   other.use(loaded.at("t3"));
@@ -157,7 +157,7 @@ TEST_CASE("cuda: who lets go of the last tensor does not wait for the device") {
   const fresh_runtime around;
   const made_file file(equal_tensors(20, 100'000));
   consumer other;
-  loader with(cuda_device(0), small_limits());
+  loader with(cuda_device(0), small_options());
   model first = get(with.load_async(file.name(), use_future));
   const model second = get(with.load_async(file.name(), use_future));
   fake_cudart::free_waits(true);
@@ -172,7 +172,7 @@ TEST_CASE("cuda: a load that finds too little waits for what is on its way back"
   const fresh_runtime around;
   const made_file large(only("large", 40 << 20));
   const made_file plenty(only("small", 30 << 20));
-  loader with(cuda_device(1), small_limits());
+  loader with(cuda_device(1), small_options());
   for (const made_file* file : {&large, &plenty, &large, &plenty}) {
     CHECK(first_difference_on_device(get(with.load_async(file->name(), use_future))) == "");
   }
@@ -221,7 +221,7 @@ TEST_CASE("cuda: kept memory whose release cannot be waited for ends that load a
 TEST_CASE("cuda: a release that cannot be recorded says so") {
   const fresh_runtime around;
   const made_file file(only("a", 1000));
-  loader with(cuda_device(1), small_limits());
+  loader with(cuda_device(1), small_options());
   const tensor t = get(with.load_async(file.name(), use_future)).at("a");
   fake_cudart::fail("cudaEventRecord", 1, cudaErrorInvalidValue);
   try {

@@ -48,7 +48,7 @@ std::string digest_of(const model& on_gpu) {
 }
 
 model loaded_on(device where, const std::string& file) {
-  loader with(where, small_limits(2));
+  loader with(where, small_options(2));
   return get(with.load_async(file, use_future));
 }
 

@@ -42,7 +42,7 @@ constexpr std::size_t source_bytes = std::size_t{4} << 20;
 constexpr std::size_t target_bytes = std::size_t{16} << 20;
 
 constexpr float_type from_types[] = {float_type::f32, float_type::f16, float_type::bf16,
-                                     float_type::f8_e4m3, float_type::f8_e5m2};
+                                     float_type::f8_e4m3fn, float_type::f8_e5m2};
 constexpr float_type to_types[] = {float_type::f32, float_type::f16, float_type::bf16};
 
 // A source and a target on the device, and what the target must hold.

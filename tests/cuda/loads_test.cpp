@@ -48,7 +48,7 @@ std::vector<made_tensor> odd_tensors() {
 TEST_CASE("cuda: tensors of any size and place in the file land as they are") {
   if (!has_device()) return;
   for (const auto engine : {read_engine::automatic, read_engine::threads}) {
-    loader with(last_cuda_device(), small_limits(4, engine));
+    loader with(last_cuda_device(), small_options(4, engine));
     for (const std::size_t spaces : {0U, 1U, 100U, 4000U}) {
       const made_file file(odd_tensors(), spaces);
       for (const auto route : {read_route::automatic, read_route::buffered}) {
@@ -62,26 +62,26 @@ TEST_CASE("cuda: tensors of any size and place in the file land as they are") {
 
 TEST_CASE("cuda: tensors of a multiple of 256 bytes and of none are the same") {
   if (!has_device()) return;
-  loader with(last_cuda_device(), small_limits());
+  loader with(last_cuda_device(), small_options());
   const made_file file(equal_tensors(600, 1024));
   CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
   const made_file nothing(std::vector<made_tensor>{{"a", 0}, {"b", 0}});
   const model loaded = get(with.load_async(nothing.name(), use_future));
   CHECK(loaded.at("b").data() != nullptr);
-  CHECK(loaded.at("b").bytes() == 0);
+  CHECK(loaded.at("b").size_bytes() == 0);
   CHECK(first_difference_on_device(loaded) == "");
 }
 
 TEST_CASE("cuda: thousands of small tensors land as they are") {
   if (!has_device()) return;
-  loader with(last_cuda_device(), small_limits());
+  loader with(last_cuda_device(), small_options());
   const made_file file(equal_tensors(3000, 100));
   CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
 }
 
 TEST_CASE("cuda: slots that are larger than a copy may be") {
   if (!has_device()) return;
-  limits within = small_limits(2);
+  loader_options within = small_options(2);
   within.slot_bytes = std::uint64_t{32} << 20;
   loader with(last_cuda_device(), within);
   const made_file file(only("large", std::uint64_t{40} << 20));
@@ -90,7 +90,7 @@ TEST_CASE("cuda: slots that are larger than a copy may be") {
 
 TEST_CASE("cuda: loads side by side share the slots and keep their bytes apart") {
   if (!has_device()) return;
-  loader with(last_cuda_device(), small_limits(3));
+  loader with(last_cuda_device(), small_options(3));
   const made_file file(odd_tensors());
   const made_file other(made_file::as_it_is::text,
                         checkpoint_text(equal_tensors(9, 100'000), 5, 77));
@@ -103,9 +103,9 @@ TEST_CASE("cuda: loads side by side share the slots and keep their bytes apart")
 
 TEST_CASE("cuda: a tensor that is awaited is there when it is given") {
   if (!has_device()) return;
-  loader with(last_cuda_device(), small_limits(2));
+  loader with(last_cuda_device(), small_options(2));
   const made_file file(equal_tensors(20, 100'000));
-  loading load = get(with.start_async(file.name(), use_future));
+  load_operation load = get(with.start_async(file.name(), use_future));
   const catalog& in = load.catalog();
   const tensor last = get(load.tensor_async("t19", use_future));
   CHECK(difference_on_device(last, in.tensors[19], in) == "");
@@ -122,7 +122,7 @@ TEST_CASE("cuda: a tensor that is awaited is there when it is given") {
 
 TEST_CASE("cuda: part of a tensor can be read back") {
   if (!has_device()) return;
-  loader with(last_cuda_device(), small_limits());
+  loader with(last_cuda_device(), small_options());
   const made_file file(only("a", 1000));
   const model loaded = get(with.load_async(file.name(), use_future));
   const std::string whole = bytes_on_device(loaded.at("a"));
@@ -149,10 +149,10 @@ TEST_CASE("cuda: tensors are checked on the device, and one that differs fails t
   }
   load_options how;
   how.verify = &m;
-  loader with(last_cuda_device(), small_limits());
+  loader with(last_cuda_device(), small_options());
   const model loaded = get(with.load_async(file.name(), how, use_future));
   CHECK(first_difference_on_device(loaded) == "");
-  CHECK(loaded.stats().bytes_verified == what.bytes());
+  CHECK(loaded.stats().bytes_verified == what.size_bytes());
 
   m.tensors[3].bytes[0] ^= std::byte{1};
   const auto failed = failure_of(with.load_async(file.name(), how, use_future));
@@ -167,8 +167,8 @@ namespace {
 void check_same_as_host(const std::string& path, const selection& wanted = {},
                         const load_options& how = {}) {
   CAPTURE(path);
-  loader into_host(host(), small_limits());
-  loader into_device(last_cuda_device(), small_limits());
+  loader into_host(host(), small_options());
+  loader into_device(last_cuda_device(), small_options());
   const model reference = get(into_host.load_async(path, wanted, how, use_future));
   const model loaded = get(into_device.load_async(path, wanted, how, use_future));
   REQUIRE(loaded.size() == reference.size());
@@ -237,18 +237,18 @@ TEST_CASE("cuda: digests that a file holds are compared, of what is decoded and 
   begin_afresh();
   expect_pageable();
   load_options how;
-  how.verify = stored_digests::if_present;
+  how.verify = embedded_digests::if_present;
   how.verify.sha256 = [] {
     hasher one;
     one.update = [](std::span<const std::byte>) {};
     one.finish = [] { return std::vector<std::byte>(32); };
     return one;
   };
-  loader with(last_cuda_device(), small_limits());
+  loader with(last_cuda_device(), small_options());
   const std::string path = data_file("zt/all.zt");
   const selection by_crc = select().matching("*_crc");
   const model loaded = get(with.load_async(path, by_crc, how, use_future));
-  CHECK(loaded.stats().bytes_verified == loaded.catalog().bytes());
+  CHECK(loaded.stats().bytes_verified == loaded.catalog().size_bytes());
   CHECK(code_of(with.load_async(path, select().matching("hashed"), how, use_future)) ==
         errc::wrong_digest);
 }
@@ -258,18 +258,18 @@ TEST_CASE("cuda: what was loaded is saved as it was, turned and converted too") 
   const made_file file(odd_tensors(), 3);
   const temporary_folder folder;
   const std::string path = (folder.path() / "saved.safetensors").string();
-  loader with(last_cuda_device(), small_limits(4));
-  loader on_host(host(), small_limits(4));
+  loader with(last_cuda_device(), small_options(4));
+  loader on_host(host(), small_options(4));
   const model loaded = get(with.load_async(file.name(), use_future));
   const model same = get(on_host.load_async(file.name(), use_future));
-  const auto save_and_load = [&](loader& by, std::vector<tensor_view> tensors, saving how) {
+  const auto save_and_load = [&](loader& by, std::vector<tensor_ref> tensors, save_options how) {
     get(by.save_async(path, std::move(tensors), std::move(how), use_future));
     return get(on_host.load_async(path, use_future));
   };
-  saving how;
+  save_options how;
   how.read_back = true;
   how.digest = digest_algorithm::crc32c;
-  const model again = save_and_load(with, views_of(loaded), how);
+  const model again = save_and_load(with, refs_of(loaded), how);
   REQUIRE(again.size() == same.size());
   for (const tensor& one : same) {
     const bool equal = bytes_of(again.at(one.name())) == bytes_of(one);
@@ -277,7 +277,7 @@ TEST_CASE("cuda: what was loaded is saved as it was, turned and converted too") 
   }
   // All of its 70,001 elements but the last, as a matrix.
   const auto turned = [](const tensor& of) {
-    tensor_view view(of);
+    tensor_ref view(of);
     view.shape = {700, 100};
     view.strides = {1, 700};
     return view;
@@ -296,15 +296,15 @@ TEST_CASE("cuda: what was loaded becomes one .zt file, by a save and by a writer
   const temporary_folder folder;
   const std::string saved_path = (folder.path() / "saved.zt").string();
   const std::string written_path = (folder.path() / "written.zt").string();
-  loader with(last_cuda_device(), small_limits(4));
-  loader on_host(host(), small_limits(4));
+  loader with(last_cuda_device(), small_options(4));
+  loader on_host(host(), small_options(4));
   const model loaded = get(with.load_async(file.name(), use_future));
   const model same = get(on_host.load_async(file.name(), use_future));
-  std::vector<tensor_view> tensors = views_of(loaded);
+  std::vector<tensor_ref> tensors = refs_of(loaded);
   tensors.emplace_back("again", loaded.at("weights"));
   get(with.save_async(saved_path, tensors, use_future));
   writer out(written_path);
-  for (const tensor_view& each : views_of(loaded)) get(out.add_async(each, use_future));
+  for (const tensor_ref& each : refs_of(loaded)) get(out.add_async(each, use_future));
   get(out.add_alias_async("again", "weights", use_future));
   get(out.finish_async(use_future));
   const auto text = [](const std::string& path) {

@@ -132,7 +132,7 @@ TEST_CASE("nccl_group: a call that the device does not end is given up, and can 
   on_threads(1, [](group& all) {
     const rank_memory own(1000, 1);
     for (const bool interrupted : {false, true}) {
-      const auto hosts = std::move(thread_groups(1)[0]);
+      const auto hosts = std::move(make_thread_ranks(1)[0]);
       const auto ranks = nccl_of(*hosts, own, std::chrono::milliseconds(interrupted ? 60'000 : 30));
       // With one rank NCCL copies nothing: only the stream does not come to an end.
       fake_cudart::hold();
@@ -157,7 +157,7 @@ TEST_CASE("nccl_group: a library that is not there, or is not NCCL, is an error 
   CHECK(holds(said[1], "NCCL: /no/such/libnccl.so.2: cannot open"));
   CHECK(holds(said[0], "rank 1: NCCL: /no/such/libnccl.so.2"));
   CHECK(holds(what_of([] {
-                const auto one = std::move(thread_groups(1)[0]);
+                const auto one = std::move(make_thread_ranks(1)[0]);
                 (void)nccl_group(borrowed_group(*one), 0, nullptr, "libc.so.6");
               }),
               "ncclGetUniqueId"));
@@ -170,7 +170,7 @@ TEST_CASE("nccl_group: a load of ranks is of memory of the host") {
   const auto said = all_said(1, [&](group& all) {
     const rank_memory own(8, 1);
     const auto ranks = nccl_of(all, own);
-    loader with(host(), small_limits(2, read_engine::threads));
+    loader with(host(), small_options(2, read_engine::threads));
     get(load_async(with, borrowed_group(*ranks), file.name(), {}, boost::asio::use_future));
   });
   CHECK(said[0] == "group_load: the group is for device memory, expected a group for host memory");

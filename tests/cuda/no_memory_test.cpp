@@ -40,7 +40,7 @@ TEST_CASE("cuda, no memory: at each allocation of a load in turn, it ends and ke
   for (const bool converts : {false, true}) {
     start_afresh();
     const load_options how = converts ? converting_to(dtype::bf16) : load_options();
-    auto with = std::make_unique<loader>(cuda_device(1), small_limits(2));
+    auto with = std::make_unique<loader>(cuda_device(1), small_options(2));
     CHECK(first_difference_on_device(get(with->load_async(file.name(), use_future))) == "");
     const std::size_t descriptors = open_descriptors();
     std::int64_t right = 0;
@@ -66,7 +66,7 @@ TEST_CASE("cuda, no memory: at each allocation of a load in turn, it ends and ke
 TEST_CASE("cuda, no memory: at each allocation of copies of tensors in turn, they end") {
   const made_file file(tensors());
   start_afresh();
-  auto with = std::make_unique<loader>(cuda_device(1), small_limits(2));
+  auto with = std::make_unique<loader>(cuda_device(1), small_options(2));
   load_options options;
   options.allocation = allocation::per_tensor;
   {
@@ -97,7 +97,7 @@ TEST_CASE("cuda, no memory: at each allocation of a loader's start, it starts or
   const std::size_t descriptors = open_descriptors();
   for_every_allocation([&] {
     try {
-      loader with(cuda_device(1), small_limits(2));
+      loader with(cuda_device(1), small_options(2));
       until_failure = -1;
       CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
     } catch (const error&) {

@@ -73,7 +73,7 @@ inline std::vector<made_tensor> only(std::string name, std::uint64_t bytes) {
 }
 
 inline std::string bytes_on_device(const tensor& t) {
-  std::string out(t.bytes(), '\0');
+  std::string out(t.size_bytes(), '\0');
   copy_to_host(t, 0, std::as_writable_bytes(std::span(out)));
   return out;
 }
@@ -81,9 +81,10 @@ inline std::string bytes_on_device(const tensor& t) {
 // Empty if the tensor is as in its file; else its name and what is wrong.
 inline std::string difference_on_device(const tensor& t, const tensor_info& info,
                                         const catalog& in) {
-  if (!t || t.name() != info.name || t.bytes() != info.bytes) return info.name + ": another one";
+  if (!t || t.name() != info.name || t.size_bytes() != info.bytes)
+    return info.name + ": another one";
   if (t.device().kind() != device_kind::cuda) return info.name + ": not on a GPU";
-  if (reinterpret_cast<std::uintptr_t>(t.data()) % 256 != 0 && t.bytes() > 0) {
+  if (reinterpret_cast<std::uintptr_t>(t.data()) % 256 != 0 && t.size_bytes() > 0) {
     return info.name + ": misaligned";
   }
   const std::string wanted = file_bytes(in.files[info.file].path, info.offset, info.bytes);

@@ -27,7 +27,7 @@ TEST_CASE("cuda: a loader pins its slots with its first load, no more, and gives
   const fresh_runtime around;
   const made_file file(equal_tensors(5, 10'000));
   {
-    loader with(cuda_device(1), small_limits());
+    loader with(cuda_device(1), small_options());
     CHECK(with.device().name() == "cuda:1");
     CHECK(fake_cudart::left_over() == "2 streams ");
     get(with.load_async(file.name(), use_future));
@@ -43,7 +43,7 @@ TEST_CASE("cuda: tensors outlive the loader, and any thread may let go of the la
   const made_file file(equal_tensors(5, 10'000));
   tensor last;
   {
-    loader with(cuda_device(1), small_limits());
+    loader with(cuda_device(1), small_options());
     last = get(with.load_async(file.name(), use_future)).at("t3");
   }
   CHECK(bytes_on_device(last).size() == 10'000);
@@ -62,7 +62,7 @@ TEST_CASE("cuda: memory is given back also where the device cannot be set") {
   const made_file file(only("a", 1000));
   model loaded;
   {
-    loader with(cuda_device(1), small_limits());
+    loader with(cuda_device(1), small_options());
     loaded = get(with.load_async(file.name(), use_future));
   }
   fake_cudart::fail("cudaSetDevice", 1, cudaErrorInvalidDevice);
@@ -76,7 +76,7 @@ TEST_CASE("cuda: a DLPack tensor keeps the memory, and names the device") {
   dlpack::managed_tensor* b = nullptr;
   void* address = nullptr;
   {
-    loader with(cuda_device(1), small_limits());
+    loader with(cuda_device(1), small_options());
     const model loaded = get(with.load_async(file.name(), use_future));
     a = to_dlpack(loaded.at("a"));
     b = to_legacy_dlpack(loaded.at("b"));
@@ -94,7 +94,7 @@ TEST_CASE("cuda: a DLPack tensor keeps the memory, and names the device") {
 
 TEST_CASE("cuda: a model that the device cannot hold is refused before the first read") {
   const fresh_runtime around;
-  loader with(cuda_device(1), small_limits());
+  loader with(cuda_device(1), small_options());
   const made_file file(only("large", fake_cudart::memory_bytes + 1));
   pending_load load(with, file.name());
   const auto failed = load.failure();
@@ -119,7 +119,7 @@ TEST_CASE("cuda: a model that the device cannot hold is refused before the first
 
 TEST_CASE("cuda: a load that is cancelled ends when the device has let go of its slots") {
   const fresh_runtime around;
-  loader with(cuda_device(1), small_limits());
+  loader with(cuda_device(1), small_options());
   const made_file file(equal_tensors(20, 100'000));
   fake_cudart::hold();
   boost::asio::cancellation_signal stop;
@@ -140,7 +140,7 @@ TEST_CASE("cuda: a loader that is destroyed waits for the device") {
   std::optional<pending_load> finished;
   std::thread later;
   {
-    loader with(cuda_device(1), small_limits());
+    loader with(cuda_device(1), small_options());
     fake_cudart::hold();
     finished.emplace(with, file.name());
     wait_for_copies(4);
@@ -153,7 +153,7 @@ TEST_CASE("cuda: a loader that is destroyed waits for the device") {
 
 TEST_CASE("cuda: an event that cannot be slept on does not free its slot") {
   const fresh_runtime around;
-  loader with(cuda_device(1), small_limits());
+  loader with(cuda_device(1), small_options());
   const made_file file(equal_tensors(20, 100'000));
   fake_cudart::hold();
   fake_cudart::fail("cudaEventSynchronize", 1, cudaErrorInvalidValue);
@@ -176,7 +176,7 @@ TEST_CASE("cuda: a host function of the program that does not return holds up no
   };
   REQUIRE(cudaLaunchHostFunc(stream, sleep, &over) == cudaSuccess);
   {
-    loader with(cuda_device(0), small_limits());
+    loader with(cuda_device(0), small_options());
     const made_file file(equal_tensors(20, 100'000));
     CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
   }
@@ -187,7 +187,7 @@ TEST_CASE("cuda: a host function of the program that does not return holds up no
 
 TEST_CASE("cuda: an event that cannot be asked does not free its slot") {
   const fresh_runtime around;
-  loader with(cuda_device(1), small_limits());
+  loader with(cuda_device(1), small_options());
   const made_file file(equal_tensors(20, 100'000));
   fake_cudart::hold();
   pending_load load(with, file.name());

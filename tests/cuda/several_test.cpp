@@ -65,7 +65,7 @@ std::string one_load(const std::string& path, boost::system::error_code& code) {
     said = e.what();
   };
   try {
-    loader with(both(), small_limits());
+    loader with(both(), small_options());
     try {
       const model loaded = get(with.load_async(path, everywhere(), {}, use_future));
       const std::string wrong = wrong_in(loaded);
@@ -94,10 +94,10 @@ TEST_CASE("cuda: one load to two devices reads each byte once, and is right on b
   const made_file file(tensors());
   load_stats alone;
   {
-    loader one(cuda_device(1), small_limits());
+    loader one(cuda_device(1), small_options());
     alone = get(one.load_async(file.name(), use_future)).stats();
   }
-  loader with(both(), small_limits());
+  loader with(both(), small_options());
   for (const read_route route : {read_route::buffered, read_route::automatic}) {
     const model loaded = get(with.load_async(file.name(), everywhere(), by(route), use_future));
     CHECK(wrong_in(loaded) == "");
@@ -120,7 +120,7 @@ TEST_CASE("cuda: what two devices need goes up once, where they reach each other
     if (!connected) fake_cudart::not_connected();
     for (const auto& devices : {both(), std::vector{host(), cuda_device(1), cuda_device(0)}}) {
       const auto before = fake_cudart::moved();
-      loader with(devices, small_limits());
+      loader with(devices, small_options());
       const model loaded =
           get(with.load_async(file.name(), select().replicate("*"), {}, use_future));
       const auto after = fake_cudart::moved();
@@ -137,7 +137,7 @@ TEST_CASE("cuda: small tensors and converted ones go up to each device") {
   const fresh_runtime around;
   const made_file small(equal_tensors(60, 1000));
   const made_file large(std::vector<made_tensor>{f32("a", 70'001)});
-  loader with(both(), small_limits());
+  loader with(both(), small_options());
   const selection all = select().replicate("*");
   (void)get(with.load_async(small.name(), all, {}, use_future));
   (void)get(with.load_async(large.name(), all, converting_to(dtype::bf16), use_future));
@@ -147,7 +147,7 @@ TEST_CASE("cuda: small tensors and converted ones go up to each device") {
 TEST_CASE("cuda: a slot is pinned once for two devices, and let go of by both") {
   const fresh_runtime around;
   const made_file file(tensors());
-  loader with(both(), small_limits(3));
+  loader with(both(), small_options(3));
   (void)get(with.load_async(file.name(), everywhere(), converting_to(dtype::bf16), use_future));
   CHECK(fake_cudart::pinned_memory().size() == 3);
   CHECK(with.stats().pinned_bytes_peak == 3 * small_slot);
@@ -157,7 +157,7 @@ TEST_CASE("cuda: a slot is pinned once for two devices, and let go of by both") 
 TEST_CASE("cuda: the host and two devices, and one of them twice, in one load") {
   const fresh_runtime around;
   const made_file file(tensors());
-  loader with(std::vector{host(), cuda_device(1), cuda_device(0), cuda_device(1)}, small_limits());
+  loader with(std::vector{host(), cuda_device(1), cuda_device(0), cuda_device(1)}, small_options());
   const model loaded = get(
       with.load_async(file.name(), select().replicate("*"), converting_to(dtype::f16), use_future));
   const std::string on_host(bytes_of(loaded.at("split", 0)));
@@ -173,7 +173,7 @@ TEST_CASE("cuda: the host and two devices, and one of them twice, in one load") 
 TEST_CASE("cuda: digests are compared on each device, and copies go from one to the other") {
   const fresh_runtime around;
   const made_file file(tensors());
-  loader with(both(), small_limits());
+  loader with(both(), small_options());
   const model loaded = get(with.load_async(file.name(), select().on("large", 1), {}, use_future));
   const tensor large = loaded.at("large");
   CHECK(large.device() == cuda_device(1));
@@ -200,7 +200,7 @@ TEST_CASE("cuda: where one device has no room, the other keeps none either") {
     }).join();
     REQUIRE(taken != nullptr);
     {
-      loader with(both(), small_limits());
+      loader with(both(), small_options());
       const auto failed = failure_of(with.load_async(file.name(), everywhere(), {}, use_future));
       REQUIRE(failed);
       CHECK(failed->code() == errc::memory_exceeded);
@@ -224,7 +224,7 @@ TEST_CASE("cuda: a load that is cancelled while both devices copy ends when both
   for (const std::size_t copies : {1U, 2U, 5U}) {
     const fresh_runtime around;
     fake_cudart::hold();
-    loader with(both(), small_limits(2));
+    loader with(both(), small_options(2));
     boost::asio::io_context here;
     boost::asio::cancellation_signal stop;
     bool done = false;
@@ -255,7 +255,7 @@ TEST_CASE("cuda: a context that breaks ends loads to either device with its erro
     start_afresh();
     fake_cudart::break_at_copy(nth, cudaErrorECCUncorrectable);
     {
-      loader with(both(), small_limits());
+      loader with(both(), small_options());
       const auto failed = failure_of(with.load_async(file.name(), everywhere(), {}, use_future));
       REQUIRE(failed);
       CHECK(failed->code().category() == cuda_category());

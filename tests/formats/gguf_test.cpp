@@ -28,12 +28,13 @@ constexpr std::uint32_t q4_0 = 2;
 constexpr std::uint32_t i8 = 24;
 constexpr std::uint64_t two_to_62 = std::uint64_t{1} << 62;
 
-result<file_entries> parsed(std::string_view file, profile strictness = profile::strict) {
+result<file_entries> parsed(std::string_view file, strictness strictness = strictness::strict) {
   memory_input in(bytes_of(file));
   return parse_gguf(in, strictness);
 }
 
-boost::system::error_code code_of(std::string_view file, profile strictness = profile::strict) {
+boost::system::error_code code_of(std::string_view file,
+                                  strictness strictness = strictness::strict) {
   const auto answer = parsed(file, strictness);
   return answer ? boost::system::error_code{} : answer.error().code;
 }
@@ -237,7 +238,7 @@ TEST_CASE("gguf: keys are not empty, not repeated and UTF-8; values have known t
   CHECK(code_of(gguf_text().pair("a", 9, nested).file(32)) == errc::malformed_header);
   const std::string two = gguf_text().pair("a", 7, "\x02").file(32);
   CHECK(code_of(two) == errc::malformed_header);
-  CHECK_FALSE(code_of(two, profile::reference));
+  CHECK_FALSE(code_of(two, strictness::reference));
 }
 
 TEST_CASE("gguf: general.alignment is a u32 and a power of two that leaves the data in the file") {
@@ -267,7 +268,7 @@ TEST_CASE("gguf: names have fewer than 64 bytes, stand once, and are UTF-8") {
   CHECK(code_of(named(std::string(64, 'n'))) == errc::malformed_header);
   CHECK(code_of(named("\xC0\x80")) == errc::header_not_utf8);
   CHECK(code_of(named("")) == errc::malformed_header);
-  CHECK_FALSE(code_of(named(""), profile::reference));
+  CHECK_FALSE(code_of(named(""), strictness::reference));
   CHECK(code_of(gguf_text().info("a", {1}, f32, 0).info("a", {1}, f32, 32).file(64)) ==
         errc::duplicate_tensor);
 }
@@ -333,7 +334,7 @@ TEST_CASE("gguf: a header without end in a sparse file is given up at the limit"
   gguf_text text;
   text.pair("k", 9, text.array(8, std::uint64_t{1} << 30, ""));
   ringload::testing::sparse_input endless(text.header(), std::uint64_t{1} << 50);
-  const auto answer = parse_gguf(endless, profile::strict);
+  const auto answer = parse_gguf(endless, strictness::strict);
   REQUIRE_FALSE(answer.has_value());
   CHECK(answer.error().code == errc::header_outside_file);
 }
@@ -343,7 +344,7 @@ TEST_CASE("gguf: of a large file the header is read and no data") {
   text.info("a", {1 << 20}, f32, 0);
   const std::string file = text.file(4 << 20);
   ringload::testing::counting_input in(file);
-  REQUIRE(parse_gguf(in, profile::strict).has_value());
+  REQUIRE(parse_gguf(in, strictness::strict).has_value());
   CHECK(in.bytes_read <= 4096);
 }
 

@@ -40,7 +40,7 @@ hdf5_dataset contiguous() {
   return out;
 }
 
-result<file_entries> parsed(hdf5_dataset one, profile strictness = profile::strict) {
+result<file_entries> parsed(hdf5_dataset one, strictness strictness = strictness::strict) {
   hdf5_contents all;
   all.datasets.push_back(std::move(one));
   return parse_hdf5(std::move(all), file_bytes, strictness);
@@ -219,14 +219,14 @@ TEST_CASE("hdf5: names") {
 TEST_CASE("hdf5: numbers that are not read fail strict, and all else is a note") {
   hdf5_contents all;
   all.left_out = {{"t", "it holds strings", false}, {"n", "it is packed", true}};
-  const auto strict = parse_hdf5(all, file_bytes, profile::strict);
+  const auto strict = parse_hdf5(all, file_bytes, strictness::strict);
   REQUIRE_FALSE(strict.has_value());
   CHECK(message_of(strict.error()) == "tensor 'n': it is packed");
-  const auto reference = parse_hdf5(all, file_bytes, profile::reference);
+  const auto reference = parse_hdf5(all, file_bytes, strictness::reference);
   REQUIRE(reference.has_value());
   CHECK(reference->notes.size() == 2);
   all.left_out.pop_back();
-  CHECK(parse_hdf5(all, file_bytes, profile::strict)->notes.size() == 1);
+  CHECK(parse_hdf5(all, file_bytes, strictness::strict)->notes.size() == 1);
 }
 
 TEST_CASE("hdf5: attributes are metadata, with their types") {
@@ -243,7 +243,7 @@ TEST_CASE("hdf5: attributes are metadata, with their types") {
   one.integers = {-5};
   all.attributes.push_back(one);
   all.attributes_left_out = 2;
-  const auto found = parse_hdf5(all, file_bytes, profile::strict);
+  const auto found = parse_hdf5(all, file_bytes, strictness::strict);
   REQUIRE(found.has_value());
   CHECK(found->metadata.at(0).second == attribute::json(R"(["a\"b", "c"])"));
   CHECK(found->metadata.at(1).second == "tensorflow");

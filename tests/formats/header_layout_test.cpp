@@ -24,8 +24,8 @@ struct stated {
 };
 
 result<std::vector<entry>> laid_out(const std::vector<stated>& tensors, std::uint64_t data_bytes,
-                                    profile strictness = profile::strict) {
-  described_header header;
+                                    strictness strictness = strictness::strict) {
+  safetensors_json header;
   for (const stated& each : tensors) {
     claim c;
     c.begin = each.begin;
@@ -41,7 +41,7 @@ result<std::vector<entry>> laid_out(const std::vector<stated>& tensors, std::uin
 }
 
 boost::system::error_code code_of(const std::vector<stated>& tensors, std::uint64_t data_bytes,
-                                  profile strictness = profile::strict) {
+                                  strictness strictness = strictness::strict) {
   const auto answer = laid_out(tensors, data_bytes, strictness);
   return answer ? boost::system::error_code{} : answer.error().code;
 }
@@ -131,10 +131,10 @@ TEST_CASE("layout: a product that does not fit in 64 bits is size_overflow") {
 TEST_CASE("layout: an overflow that a zero undoes depends on the order in the reference alone") {
   const std::vector<stated> zero_first = {{"a", dtype::u8, {0, two_to_63, two_to_63}, 0, 0}};
   const std::vector<stated> zero_last = {{"a", dtype::u8, {two_to_63, 2, 0}, 0, 0}};
-  CHECK_FALSE(code_of(zero_first, 0, profile::reference));
-  CHECK(code_of(zero_last, 0, profile::reference) == errc::size_overflow);
-  CHECK(code_of(zero_first, 0, profile::strict) == errc::size_overflow);
-  CHECK(code_of(zero_last, 0, profile::strict) == errc::size_overflow);
+  CHECK_FALSE(code_of(zero_first, 0, strictness::reference));
+  CHECK(code_of(zero_last, 0, strictness::reference) == errc::size_overflow);
+  CHECK(code_of(zero_first, 0, strictness::strict) == errc::size_overflow);
+  CHECK(code_of(zero_last, 0, strictness::strict) == errc::size_overflow);
   CHECK_FALSE(code_of({{"a", dtype::u8, {0, two_to_63}, 0, 0}}, 0));
 }
 
@@ -163,8 +163,8 @@ TEST_CASE("layout: sizes that add up to 2^64 - 1 are refused and not wrapped") {
     begin += bytes;
   }
   CHECK(begin == UINT64_MAX);
-  CHECK(code_of(tensors, 16, profile::strict) == errc::size_overflow);
-  CHECK(code_of(tensors, 16, profile::reference) == errc::size_overflow);
+  CHECK(code_of(tensors, 16, strictness::strict) == errc::size_overflow);
+  CHECK(code_of(tensors, 16, strictness::reference) == errc::size_overflow);
 }
 
 TEST_CASE("layout: of several faults the one that the reference finds first is found") {

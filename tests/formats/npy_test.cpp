@@ -148,9 +148,9 @@ TEST_CASE("npy: what ml_dtypes writes is read when it is said what it is") {
   CHECK(code_of(array("<V1", "(2,)", 2)) == errc::unsupported_feature);
   CHECK(code_of(array("<f1", "(2,)", 2)) == errc::unsupported_feature);
   read_options how;
-  how.nameless = {dtype::f8_e4m3, dtype::bf16};
+  how.nameless = {dtype::f8_e4m3fn, dtype::bf16};
   CHECK(only(array("<V2", "(2,)", 4), how).dtype == dtype::bf16);
-  CHECK(only(array("|V1", "(2,)", 2), how).dtype == dtype::f8_e4m3);
+  CHECK(only(array("|V1", "(2,)", 2), how).dtype == dtype::f8_e4m3fn);
   CHECK(only(array("<f1", "(2,)", 2), how).dtype == dtype::f8_e5m2);
   CHECK(only(array(">V2", "(2,)", 4), how).stored->swap_bytes == 2);
   CHECK(code_of(array("<V3", "(2,)", 6), how) == errc::unsupported_feature);
@@ -227,7 +227,7 @@ TEST_CASE("npy: sizes that do not fit in 64 bits, or in the file, are refused") 
   CHECK(of_shape("(7,)") == errc::trailing_bytes);
   CHECK(of_shape("(8,)") == boost::system::error_code{});
   read_options reference;
-  reference.strictness = profile::reference;
+  reference.strictness = strictness::reference;
   CHECK(code_of(array("<f8", "(7,)", 64), reference) == boost::system::error_code{});
   std::string many = "(";
   for (int i = 0; i < 65; ++i) many += "1, ";

@@ -19,15 +19,15 @@ namespace {
 result<file_entries> parsed(const std::string& name, const std::string& content) {
   memory_input from(bytes_of(content));
   read_options how;
-  how.nameless = {dtype::f8_e4m3, dtype::bf16};
+  how.nameless = {dtype::f8_e4m3fn, dtype::bf16};
   const std::size_t slash = name.rfind('/') + 1;
   const std::string stem = name.substr(slash, name.rfind('.') - slash);
   if (name.ends_with(".npy")) return parse_npy(from, stem, how);
-  if (!content.starts_with("PK")) return parse_pytorch_legacy(from, {profile::strict, stem});
+  if (!content.starts_with("PK")) return parse_pytorch_legacy(from, {strictness::strict, stem});
   auto members = read_zip_directory(from);
   REQUIRE(members.has_value());
   if (!is_pytorch_archive(*members)) return parse_npz(from, *members, how);
-  return parse_pytorch_zip(from, *members, {profile::strict, stem});
+  return parse_pytorch_zip(from, *members, {strictness::strict, stem});
 }
 
 void check(const std::string& name) {

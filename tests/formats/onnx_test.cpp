@@ -26,7 +26,7 @@ constexpr std::uint64_t i64 = 7;
 
 result<file_entries> parsed(std::string_view file) {
   memory_input in(bytes_of(file));
-  return parse_onnx(in, profile::strict);
+  return parse_onnx(in, strictness::strict);
 }
 
 boost::system::error_code code_of(std::string_view file) {
@@ -377,7 +377,7 @@ TEST_CASE("onnx: of a model with large tensors little is read, and metadata is k
   const std::string file = onnx_text(onnx_tensor_text("w", u8, {big.size()}, raw(big))) +
                            proto_bytes(14, proto_bytes(1, "author") + proto_bytes(2, "me\xFF"));
   counting_input in(file);
-  const auto found = parse_onnx(in, profile::strict);
+  const auto found = parse_onnx(in, strictness::strict);
   REQUIRE(found.has_value());
   CHECK(in.bytes_read <= 3 * 8192);
   CHECK(found->metadata == attributes{{"author", "me\xEF\xBF\xBD"}});

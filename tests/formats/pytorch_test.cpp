@@ -19,7 +19,7 @@ namespace {
 
 using dims = std::vector<std::uint64_t>;
 
-result<file_entries> parsed(const std::string& file, profile strictness = profile::strict) {
+result<file_entries> parsed(const std::string& file, strictness strictness = strictness::strict) {
   memory_input from(bytes_of(file));
   auto members = read_zip_directory(from);
   REQUIRE(members.has_value());
@@ -51,7 +51,8 @@ std::string message(const std::string& file) {
   return found ? std::string() : message_of(found.error());
 }
 
-result<file_entries> parsed_legacy(const std::string& file, profile strictness = profile::strict) {
+result<file_entries> parsed_legacy(const std::string& file,
+                                   strictness strictness = strictness::strict) {
   memory_input from(bytes_of(file));
   return parse_pytorch_legacy(from, {strictness, "lone"});
 }
@@ -132,7 +133,7 @@ TEST_CASE("pytorch: a tensor without elements may begin beyond its storage") {
 TEST_CASE("pytorch: tensors under a key of bytes have no name") {
   const std::string object = pickled::dict({"C\1k"s, saved_tensor{}()});
   CHECK(code_of(holding(object)) == errc::unsupported_feature);
-  const auto found = parsed(holding(object), profile::reference);
+  const auto found = parsed(holding(object), strictness::reference);
   REQUIRE(found.has_value());
   CHECK(found->tensors.empty());
   CHECK(found->notes.size() == 1);
@@ -224,7 +225,7 @@ TEST_CASE("pytorch: keys are called as Python prints them, or must hold no tenso
       {pickled::text("w"), t, pickled::text("a"), pickled::dict({fraction, pickled::list({t})})}));
   CHECK(message(held) ==
         "tensor 'a': it has tensors under a key that is neither text nor an integer");
-  const auto lenient = parsed(held, profile::reference);
+  const auto lenient = parsed(held, strictness::reference);
   REQUIRE(lenient.has_value());
   REQUIRE(lenient->tensors.size() == 1);
   CHECK(lenient->tensors[0].name == "w");
@@ -260,7 +261,7 @@ TEST_CASE("pytorch: what a checkpoint does not need refuses the file, or is left
         holding(pickled::dict({pickled::text("w"), t, pickled::text("x"), bad}));
     CHECK(code_of(file) == errc::unsupported_feature);
     CHECK(message(file).find("nothing in it is ever called") != std::string::npos);
-    const auto lenient = parsed(file, profile::reference);
+    const auto lenient = parsed(file, strictness::reference);
     REQUIRE(lenient.has_value());
     CHECK(lenient->tensors.size() == 1);
     REQUIRE(lenient->notes.size() == 1);
@@ -276,7 +277,7 @@ TEST_CASE("pytorch: tensors that are not read are refused by name") {
   const auto refused = [](const std::string& value, std::string_view word) {
     const std::string file = holding(pickled::dict({pickled::text("q"), value}));
     CHECK(code_of(file) == errc::unsupported_feature);
-    CHECK(parsed(file, profile::reference)->tensors.empty());
+    CHECK(parsed(file, strictness::reference)->tensors.empty());
     const std::string text = message(file);
     return text.find("tensor 'q'") == 0 && text.find(word) != std::string::npos;
   };

@@ -24,15 +24,15 @@ using ringload::testing::tensor_text;
 namespace {
 
 // As the source layer does: the prefix first, then the header that it promises.
-result<file_entries> read_file(std::string_view file, profile strictness = profile::strict) {
+result<file_entries> read_file(std::string_view file, strictness strictness = strictness::strict) {
   const auto end = safetensors_header_end(bytes_of(file.substr(0, 8)), file.size());
   if (!end) return end.error();
   return parse_safetensors(bytes_of(file.substr(8, *end - 8)), file.size(), strictness);
 }
 
 boost::system::error_code code_of(std::string_view file) {
-  const auto strict = read_file(file, profile::strict);
-  const auto reference = read_file(file, profile::reference);
+  const auto strict = read_file(file, strictness::strict);
+  const auto reference = read_file(file, strictness::reference);
   // The profiles agree on everything in this file.
   CHECK(strict.has_value() == reference.has_value());
   if (strict) return {};
@@ -254,7 +254,8 @@ TEST_CASE("safetensors: attack 3, tensors that all claim the same bytes") {
               tensor_text("weight_" + std::to_string(i), "F32", "200,200", 0, 160'000);
   }
   header += "}";
-  const auto refused = parse_safetensors(bytes_of(header), 8 + 2 * header.size(), profile::strict);
+  const auto refused =
+      parse_safetensors(bytes_of(header), 8 + 2 * header.size(), strictness::strict);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == errc::invalid_offsets);
 }
@@ -270,18 +271,18 @@ TEST_CASE("safetensors: a header may have 100,000,000 bytes and not one more") {
   std::string header(most, ' ');
   header.front() = '{';
   header.back() = '}';
-  const auto found = parse_safetensors(bytes_of(header), most + 8, profile::strict);
+  const auto found = parse_safetensors(bytes_of(header), most + 8, strictness::strict);
   REQUIRE(found.has_value());
   CHECK(found->notes.size() == 1);
   header += ' ';
-  CHECK(parse_safetensors(bytes_of(header), most + 9, profile::strict).error().code ==
+  CHECK(parse_safetensors(bytes_of(header), most + 9, strictness::strict).error().code ==
         errc::header_too_large);
 }
 
 TEST_CASE("safetensors: a header that is larger than its file is refused") {
-  CHECK(parse_safetensors(bytes_of("{}"), 9, profile::strict).error().code ==
+  CHECK(parse_safetensors(bytes_of("{}"), 9, strictness::strict).error().code ==
         errc::header_outside_file);
-  CHECK(parse_safetensors(bytes_of("{}"), 0, profile::strict).error().code ==
+  CHECK(parse_safetensors(bytes_of("{}"), 0, strictness::strict).error().code ==
         errc::header_outside_file);
 }
 
@@ -303,7 +304,7 @@ double seconds_to_parse(std::uint64_t tensors) {
   header += "}";
   const double begin = cpu_seconds();
   const auto found =
-      parse_safetensors(bytes_of(header), 8 + header.size() + tensors * 8192, profile::strict);
+      parse_safetensors(bytes_of(header), 8 + header.size() + tensors * 8192, strictness::strict);
   const double took = cpu_seconds() - begin;
   REQUIRE(found.has_value());
   CHECK(found->tensors.size() == tensors);
@@ -340,7 +341,7 @@ TEST_CASE("safetensors: an error stays one clean line whatever the tensor is cal
   const auto refused =
       read_file(safetensors_text(
                     "{\"" + name + R"(":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", "ab"),
-                profile::reference);
+                strictness::reference);
   REQUIRE_FALSE(refused.has_value());
   const std::string text = message_of(refused.error());
   CHECK(text.size() < 300);

@@ -201,7 +201,7 @@ TEST_CASE("zt: an endless manifest in a sparse file is given up at its first byt
     std::string window_;
   };
   endless in;
-  const auto answer = parse_zt(in, profile::strict);
+  const auto answer = parse_zt(in, strictness::strict);
   REQUIRE_FALSE(answer.has_value());
   CHECK(answer.error().code == errc::malformed_header);
 }

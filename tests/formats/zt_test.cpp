@@ -173,7 +173,7 @@ TEST_CASE("zt: logical types have a dtype where there is one, and stay named") {
     return dense({4}, zt_component_text(stored, 64, length, {{"type", cbor_text(type)}}));
   };
   const auto f8 = parsed(typed("u8", "f8_e4m3fn", 4));
-  CHECK(f8->tensors.at(0).dtype == dtype::f8_e4m3);
+  CHECK(f8->tensors.at(0).dtype == dtype::f8_e4m3fn);
   CHECK(f8->tensors.at(0).type == "f8_e4m3fn");
   CHECK(parsed(typed("u8", "f8_e5m2fnuz", 4))->tensors.at(0).dtype == dtype::f8_e5m2fnuz);
   CHECK(parsed(typed("f32", "complex64", 32))->tensors.at(0).dtype == dtype::c64);
@@ -351,7 +351,7 @@ TEST_CASE("zt: an object that cannot be read leaves the others readable") {
     CHECK_FALSE(found->unreadable[0].is_left_out);
     CHECK(found->notes.size() == 1);
     memory_input in(bytes_of(file));
-    CHECK(parse_zt(in, profile::reference)->unreadable.at(0).is_left_out);
+    CHECK(parse_zt(in, strictness::reference)->unreadable.at(0).is_left_out);
   }
 }
 

@@ -87,7 +87,7 @@ namespace zt_files {
 
 inline result<file_entries> parsed(std::string_view file) {
   memory_input in(bytes_of(file));
-  return parse_zt(in, profile::strict);
+  return parse_zt(in, strictness::strict);
 }
 
 // Why the file cannot be read, or the first object of it that cannot be.

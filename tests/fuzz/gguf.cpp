@@ -12,8 +12,8 @@ using ringload::testing::hold;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   memory_input from(std::as_bytes(std::span(input, size)));
-  const auto strict = parse_gguf(from, profile::strict);
-  const auto lax = parse_gguf(from, profile::reference);
+  const auto strict = parse_gguf(from, strictness::strict);
+  const auto lax = parse_gguf(from, strictness::reference);
   if (strict) {
     hold(lax.has_value(), "the reference profile accepts what the strict one does");
     hold(lax->tensors.size() == strict->tensors.size(), "and finds as many tensors");

@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
     hold(said.error().code.failed(), "a refusal has a code");
     return 0;
   }
-  for (const profile strictness : {profile::strict, profile::reference}) {
+  for (const strictness strictness : {strictness::strict, strictness::reference}) {
     const auto found = parse_hdf5(*said, file_bytes, strictness);
     if (found) {
       ringload::testing::hold_entries(*found, file_bytes);

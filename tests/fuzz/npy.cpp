@@ -11,7 +11,7 @@ using namespace ringload;
 int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   memory_input from(std::as_bytes(std::span(input, size)));
   read_options how;
-  for (const profile strictness : {profile::strict, profile::reference}) {
+  for (const strictness strictness : {strictness::strict, strictness::reference}) {
     how.strictness = strictness;
     const auto found = parse_npy(from, "array", how);
     if (found) {
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
     } else {
       ringload::testing::hold_fault(found.error());
     }
-    how.nameless = {dtype::f8_e4m3, dtype::bf16};
+    how.nameless = {dtype::f8_e4m3fn, dtype::bf16};
   }
   return 0;
 }

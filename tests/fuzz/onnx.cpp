@@ -16,7 +16,7 @@ using ringload::testing::hold;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   memory_input from(std::as_bytes(std::span(input, size)));
-  const auto found = parse_onnx(from, profile::strict);
+  const auto found = parse_onnx(from, strictness::strict);
   if (!found) {
     ringload::testing::hold_fault(found.error());
     return 0;

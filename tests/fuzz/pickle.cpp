@@ -57,15 +57,15 @@ void check(const result<file_entries>& found, std::uint64_t bytes) {
 int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   const auto bytes = std::as_bytes(std::span(input, size));
   memory_input from(bytes);
-  check(parse_pytorch_legacy(from, {profile::reference, "lone"}), size);
+  check(parse_pytorch_legacy(from, {strictness::reference, "lone"}), size);
   const auto state = read_pickle(bytes);
   if (!state) {
     hold_fault(state.error());
     return 0;
   }
   hold(state->end <= size, "a pickle ends in its bytes");
-  for (const profile strictness : {profile::strict, profile::reference}) {
-    const auto storages = some_storages(strictness == profile::reference);
+  for (const strictness strictness : {strictness::strict, strictness::reference}) {
+    const auto storages = some_storages(strictness == strictness::reference);
     check(tensors_of_state(*state, storages, {"lone", file_bytes, 0, strictness}), file_bytes);
   }
   return 0;

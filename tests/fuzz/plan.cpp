@@ -21,7 +21,7 @@ constexpr std::uint64_t gap_bytes_max = 200'000;
 constexpr std::size_t tensors_max = 200;
 
 constexpr float_type float_types[] = {float_type::f32, float_type::f16, float_type::bf16,
-                                      float_type::f8_e4m3, float_type::f8_e5m2};
+                                      float_type::f8_e4m3fn, float_type::f8_e5m2};
 
 // One of the 15 pairs; of those of one type twice, nothing is to be done.
 conversion conversion_of(std::uint64_t number) {

@@ -76,8 +76,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   const std::uint64_t data_begin = safetensors_prefix_bytes + header.size();
   const std::uint64_t file_bytes = data_begin + numbers.take(length_bytes);
 
-  const auto strict = parse_safetensors(header, file_bytes, profile::strict);
-  const auto lax = parse_safetensors(header, file_bytes, profile::reference);
+  const auto strict = parse_safetensors(header, file_bytes, strictness::strict);
+  const auto lax = parse_safetensors(header, file_bytes, strictness::reference);
   if (strict) {
     hold(lax.has_value(), "the reference profile accepts what the strict one does");
     hold(lax->tensors.size() == strict->tensors.size(), "and finds as many tensors");

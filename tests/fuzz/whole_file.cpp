@@ -30,8 +30,8 @@ std::string temporary_path() {
          std::to_string(::getpid()) + ".safetensors";
 }
 
-limits small_limits(read_engine engine) {
-  limits l;
+loader_options small_options(read_engine engine) {
+  loader_options l;
   l.slots = 4;
   l.slot_bytes = 64 * 1024;
   l.engine = engine;
@@ -59,8 +59,8 @@ void check(loader& with, const std::string& path, std::span<const std::uint8_t> 
   for (std::size_t i = 0; i < got->size(); ++i) {
     const tensor_info& info = wanted->tensors[i];
     const tensor landed = (*got)[i];
-    hold(landed.bytes() == info.bytes, "of the catalog's size");
-    hold(landed.bytes() == 0 ||
+    hold(landed.size_bytes() == info.bytes, "of the catalog's size");
+    hold(landed.size_bytes() == 0 ||
              std::memcmp(landed.data(), content.data() + info.offset, info.bytes) == 0,
          "with the file's bytes");
   }
@@ -70,8 +70,8 @@ void check(loader& with, const std::string& path, std::span<const std::uint8_t> 
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   static const std::string path = temporary_path();
-  static loader by_choice(host(), small_limits(read_engine::automatic));
-  static loader by_threads(host(), small_limits(read_engine::threads));
+  static loader by_choice(host(), small_options(read_engine::automatic));
+  static loader by_threads(host(), small_options(read_engine::threads));
 
   // The input lacks the prefix, which no fuzzer would guess: its first two bytes say how much of
   // the rest is the header.
@@ -90,7 +90,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   ::close(fd);
 
   load_options how;
-  how.strictness = header_bytes % 2 == 0 ? profile::strict : profile::reference;
+  how.strictness = header_bytes % 2 == 0 ? strictness::strict : strictness::reference;
   check(by_choice, path, content, how);
   check(by_threads, path, content, how);
   ::unlink(path.c_str());

@@ -27,10 +27,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
     hold(end <= size, "members lie in the archive");
     hold(members->find(each.name) == &each, "a member is found by its name");
   }
-  for (const profile strictness : {profile::strict, profile::reference}) {
+  for (const strictness strictness : {strictness::strict, strictness::reference}) {
     read_options how;
     how.strictness = strictness;
-    how.nameless = {dtype::f8_e4m3, dtype::bf16};
+    how.nameless = {dtype::f8_e4m3fn, dtype::bf16};
     const auto found = is_pytorch_archive(*members)
                            ? parse_pytorch_zip(from, *members, {strictness, "lone"})
                            : parse_npz(from, *members, how);

@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
   const std::string_view rest(reinterpret_cast<const char*>(input) + 1, size - 1);
   const std::string file = input[0] % 4 == 0 ? std::string(rest) : around(rest, input[0]);
   memory_input from(std::as_bytes(std::span(file)));
-  const auto found = parse_zt(from, profile::strict);
+  const auto found = parse_zt(from, strictness::strict);
   if (!found) {
     ringload::testing::hold_fault(found.error());
     return 0;

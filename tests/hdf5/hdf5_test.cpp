@@ -42,7 +42,7 @@ hdf5_process in_child(const std::string& program = RINGLOAD_HDF5_PARSE) {
 std::vector<extension> each_way() { return {hdf5(), hdf5(in_child())}; }
 
 std::string refusal(const std::filesystem::path& file, const extension& with,
-                    profile strictness = profile::strict) {
+                    strictness strictness = strictness::strict) {
   open_options how;
   how.strictness = strictness;
   try {
@@ -125,11 +125,11 @@ TEST_CASE("hdf5: no file but the one is opened, and no bomb goes off") {
     for (const auto& each : attacks) {
       CAPTURE(each.file);
       CHECK(has(refusal(data / each.file, with), each.says));
-      CHECK(has(refusal(data / each.file, with, profile::reference), each.says));
+      CHECK(has(refusal(data / each.file, with, strictness::reference), each.says));
     }
     for (const char* file : {"lzf.h5", "long_double.h5"}) {
       CHECK(has(refusal(data / file, with), "tensor 'x'"));
-      CHECK(refusal(data / file, with, profile::reference) == "nothing");
+      CHECK(refusal(data / file, with, strictness::reference) == "nothing");
     }
   }
 }

@@ -13,7 +13,7 @@ using namespace ringload;
 using namespace ringload::testing;
 namespace fs = std::filesystem;
 
-TEST_CASE("drive_number: partitions of one disk are one drive, all else is a drive by itself") {
+TEST_CASE("block_device_id: partitions of one disk are one drive, all else is a drive by itself") {
   const temporary_folder root;
   const fs::path disk = root.path() / "sys/devices/pci/block/sda";
   const fs::path numbers = root.path() / "sys/dev/block";
@@ -24,11 +24,11 @@ TEST_CASE("drive_number: partitions of one disk are one drive, all else is a dri
   std::ofstream(disk / "sda1" / "partition") << "1\n";
   fs::create_directory_symlink(disk, numbers / "8:0");
   fs::create_directory_symlink(disk / "sda1", numbers / "8:1");
-  CHECK(drive_number(makedev(8, 1), root.path()) == makedev(8, 0));
-  CHECK(drive_number(makedev(8, 0), root.path()) == makedev(8, 0));
+  CHECK(block_device_id(makedev(8, 1), root.path()) == makedev(8, 0));
+  CHECK(block_device_id(makedev(8, 0), root.path()) == makedev(8, 0));
   // Without a block device of its own, as of tmpfs and NFS.
-  CHECK(drive_number(makedev(0, 27), root.path()) == makedev(0, 27));
+  CHECK(block_device_id(makedev(0, 27), root.path()) == makedev(0, 27));
   // A disk that does not say its number.
   std::ofstream(disk / "dev") << "unknown\n";
-  CHECK(drive_number(makedev(8, 1), root.path()) == makedev(8, 1));
+  CHECK(block_device_id(makedev(8, 1), root.path()) == makedev(8, 1));
 }

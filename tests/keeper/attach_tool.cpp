@@ -18,7 +18,7 @@ int attach_and_hold(const char* socket, const char* name) {
   const ringload::model held = ringload::attach(socket, name);
   std::uint32_t sum = 0;
   for (const ringload::tensor& each : held) {
-    sum = ringload::crc32c({static_cast<const std::byte*>(each.data()), each.bytes()}, sum);
+    sum = ringload::crc32c({static_cast<const std::byte*>(each.data()), each.size_bytes()}, sum);
   }
   std::printf("%08x\n", sum);
   std::fflush(stdout);

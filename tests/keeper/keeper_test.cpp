@@ -35,7 +35,7 @@ std::vector<made_tensor> kept_tensors() {
 }
 
 model loaded_for_sharing(const made_file& file, load_options how = {}) {
-  loader with(shared_host(), small_limits(2));
+  loader with(shared_host(), small_options(2));
   return get(with.load_async(file.name(), how, use_future));
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("keeper: converted tensors, allocations for each tensor, and no tensor
   CHECK(first_difference(attach(kept.socket, "each")) == "");
   CHECK(attach(kept.socket, "each").regions().size() == 4);
 
-  loader with(shared_host(), small_limits(2));
+  loader with(shared_host(), small_options(2));
   const model nothing = get(with.load_async(get(with.open_async(kept.file.name(), use_future)),
                                             select().names({}), use_future));
   kept.keeps->publish("nothing", nothing);
@@ -112,7 +112,7 @@ TEST_CASE("keeper: converted tensors, allocations for each tensor, and no tensor
 
 TEST_CASE("keeper: with reserved pages, models lie on them where enough are free") {
   kept_file kept;
-  limits within = small_limits(1);
+  loader_options within = small_options(1);
   within.huge_pages = huge_pages::reserved;
   loader with(shared_host(), within);
   kept.keeps->publish("m", get(with.load_async(kept.file.name(), use_future)));
@@ -178,7 +178,7 @@ TEST_CASE("keeper: nobody can write, grow, shrink or punch what is attached") {
 
 TEST_CASE("keeper: memory of one process alone is refused, and so are names of no length") {
   kept_file kept;
-  loader alone(host(), small_limits(2));
+  loader alone(host(), small_options(2));
   const model of_one = get(alone.load_async(kept.file.name(), use_future));
   const error refused = error_of([&] { kept.keeps->publish("m", of_one); });
   CHECK(refused.code() == errc::device_unavailable);
@@ -228,7 +228,7 @@ TEST_CASE("keeper: attaching can be awaited") {
 TEST_CASE("keeper: with all connections taken, the next waits, and gets the place of who leaves") {
   kept_file kept;
   kept.keeps.reset();
-  keeper_settings one;
+  keeper_options one;
   one.connections_max = 1;
   keeper keeps(kept.socket, one);
   keeps.publish("m", loaded_for_sharing(kept.file));

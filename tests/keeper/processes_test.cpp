@@ -39,12 +39,12 @@ constexpr std::uint64_t model_bytes = std::uint64_t{32} << 20;
 
 class kept_noise {
  public:
-  explicit kept_noise(keeper_settings how = {}) : keeps(socket, std::move(how)) {
-    loader with(shared_host(), small_limits(2));
+  explicit kept_noise(keeper_options how = {}) : keeps(socket, std::move(how)) {
+    loader with(shared_host(), small_options(2));
     const model loaded = get(with.load_async(file_.name(), use_future));
     std::uint32_t sum = 0;
     for (const tensor& each : loaded) {
-      sum = crc32c({static_cast<const std::byte*>(each.data()), each.bytes()}, sum);
+      sum = crc32c({static_cast<const std::byte*>(each.data()), each.size_bytes()}, sum);
     }
     std::array<char, 9> text = {};
     std::snprintf(text.data(), text.size(), "%08x", sum);
@@ -177,7 +177,7 @@ TEST_CASE("keeper: what is no request is answered with a refusal, and others are
 }
 
 TEST_CASE("keeper: users whom it does not admit are told so") {
-  keeper_settings how;
+  keeper_options how;
   how.users = {::getuid() + 1};
   const kept_noise kept(how);
   child_program refused = kept.attached();

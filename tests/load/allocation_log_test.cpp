@@ -95,12 +95,12 @@ TEST_CASE(
   const allocation_log log(text);
   tensor kept;
   {
-    loader with(host(), small_limits(2), {}, log);
+    loader with(host(), small_options(2), {}, log);
     load_options how;
     how.dtype = dtype::bf16;  // So that slots are needed.
     const model loaded = get(with.load_async(file.name(), how, use_future));
     const read_log now(text.str());
-    CHECK(now.taken_bytes("mmap") >= loaded.catalog().bytes() - 40'000);
+    CHECK(now.taken_bytes("mmap") >= loaded.catalog().size_bytes() - 40'000);
     CHECK(now.taken_bytes("pin") == with.stats().pinned_bytes_peak);
     CHECK(now.taken_bytes("pin") > 0);
     kept = loaded.at("c");
@@ -118,8 +118,8 @@ TEST_CASE(
   const made_file file(equal_tensors(3, 1'000'000));
   std::ostringstream text;
   {
-    limits within = small_limits(2);
-    within.kept_bytes = 64 << 20;
+    loader_options within = small_options(2);
+    within.cached_bytes = 64 << 20;
     loader with(host(), within, {}, allocation_log(text));
     for (int i = 0; i < 3; ++i) get(with.load_async(file.name(), use_future));
     const read_log now(text.str());
@@ -134,15 +134,15 @@ TEST_CASE("allocation log: memory that came back through a window is not taken a
   constexpr int count = 24;
   constexpr std::uint64_t bytes = 3'000'000;
   const made_file file(equal_tensors(count, bytes));
-  const auto times_taken = [&](std::uint64_t kept_bytes) {
+  const auto times_taken = [&](std::uint64_t cached_bytes) {
     std::ostringstream text;
     {
-      limits within = small_limits(2);
-      within.kept_bytes = kept_bytes;
+      loader_options within = small_options(2);
+      within.cached_bytes = cached_bytes;
       loader with(host(), within, {}, allocation_log(text));
       load_options how;
       how.window_bytes = 34 << 20;
-      loading load = get(with.start_async(file.name(), how, use_future));
+      load_operation load = get(with.start_async(file.name(), how, use_future));
       while (get(load.next_async(use_future))) {
       }
     }
@@ -160,14 +160,14 @@ TEST_CASE("allocation log: failed, cancelled and windowed loads balance as well"
   const made_file file(equal_tensors(40, 300'000));
   std::ostringstream text;
   {
-    loader with(host(), small_limits(2), {}, allocation_log(text));
+    loader with(host(), small_options(2), {}, allocation_log(text));
     for (int turn = 0; turn < 8; ++turn) {
-      loading load = get(with.start_async(file.name(), use_future));
+      load_operation load = get(with.start_async(file.name(), use_future));
       load.cancel();
     }
     load_options how;
     how.window_bytes = 32 << 20;
-    loading load = get(with.start_async(file.name(), how, use_future));
+    load_operation load = get(with.start_async(file.name(), how, use_future));
     while (get(load.next_async(use_future))) {
     }
     CHECK(read_log(text.str()).rows.size() > 10);
@@ -180,7 +180,7 @@ TEST_CASE("allocation log: what is taken during a pause is in it neither then no
   std::ostringstream text;
   const allocation_log log(text);
   {
-    loader with(host(), small_limits(2), {}, log);
+    loader with(host(), small_options(2), {}, log);
     const model before = get(with.load_async(file.name(), use_future));
     const std::size_t rows = read_log(text.str()).rows.size();
     model during;
@@ -203,7 +203,7 @@ TEST_CASE("allocation log: a file, one that cannot be made, and a sink that fail
   const temporary_folder folder;
   const auto path = folder.path() / "log.csv";
   {
-    loader with(host(), small_limits(2), {}, allocation_log(path));
+    loader with(host(), small_options(2), {}, allocation_log(path));
     get(with.load_async(file.name(), use_future));
   }
   const read_log written(file_bytes(path.string(), 0, std::filesystem::file_size(path)));
@@ -222,7 +222,7 @@ TEST_CASE("allocation log: a file, one that cannot be made, and a sink that fail
   std::ostringstream broken;
   const allocation_log log(broken);
   broken.setstate(std::ios::badbit);
-  loader with(host(), small_limits(2), {}, log);
+  loader with(host(), small_options(2), {}, log);
   CHECK(get(with.load_async(file.name(), use_future)).size() == 2);
   CHECK(log.failed());
 }

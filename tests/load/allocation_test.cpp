@@ -68,7 +68,7 @@ TEST_CASE("allocation: whatever shares memory, the bytes are the same") {
   for (const std::size_t spaces : {std::size_t{0}, std::size_t{3}}) {
     const made_file file(long_and_short(), spaces);
     for (const auto engine : {read_engine::automatic, read_engine::threads}) {
-      loader with(host(), small_limits(3, engine));
+      loader with(host(), small_options(3, engine));
       for (const allocation how : all_allocations) {
         for (const auto route : {read_route::automatic, read_route::buffered}) {
           make_cold(file.path());
@@ -87,7 +87,7 @@ TEST_CASE("allocation: whatever shares memory, the bytes are the same") {
 
 TEST_CASE("allocation: per tensor, dropping one gives its memory back, and no other") {
   const made_file file(long_and_short());
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   std::optional<model> loaded =
       get(with.load_async(file.name(), allocating(allocation::per_tensor), use_future));
   std::optional<tensor> kept = loaded->at("g");
@@ -101,12 +101,12 @@ TEST_CASE("allocation: per tensor, dropping one gives its memory back, and no ot
   kept.reset();
   CHECK(settled_memory(with, file.name()).tensor_allocations == 1);
   CHECK(settled_memory(with, file.name()).tensor_bytes == 7);
-  CHECK(small.bytes() == 7);
+  CHECK(small.size_bytes() == 7);
 }
 
 TEST_CASE("allocation: per file, the tensors of one file come back together") {
   const two_files files;
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(files.names(), use_future));
   std::optional<model> loaded =
       get(with.load_async(opened, selection(), allocating(allocation::per_file), use_future));
@@ -123,7 +123,7 @@ TEST_CASE("allocation: per file, the tensors of one file come back together") {
 
 TEST_CASE("allocation: per file, one of which nothing is wanted takes nothing") {
   const two_files files;
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(files.names(), use_future));
   const model loaded = get(
       with.load_async(opened, select().names({"d"}), allocating(allocation::per_file), use_future));
@@ -135,7 +135,7 @@ TEST_CASE("allocation: selections, fused tensors and conversions have the same b
   const std::vector<made_tensor> tensors = {
       f32("a", 90'000), f32("b", 60'000), f32("c", 17), {"d", 100'001}};
   const made_file file(tensors, 1);
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   const auto loaded = [&](allocation how) {
     load_options options = allocating(how);
@@ -165,7 +165,7 @@ TEST_CASE("allocation: what is decoded has memory of its own as well") {
                            true));
   }
   const npz_file file(parts);
-  loader with(host(), small_limits(2));
+  loader with(host(), small_options(2));
   const model loaded =
       get(with.load_async(file.name(), allocating(allocation::per_tensor), use_future));
   CHECK(loaded.regions().size() == 3);
@@ -176,8 +176,8 @@ TEST_CASE("allocation: what is decoded has memory of its own as well") {
 
 TEST_CASE("allocation: kept memory is reused piece by piece") {
   const made_file file(equal_tensors(3, 5'000'000));
-  limits within = small_limits();
-  within.kept_bytes = 64 << 20;
+  loader_options within = small_options();
+  within.cached_bytes = 64 << 20;
   loader with(host(), within);
   CHECK_FALSE(get(with.load_async(file.name(), allocating(allocation::per_tensor), use_future))
                   .stats()
@@ -190,12 +190,12 @@ TEST_CASE("allocation: kept memory is reused piece by piece") {
 
 TEST_CASE("allocation: through a window, what is dropped gives room though its neighbour is held") {
   const made_file file(equal_tensors(40, 400'000));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   load_options options = allocating(allocation::per_tensor);
   // Groups of a sixteenth: five tensors each.
   options.window_bytes = 34 << 20;
   const checkpoint opened = get(with.open_async(file.name(), use_future));
-  loading load = get(with.start_async(opened, selection(), options, use_future));
+  load_operation load = get(with.start_async(opened, selection(), options, use_future));
   std::vector<tensor> held;
   for (int i = 0; i < 40; ++i) {
     const auto next = get(load.next_async(use_future));
@@ -211,7 +211,7 @@ TEST_CASE("allocation: through a window, what is dropped gives room though its n
 
 TEST_CASE("allocation: the limit is for all pieces together") {
   const made_file file(equal_tensors(4, 1000));
-  limits within = small_limits();
+  loader_options within = small_options();
   within.arena_bytes_max = 3999;
   loader with(host(), within);
   const auto failed =
@@ -226,7 +226,7 @@ TEST_CASE("allocation: a read that fails, or a cancellation, gives all pieces ba
     read_script counting;
     std::uint64_t reads = 0;
     {
-      scripted_loader with(counting, small_limits(1));
+      scripted_loader with(counting, small_options(1));
       reads = get(with.load_async(file.name(), allocating(how), use_future)).stats().reads;
     }
     REQUIRE(reads >= 3);
@@ -235,7 +235,7 @@ TEST_CASE("allocation: a read that fails, or a cancellation, gives all pieces ba
       read_script script([n](const read_request&, std::uint64_t nth) {
         return nth == n ? read_fate{-EIO} : read_fate{};
       });
-      scripted_loader with(script, small_limits(3), counted_host());
+      scripted_loader with(script, small_options(3), counted_host());
       const auto failed = failure_of(with.load_async(file.name(), allocating(how), use_future));
       REQUIRE(failed);
       CHECK(holds(failed->what(), "Input/output error"));
@@ -244,8 +244,8 @@ TEST_CASE("allocation: a read that fails, or a cancellation, gives all pieces ba
     read_script script([](const read_request&, std::uint64_t) {
       return read_fate{.until_released = read_fate::hold::completion};
     });
-    scripted_loader with(script, small_limits(2), counted_host());
-    loading load = get(with.start_async(file.name(), allocating(how), use_future));
+    scripted_loader with(script, small_options(2), counted_host());
+    load_operation load = get(with.start_async(file.name(), allocating(how), use_future));
     REQUIRE(script.wait_until_held(2));
     auto end = load.finish_async(use_future);
     load.cancel();

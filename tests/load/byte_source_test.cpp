@@ -50,7 +50,7 @@ struct stored_checkpoints {
   }
   std::vector<extension> with() const { return {extension(store)}; }
   loader loads(std::uint32_t slots = 3) const {
-    return loader(counted_host(), small_limits(slots), with());
+    return loader(counted_host(), small_options(slots), with());
   }
 };
 
@@ -80,7 +80,7 @@ TEST_CASE("byte_source: an object is loaded as the same file is, and the statist
       for (const std::uint32_t slots : {1U, 4U}) {
         CAPTURE(name);
         CAPTURE(slots);
-        loader with(host(), small_limits(slots, engine), all.with());
+        loader with(host(), small_options(slots, engine), all.with());
         const model wanted = get(with.load_async(path, asio::use_future));
         const model found = get(with.load_async(name, asio::use_future));
         CHECK(same(found, wanted));
@@ -97,7 +97,7 @@ TEST_CASE("byte_source: an object is loaded as the same file is, and the statist
 
 TEST_CASE("byte_source: selections, conversions, fills, windows and single tensors") {
   stored_checkpoints all;
-  loader with(host(), small_limits(), all.with());
+  loader with(host(), small_options(), all.with());
   const checkpoint from = get(with.open_async("memory://f/model.safetensors", asio::use_future));
   const checkpoint file = get(with.open_async(all.plain.name(), asio::use_future));
 
@@ -114,17 +114,17 @@ TEST_CASE("byte_source: selections, conversions, fills, windows and single tenso
 
   load_options windowed;
   windowed.window_bytes = 32 << 20;
-  loading stream =
+  load_operation stream =
       get(with.start_async("memory://f/model.safetensors", windowed, asio::use_future));
   std::uint64_t bytes = 0;
-  while (auto next = get(stream.next_async(asio::use_future))) bytes += next->bytes();
-  CHECK(bytes == from.catalog().bytes());
+  while (auto next = get(stream.next_async(asio::use_future))) bytes += next->size_bytes();
+  CHECK(bytes == from.catalog().size_bytes());
   CHECK(stream.progress().bytes_remote >= bytes);
   CHECK(stream.progress().requests == stream.progress().reads);
   CHECK(bytes_of_files(stream.progress_of_files()) == stream.progress().bytes_remote);
 
-  loading one = get(with.start_async("memory://f/model.safetensors", asio::use_future));
-  CHECK(get(one.tensor_async("c", asio::use_future)).bytes() == 250'000);
+  load_operation one = get(with.start_async("memory://f/model.safetensors", asio::use_future));
+  CHECK(get(one.tensor_async("c", asio::use_future)).size_bytes() == 250'000);
 }
 
 TEST_CASE("byte_source: an index leads to shards beside it, which are announced") {
@@ -135,7 +135,7 @@ TEST_CASE("byte_source: an index leads to shards beside it, which are announced"
     all.store->put("s/model.safetensors.index.json",
                    index_text({{"a", "one.safetensors"}, {"b", second}}));
   };
-  loader with(host(), small_limits(), all.with());
+  loader with(host(), small_options(), all.with());
   const auto load = [&](const char* name) { return with.load_async(name, asio::use_future); };
 
   put_index("two.safetensors");
@@ -171,7 +171,7 @@ TEST_CASE("byte_source: an index leads to shards beside it, which are announced"
 TEST_CASE("byte_source: which names are a store's") {
   stored_checkpoints all;
   all.store->put("owner/model.safetensors", one_tensor_text("a", "123"));
-  loader with(host(), small_limits(), all.with());
+  loader with(host(), small_options(), all.with());
   CHECK(get(with.load_async("owner/in-memory", asio::use_future)).size() == 1);
   CHECK(code_of(with.load_async("owner/not-in-memory", asio::use_future)) ==
         errc::source_not_found);
@@ -186,7 +186,7 @@ TEST_CASE("byte_source: which names are a store's") {
   const std::vector<std::string> both{all.plain.name(), "memory://n/arrays.npz"};
   CHECK(get(with.open_async(both, asio::use_future)).size() == object_tensors.size() + 2);
 
-  loader without(host(), small_limits());
+  loader without(host(), small_options());
   const auto absent =
       failure_of(without.load_async("https://host/model.safetensors", asio::use_future));
   REQUIRE(absent);
@@ -197,7 +197,7 @@ TEST_CASE("byte_source: which names are a store's") {
 TEST_CASE("byte_source: what needs a file of a file system is refused") {
   stored_checkpoints all;
   all.store->put("h/x.h5", "\x89HDF\r\n\x1a\n" + std::string(600, 'x'));
-  loader with(host(), small_limits(), all.with());
+  loader with(host(), small_options(), all.with());
   const std::string name = "memory://f/model.safetensors";
   CHECK(code_of(with.load_async(name, by(read_route::direct), asio::use_future)) ==
         errc::direct_unavailable);
@@ -274,7 +274,7 @@ TEST_CASE("byte_source: cancelled while each read in turn is held, also of a hea
       all.script.follow([n](const source_read&, std::uint64_t nth) {
         return object_fate{nth >= n ? fate::held : fate::read};
       });
-      std::optional<loader> with(std::in_place, counted_host(), small_limits(3), all.with());
+      std::optional<loader> with(std::in_place, counted_host(), small_options(3), all.with());
       asio::cancellation_signal signal;
       auto ends =
           with->load_async(name, asio::bind_cancellation_slot(signal.slot(), asio::use_future));
@@ -300,7 +300,7 @@ TEST_CASE("from_memory: bytes are loaded as the file is that has them, of any fo
     const std::string name = std::filesystem::path(path).filename().string();
     const auto bytes = std::as_bytes(std::span<const char>(*text));
     for (const std::uint32_t slots : {1U, 4U}) {
-      loader with(host(), small_limits(slots));
+      loader with(host(), small_options(slots));
       const model wanted = get(with.load_async(path, asio::use_future));
       const std::weak_ptr<const std::string> kept = text;
       const model found = get(with.load_async(from_memory(bytes, name, text), asio::use_future));
@@ -314,7 +314,7 @@ TEST_CASE("from_memory: bytes are loaded as the file is that has them, of any fo
 }
 
 TEST_CASE("from_memory: what is no checkpoint is refused by its name") {
-  loader with(host(), small_limits(2));
+  loader with(host(), small_options(2));
   const std::string text = stored_checkpoints::whole_text(made_file(object_tensors, 3).name());
   const auto failure = [&](std::size_t bytes, std::string name) {
     const auto some = std::as_bytes(std::span<const char>(text)).first(bytes);
@@ -332,9 +332,9 @@ TEST_CASE("from_memory: what is no checkpoint is refused by its name") {
 TEST_CASE("from_memory: what a writer made in memory is loaded from there") {
   const std::string bytes = noise(3'000'000, 5);
   writer out = writer::in_memory();
-  get(out.add_async(tensor_view("a", bytes.data(), dtype::f32, {750, 1000}), asio::use_future));
-  const written made = get(out.finish_async(asio::use_future));
-  loader with(host(), small_limits(2));
+  get(out.add_async(tensor_ref("a", bytes.data(), dtype::f32, {750, 1000}), asio::use_future));
+  const write_result made = get(out.finish_async(asio::use_future));
+  loader with(host(), small_options(2));
   const model back = get(with.load_async(from_memory(made.file, "made.zt"), asio::use_future));
   CHECK(bytes_of(back.at("a")) == bytes);
 }

@@ -31,7 +31,7 @@ seen check_by_all_ways(const std::string& source, const std::vector<std::filesys
   for (const read_engine engine : {read_engine::ring, read_engine::threads}) {
     std::unique_ptr<loader> with;
     try {
-      with = std::make_unique<loader>(host(), small_limits(4, engine));
+      with = std::make_unique<loader>(host(), small_options(4, engine));
     } catch (const error& e) {
       REQUIRE(e.code() == errc::engine_unavailable);
       skip("no io_uring");
@@ -149,10 +149,10 @@ TEST_CASE("bytes: 20,000 tiny tensors") {
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
     for (const read_route route : {read_route::automatic, read_route::buffered}) {
       make_cold(file.path());
-      loader with(host(), small_limits(4, engine));
-      loading load = get(with.start_async(file.name(), by(route), asio::use_future));
+      loader with(host(), small_options(4, engine));
+      load_operation load = get(with.start_async(file.name(), by(route), asio::use_future));
       const tensor last = get(load.tensor_async("layer.19999", asio::use_future));
-      CHECK(last.bytes() == 19'999 % 23);
+      CHECK(last.size_bytes() == 19'999 % 23);
       const model loaded = get(load.finish_async(asio::use_future));
       REQUIRE(loaded.size() == 20'000);
       unsigned wrong = 0;

@@ -62,7 +62,7 @@ TEST_CASE("load_async: every type of cancellation ends it, after the last read h
                           asio::cancellation_type::total, asio::cancellation_type::all}) {
     for (const auto hold : {held, held_when_read}) {
       read_script script(hold);
-      scripted_loader with(script, small_limits(2), counted_host());
+      scripted_loader with(script, small_options(2), counted_host());
       watched one;
       with.load_async(file.name(), {}, one.handler());
       REQUIRE(script.wait_until_held(2));
@@ -87,7 +87,7 @@ TEST_CASE("load_async: every type of cancellation ends it, after the last read h
 TEST_CASE("load_async: may be cancelled at once, before the file is open") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
-  scripted_loader with(script, small_limits(2), counted_host());
+  scripted_loader with(script, small_options(2), counted_host());
   for (int i = 0; i < 100; ++i) {
     watched one;
     with.load_async(file.name(), {}, one.handler());
@@ -104,14 +104,14 @@ TEST_CASE("load_async: may be cancelled at once, before the file is open") {
 
 TEST_CASE("start_async: may be cancelled while it opens the file") {
   const made_file file(equal_tensors(8, small_slot));
-  loader with(counted_host(), small_limits(2));
+  loader with(counted_host(), small_options(2));
   for (int i = 0; i < 100; ++i) {
     watched one;
     with.start_async(file.name(), one.handler());
     one.signal.emit(asio::cancellation_type::terminal);
     one.context.run_for(patience);
     REQUIRE(one.calls == 1);
-    // The start may have completed first. Then the destroyed `loading` cancels the load.
+    // The start may have completed first. Then the destroyed `load_operation` cancels the load.
     REQUIRE((one.code == aborted || one.code == fine));
   }
 }
@@ -121,11 +121,11 @@ TEST_CASE("start_async: cancelling what has completed changes nothing") {
   read_script script([](const read_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::start};
   });
-  scripted_loader with(script, small_limits());
+  scripted_loader with(script, small_options());
   asio::io_context context;
   asio::cancellation_signal signal;
-  std::optional<loading> started;
-  const auto keep = [&](std::exception_ptr failure, loading load) {
+  std::optional<load_operation> started;
+  const auto keep = [&](std::exception_ptr failure, load_operation load) {
     CHECK_FALSE(failure);
     started = std::move(load);
   };
@@ -143,7 +143,7 @@ TEST_CASE("start_async: cancelling what has completed changes nothing") {
 
 TEST_CASE("a signal that was emitted before the operation began has no effect on it") {
   const made_file file(equal_tensors(2, small_slot));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   watched one;
   one.signal.emit(asio::cancellation_type::terminal);
   with.load_async(file.name(), one.handler());
@@ -154,8 +154,8 @@ TEST_CASE("a signal that was emitted before the operation began has no effect on
 
 TEST_CASE("finish_async: cancelling what has completed changes nothing") {
   const made_file file(equal_tensors(2, small_slot));
-  loader with(host(), small_limits());
-  loading load = get(with.start_async(file.name(), asio::use_future));
+  loader with(host(), small_options());
+  load_operation load = get(with.start_async(file.name(), asio::use_future));
   watched one;
   load.finish_async(one.handler());
   get(load.finish_async(asio::use_future));  // Both complete together.
@@ -176,8 +176,8 @@ TEST_CASE("finish_async: cancelling what has completed changes nothing") {
 TEST_CASE("tensor_async, next_async: cancelling one does not cancel the load") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
-  scripted_loader with(script, small_limits(2));
-  loading load = get(with.start_async(file.name(), {}, asio::use_future));
+  scripted_loader with(script, small_options(2));
+  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
   REQUIRE(script.wait_until_held(2));
   watched tensor_wait;
   watched next_wait;
@@ -208,8 +208,8 @@ TEST_CASE("tensor_async, next_async: cancelling one does not cancel the load") {
 TEST_CASE("finish_async: cancelling it cancels the load and all its operations") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
-  scripted_loader with(script, small_limits(2), counted_host());
-  loading load = get(with.start_async(file.name(), {}, asio::use_future));
+  scripted_loader with(script, small_options(2), counted_host());
+  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
   REQUIRE(script.wait_until_held(2));
   watched one;
   load.finish_async(one.handler());
@@ -235,7 +235,7 @@ TEST_CASE("finish_async: cancelling it cancels the load and all its operations")
 TEST_CASE("a storm of cancelled loads: each handler is called once, and the loader goes on") {
   constexpr std::size_t loads = 300;
   const made_file file(equal_tensors(8, small_slot));
-  loader with(counted_host(), small_limits(4));
+  loader with(counted_host(), small_options(4));
   std::atomic<std::size_t> ended = 0;
   std::atomic<int> wrong = 0;
   std::deque<asio::cancellation_signal> signals(loads);
@@ -268,8 +268,8 @@ TEST_CASE("a storm of cancelled waits: the load goes on, and the others get what
   constexpr std::size_t waits = 600;
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
-  scripted_loader with(script, small_limits(2));
-  loading load = get(with.start_async(file.name(), {}, asio::use_future));
+  scripted_loader with(script, small_options(2));
+  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
   REQUIRE(script.wait_until_held(2));
   std::deque<watched> all(waits);
   for (std::size_t i = 0; i < waits; ++i) {

@@ -47,7 +47,7 @@ TEST_CASE("a file that is cut while it is loaded is truncated_file, with tensor 
         const made_file file(some_tensors(), 3);
         make_cold(file.path());
         read_script script(all_held(read_fate::hold::start));
-        scripted_loader with(script, small_limits(8, engine), counted_host());
+        scripted_loader with(script, small_options(8, engine), counted_host());
         const auto failed = failure_of(load_meanwhile(
             with, script, file, route, [&] { std::filesystem::resize_file(file.path(), left); }));
         REQUIRE(failed);
@@ -65,12 +65,12 @@ TEST_CASE("a file that is cut when all is read is truncated_file, with both size
   const auto bytes = std::filesystem::file_size(file.path());
   std::uint64_t reads = 0;
   {
-    loader plain(host(), small_limits(16));
+    loader plain(host(), small_options(16));
     reads = get(plain.load_async(file.name(), asio::use_future)).stats().reads;
   }
   REQUIRE(reads <= 16);
   read_script script(all_held(read_fate::hold::completion));
-  scripted_loader with(script, small_limits(16), counted_host());
+  scripted_loader with(script, small_options(16), counted_host());
   auto loaded = with.load_async(file.name(), {}, asio::use_future);
   REQUIRE(script.wait_until_held(reads));
   std::filesystem::resize_file(file.path(), 4'000);
@@ -87,7 +87,7 @@ TEST_CASE("a file that is cut when all is read is truncated_file, with both size
 TEST_CASE("a file that grows or is written while it is loaded is changed_file") {
   const made_file file(some_tensors(), 3);
   read_script script(all_held(read_fate::hold::start));
-  scripted_loader with(script, small_limits(8), counted_host());
+  scripted_loader with(script, small_options(8), counted_host());
   std::future<model> loaded;
   SUBCASE("it grows") {
     loaded = load_meanwhile(with, script, file, read_route::automatic, [&] {
@@ -111,7 +111,7 @@ TEST_CASE("a file that is deleted or replaced while it is loaded is loaded as it
   const std::string text = checkpoint_text(some_tensors(), 3);
   const made_file file(made_file::as_it_is::text, text);
   read_script script(all_held(read_fate::hold::start));
-  scripted_loader with(script, small_limits(8));
+  scripted_loader with(script, small_options(8));
   std::future<model> loaded;
   SUBCASE("deleted") {
     loaded = load_meanwhile(with, script, file, read_route::automatic,

@@ -115,7 +115,7 @@ const std::pair<int, int> only_after = {0, 1};
 TEST_CASE("every operation: never completes inline, and its handler is called once") {
   const made_file file(equal_tensors(3, 100'000));
   const made_file empty(made_file::as_it_is::text, "\x02" + std::string(7, '\0') + "{}");
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   for (const std::string& path : {file.name(), empty.name(), std::string("/no/such/file"),
                                   std::string(), file.name() + '\0' + "x"}) {
     CAPTURE(path);
@@ -125,7 +125,7 @@ TEST_CASE("every operation: never completes inline, and its handler is called on
           only_after);
   }
 
-  loading load = get(with.start_async(file.name(), asio::use_future));
+  load_operation load = get(with.start_async(file.name(), asio::use_future));
   get(load.finish_async(asio::use_future));  // From here on every answer is known beforehand.
   CHECK(calls_before_and_after([&](auto h) { load.tensor_async("t1", std::move(h)); }) ==
         only_after);
@@ -147,7 +147,7 @@ TEST_CASE("every operation: who drops what it was given has freed it") {
       left.set_value(arenas_taken);
     });
   };
-  loader with(counted_host(), small_limits());
+  loader with(counted_host(), small_options());
   with.load_async(file.name(), dropping());
   CHECK(left.get_future().get() == 0);
 
@@ -164,14 +164,14 @@ TEST_CASE("every operation: holds outstanding work of its handler's context") {
   const made_file file(equal_tensors(3, 100'000));
   read_script script(
       [](auto&, std::uint64_t) { return read_fate{.until_released = read_fate::hold::start}; });
-  scripted_loader with(script, small_limits());
+  scripted_loader with(script, small_options());
   asio::io_context context;
   bool loaded = false;
   bool landed = false;
-  loading load = get(with.start_async(file.name(), {}, asio::use_future));
+  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
   REQUIRE(script.wait_until_held(1));
   load.tensor_async("t2", asio::bind_executor(context, [&](std::exception_ptr, const tensor& t) {
-                      landed = t.bytes() == 100'000;
+                      landed = t.size_bytes() == 100'000;
                     }));
   load.finish_async(asio::bind_executor(
       context, [&](std::exception_ptr, const model& m) { loaded = m.size() == 3; }));
@@ -187,7 +187,7 @@ TEST_CASE("every operation: holds outstanding work of its handler's context") {
 
 TEST_CASE("load_async: calls the handler in the pool that it is bound to") {
   const made_file file(equal_tensors(3, 100'000));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   asio::thread_pool pool(2);
   std::promise<bool> called;
   with.load_async(file.name(), asio::bind_executor(pool, [&](std::exception_ptr, const model&) {
@@ -198,7 +198,7 @@ TEST_CASE("load_async: calls the handler in the pool that it is bound to") {
 
 TEST_CASE("load_async: calls the handlers of one strand one after the other") {
   const made_file file(equal_tensors(3, 100'000));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   asio::thread_pool pool(2);
   auto strand = asio::make_strand(pool);
   constexpr int loads = 40;
@@ -219,7 +219,7 @@ TEST_CASE("load_async: calls the handlers of one strand one after the other") {
 
 TEST_CASE("load_async: gives memory of the handler's allocator back before it calls the handler") {
   const made_file file(equal_tensors(3, 100'000));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   asio::io_context context;
   counts memory;
   int taken = 0;
@@ -238,10 +238,10 @@ TEST_CASE("load_async: gives memory of the handler's allocator back before it ca
 
 TEST_CASE("every operation: no handler is destroyed in the engine thread") {
   const made_file file(equal_tensors(3, 100'000));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   std::atomic<int> in_engine = 0;
   asio::thread_pool pool(1);
-  loading load = get(with.start_async(file.name(), asio::use_future));
+  load_operation load = get(with.start_async(file.name(), asio::use_future));
   with.load_async(file.name(), left_behind(pool, in_engine));
   with.load_async("/no/such/file", left_behind(pool, in_engine));
   with.start_async(file.name(), left_behind(pool, in_engine));
@@ -254,9 +254,9 @@ TEST_CASE("every operation: no handler is destroyed in the engine thread") {
 
 TEST_CASE("every operation: takes handlers that can only be moved") {
   const made_file file(equal_tensors(3, 100'000));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   asio::io_context context;
-  loading load = get(with.start_async(file.name(), asio::use_future));
+  load_operation load = get(with.start_async(file.name(), asio::use_future));
   int sum = 0;
   const auto adding = [&](int what) {
     return asio::bind_executor(
@@ -275,8 +275,8 @@ TEST_CASE("every operation: takes handlers that can only be moved") {
 
 TEST_CASE("every operation: may be begun by many threads at once") {
   const made_file file(equal_tensors(6, 100'000));
-  loader with(host(), small_limits());
-  loading load = get(with.start_async(file.name(), asio::use_future));
+  loader with(host(), small_options());
+  load_operation load = get(with.start_async(file.name(), asio::use_future));
   std::atomic<int> right = 0;
   std::vector<std::thread> threads;
   for (unsigned n = 0; n < 4; ++n) {

@@ -52,7 +52,7 @@ class one_by_one {
           started_.push_back(path_of(what));
           return held_at_the_start();
         }),
-        with_(script_, small_limits(slots)) {}
+        with_(script_, small_options(slots)) {}
 
   scripted_loader& with() noexcept { return with_; }
   read_script& script() noexcept { return script_; }
@@ -94,7 +94,7 @@ TEST_CASE("concurrency: 64 loads at once, from several threads and executors, ar
     files.push_back(std::make_unique<made_file>(some_tensors(i * 1111), i));
   }
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
-    auto with = std::make_unique<loader>(counted_host(), small_limits(4, engine));
+    auto with = std::make_unique<loader>(counted_host(), small_options(4, engine));
     asio::thread_pool pool(2);
     asio::io_context context;
     std::atomic<int> right = 0;
@@ -131,7 +131,7 @@ TEST_CASE("concurrency: 64 loads at once, from several threads and executors, ar
 TEST_CASE("concurrency: with 64 loads there is still one read for each slot, and not more") {
   const made_file file(equal_tensors(4, small_slot));
   read_script script([](const read_request&, std::uint64_t) { return held_at_the_start(); });
-  limits within = small_limits(3);
+  loader_options within = small_options(3);
   within.bytes_in_flight = 64 * small_slot;
   scripted_loader with(script, within, counted_host());
   std::vector<std::future<model>> loads;
@@ -158,7 +158,7 @@ TEST_CASE("concurrency: two equal loads end within a fifth of each other, in rea
   one_by_one reader(4);
   auto first = reader.with().load_async(a.name(), by(read_route::buffered), asio::use_future);
   REQUIRE(reader.script().wait_until_held(4));  // All slots are the first one's.
-  loading second =
+  load_operation second =
       get(reader.with().start_async(b.name(), by(read_route::buffered), asio::use_future));
   reader.with().settle();
   auto finished = second.finish_async(asio::use_future);
@@ -187,7 +187,7 @@ TEST_CASE("concurrency: a small load is not stuck behind a large one") {
     reader.serve_one();
     REQUIRE(reader.script().wait_until_held(4));
   }
-  loading quick =
+  load_operation quick =
       get(reader.with().start_async(small.name(), by(read_route::buffered), asio::use_future));
   reader.with().settle();
   auto done = quick.finish_async(asio::use_future);
@@ -211,7 +211,7 @@ TEST_CASE("concurrency: an awaited tensor comes before the reads of other loads"
   one_by_one reader(2);
   auto slow = reader.with().load_async(large.name(), by(read_route::buffered), asio::use_future);
   REQUIRE(reader.script().wait_until_held(2));
-  loading load =
+  load_operation load =
       get(reader.with().start_async(other.name(), by(read_route::buffered), asio::use_future));
   auto last = load.tensor_async("t49", asio::use_future);
   reader.with().settle();
@@ -231,10 +231,10 @@ TEST_CASE("concurrency: loads that fail, each in its own way, disturb no other")
   manifest listed;  // Of none of its tensors.
   load_options checked;
   checked.verify = &listed;
-  scripted_loader with(script, small_limits(4), counted_host());
+  scripted_loader with(script, small_options(4), counted_host());
   std::vector<std::future<model>> goods;
   std::vector<std::future<model>> bads;
-  std::deque<loading> cancelled;
+  std::deque<load_operation> cancelled;
   for (int i = 0; i < 64; ++i) {
     switch (i % 8) {
       case 1: bads.push_back(with.load_async(bad_path, {}, asio::use_future)); break;
@@ -259,9 +259,9 @@ TEST_CASE("concurrency: a load that awaits many tensors does not starve one that
   const made_file greedy(equal_tensors(60, small_slot));
   const made_file modest(equal_tensors(60, small_slot));
   one_by_one reader(1);
-  loading first =
+  load_operation first =
       get(reader.with().start_async(greedy.name(), by(read_route::buffered), asio::use_future));
-  loading second =
+  load_operation second =
       get(reader.with().start_async(modest.name(), by(read_route::buffered), asio::use_future));
   std::vector<std::future<tensor>> many;
   for (int i = 10; i < 50; ++i) {
@@ -279,9 +279,11 @@ TEST_CASE("concurrency: a load ends, or is cancelled, while others are slow to o
   const made_file file(equal_tensors(4, small_slot));
   const made_file floats(only_f32());
   read_script script([](const read_request&, std::uint64_t) { return held_at_the_start(); });
-  scripted_loader with(script, small_limits(), counted_host());
-  loading load = get(with.start_async(file.name(), by(read_route::buffered), asio::use_future));
-  loading unwanted = get(with.start_async(file.name(), by(read_route::buffered), asio::use_future));
+  scripted_loader with(script, small_options(), counted_host());
+  load_operation load =
+      get(with.start_async(file.name(), by(read_route::buffered), asio::use_future));
+  load_operation unwanted =
+      get(with.start_async(file.name(), by(read_route::buffered), asio::use_future));
 
   struct slowness {
     std::promise<void> go;
@@ -343,7 +345,7 @@ TEST_CASE("two workers: the read that waits for another's end is started before 
     const bool first = number == 0;
     return read_fate{.until_released = first ? read_fate::hold::completion : read_fate::hold::none};
   });
-  limits within = small_limits(2);
+  loader_options within = small_options(2);
   within.bytes_in_flight = small_slot;
   scripted_loader with(script, within);
   load_options how;

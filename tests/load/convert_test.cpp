@@ -37,7 +37,7 @@ std::string first_error(const model& loaded, dtype to) {
 
 TEST_CASE("convert: floating tensors are converted, at any offset in the file") {
   for (const auto engine : {read_engine::automatic, read_engine::threads}) {
-    loader with(host(), small_limits(4, engine));
+    loader with(host(), small_options(4, engine));
     // Off by one, elements lie across the borders of slots.
     for (const std::size_t spaces : {0U, 1U, 2U, 4093U}) {
       const made_file file(tensors_of_all_types(), spaces);
@@ -48,7 +48,7 @@ TEST_CASE("convert: floating tensors are converted, at any offset in the file") 
           make_cold(file.path());
           const model loaded = get(with.load_async(file.name(), options, use_future));
           CHECK(first_error(loaded, to) == "");
-          CHECK(loaded.stats().bytes == loaded.catalog().bytes());
+          CHECK(loaded.stats().bytes == loaded.catalog().size_bytes());
         }
       }
     }
@@ -56,25 +56,25 @@ TEST_CASE("convert: floating tensors are converted, at any offset in the file") 
 }
 
 TEST_CASE("convert: the tensor has the converted type, the catalog the file's") {
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const made_file file(std::vector<made_tensor>{
       f32("a", 10), {"none", 0, "F8_E5M2", 1}, {"i", 8, "I64", 8}, {"same", 6, "BF16", 2}});
   const model loaded = get(with.load_async(file.name(), converting_to(dtype::bf16), use_future));
   CHECK(loaded.at("a").dtype() == dtype::bf16);
-  CHECK(loaded.at("a").bytes() == 20);
+  CHECK(loaded.at("a").size_bytes() == 20);
   CHECK(loaded.at("a").shape()[0] == 10);
   CHECK(loaded.catalog().tensors[0].dtype == dtype::f32);
   CHECK(loaded.catalog().tensors[0].bytes == 40);
   CHECK(loaded.at("none").dtype() == dtype::bf16);
-  CHECK(loaded.at("none").bytes() == 0);
+  CHECK(loaded.at("none").size_bytes() == 0);
   CHECK(loaded.at("none").data() != nullptr);
   CHECK(loaded.at("i").dtype() == dtype::i64);
   CHECK(loaded.at("same").dtype() == dtype::bf16);
-  CHECK(loaded.at("same").bytes() == 6);
+  CHECK(loaded.at("same").size_bytes() == 6);
 }
 
 TEST_CASE("convert: the predicate chooses, and is called for convertible tensors only") {
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const made_file file(
       std::vector<made_tensor>{f32("w", 9), f32("norm", 5), {"i", 4, "I32", 4}, f32("v", 1)});
   std::vector<std::string> asked;
@@ -94,7 +94,7 @@ TEST_CASE("convert: the predicate chooses, and is called for convertible tensors
 }
 
 TEST_CASE("convert: a predicate that throws fails its load") {
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const made_file file(std::vector<made_tensor>{f32("w", 9)});
   load_options options = converting_to(dtype::f16);
   options.converts = [](const tensor_info&, void*) -> bool { throw std::runtime_error("no idea"); };
@@ -104,9 +104,9 @@ TEST_CASE("convert: a predicate that throws fails its load") {
 }
 
 TEST_CASE("convert: a type that nothing can be converted to is refused by name") {
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const made_file file(std::vector<made_tensor>{f32("w", 9)});
-  for (const dtype to : {dtype::f8_e4m3, dtype::i8, dtype::f64}) {
+  for (const dtype to : {dtype::f8_e4m3fn, dtype::i8, dtype::f64}) {
     const auto failed = failure_of(with.load_async(file.name(), converting_to(to), use_future));
     REQUIRE(failed.has_value());
     CHECK(failed->code() == errc::unsupported_dtype);
@@ -116,7 +116,7 @@ TEST_CASE("convert: a type that nothing can be converted to is refused by name")
 }
 
 TEST_CASE("convert: tensors that are not converted are still read straight") {
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const made_file file(std::vector<made_tensor>{{"i", 500'000}, f32("w", 1)});
   make_cold(file.path());
   const model loaded = get(with.load_async(file.name(), converting_to(dtype::f16), use_future));
@@ -125,7 +125,7 @@ TEST_CASE("convert: tensors that are not converted are still read straight") {
 }
 
 TEST_CASE("convert: blocks of GGUF become the numbers that its reference library makes of them") {
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const std::string path = std::string(RINGLOAD_TEST_DATA_DIR) + "/gguf/blocks.gguf";
   const model stored = get(with.load_async(path, use_future));
   const model loaded = get(with.load_async(path, converting_to(dtype::f32), use_future));
@@ -150,7 +150,7 @@ TEST_CASE("convert: parts of tensors of blocks are those of the whole, dequantis
   const temporary_folder folder;
   const std::string path = (folder.path() / "blocks.gguf").string();
   write_file(path, made.file());
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const checkpoint file = get(with.open_async(path, use_future));
   const model whole =
       get(with.load_async(file, selection(), converting_to(dtype::f32), use_future));
@@ -194,7 +194,7 @@ TEST_CASE("convert: parts of tensors of blocks are those of the whole, dequantis
 }
 
 TEST_CASE("convert: a range that cuts a block is refused, by file and tensor") {
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const std::string path = std::string(RINGLOAD_TEST_DATA_DIR) + "/gguf/blocks.gguf";
   const auto failed = failure_of(
       with.load_async(path, select().slice("q4_0", 1, 16, 16), load_options(), use_future));

@@ -43,7 +43,7 @@ device other_device() { return {device_kind::cuda, 3, host().maker()}; }
 TEST_CASE("copy: has the bytes, the name and the shape, and memory of its own") {
   const made_file file(tensors_to_copy(), 3);
   for (const auto engine : {read_engine::automatic, read_engine::threads}) {
-    loader with(host(), small_limits(2, engine));
+    loader with(host(), small_options(2, engine));
     std::optional<model> loaded = get(with.load_async(file.name(), use_future));
     std::vector<tensor> copies;
     for (const tensor& t : *loaded) {
@@ -72,13 +72,13 @@ TEST_CASE("copy: has the bytes, the name and the shape, and memory of its own") 
 
 TEST_CASE("copy: converts as fills do") {
   const made_file file(tensors_to_copy());
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const model loaded = get(with.load_async(file.name(), use_future));
   const tensor many = loaded.at("many");
-  for (const dtype to : {dtype::f16, dtype::bf16, dtype::f64, dtype::i8, dtype::f8_e4m3}) {
+  for (const dtype to : {dtype::f16, dtype::bf16, dtype::f64, dtype::i8, dtype::f8_e4m3fn}) {
     const tensor made = get(with.copy_async(many, host(), to, use_future));
     CHECK(made.dtype() == to);
-    CHECK(made.bytes() == 200'001 * bits(to) / 8);
+    CHECK(made.size_bytes() == 200'001 * bits(to) / 8);
     if (to == dtype::f64) {
       CHECK(made.as<double>()[200'000] == static_cast<double>(many.as<float>()[200'000]));
     } else if (to == dtype::f16 || to == dtype::bf16) {
@@ -90,7 +90,7 @@ TEST_CASE("copy: converts as fills do") {
 
 TEST_CASE("copy: what cannot be done is refused with the tensor's name") {
   const made_file file(std::vector<made_tensor>{{"a", 16, "C64", 8}});
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const tensor a = get(with.load_async(file.name(), use_future)).at("a");
   const auto converted = failure_of(with.copy_async(a, host(), dtype::f16, use_future));
   REQUIRE(converted);
@@ -107,14 +107,14 @@ TEST_CASE("copy: a tensor of another loader, which is gone, and one that is mapp
   const made_file file(tensors_to_copy(), spaces_to_align(tensors_to_copy()));
   std::optional<tensor> from;
   {
-    loader other(host(), small_limits());
+    loader other(host(), small_options());
     load_options options;
     options.memory = tensor_memory::mapped;
     options.unmappable = on_unmappable::copy;
     from = get(other.load_async(file.name(), options, use_future)).at("many");
   }
   CHECK(from->read_only());
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const tensor made = get(with.copy_async(*from, use_future));
   CHECK_FALSE(made.read_only());
   CHECK(bytes_of(made) == bytes_of(*from));
@@ -126,7 +126,7 @@ TEST_CASE("copy: may be awaited, outlives its loader, and is refused once that i
   const made_file file(tensors_to_copy());
   std::optional<tensor> made;
   {
-    loader with(host(), small_limits());
+    loader with(host(), small_options());
     asio::io_context context;
     asio::co_spawn(
         context,
@@ -140,17 +140,17 @@ TEST_CASE("copy: may be awaited, outlives its loader, and is refused once that i
     context.run();
   }
   REQUIRE(made.has_value());
-  CHECK(made->bytes() == 77);
+  CHECK(made->size_bytes() == 77);
 }
 
 TEST_CASE("copy: the n-th piece that cannot be read fails it with the tensor's name") {
   const made_file file(tensors_to_copy());
-  loader by_itself(host(), small_limits());
+  loader by_itself(host(), small_options());
   const tensor many = get(by_itself.load_async(file.name(), use_future)).at("many");
   for (const std::optional<dtype> as : {std::optional<dtype>(), std::optional(dtype::f16)}) {
     read_script counting;
     {
-      scripted_loader with(counting, small_limits(1));
+      scripted_loader with(counting, small_options(1));
       get(with.copy_async(many, host(), as, use_future));
     }
     REQUIRE(counting.started() >= 12);
@@ -158,12 +158,12 @@ TEST_CASE("copy: the n-th piece that cannot be read fails it with the tensor's n
       read_script script([n](const read_request&, std::uint64_t nth) {
         return nth == n ? read_fate{-EIO} : read_fate{};
       });
-      scripted_loader with(script, small_limits(3), counted_host());
+      scripted_loader with(script, small_options(3), counted_host());
       const auto failed = failure_of(with.copy_async(many, host(), as, use_future));
       REQUIRE(failed);
       CHECK(holds(failed->what(), "tensor 'many'"));
       CHECK(arenas_taken == 0);
-      CHECK(get(with.copy_async(many, host(), as, use_future)).bytes() > 0);
+      CHECK(get(with.copy_async(many, host(), as, use_future)).size_bytes() > 0);
     }
   }
   CHECK(arenas_taken == 0);
@@ -175,7 +175,7 @@ TEST_CASE("copy: a piece of which less comes than asked for is gone on with") {
     return nth % 2 == 0 ? read_fate{static_cast<int>(what.bytes / 2)} : read_fate{};
   });
   // One worker: of two, one could have all that come short, until nothing comes.
-  scripted_loader with(script, small_limits(1));
+  scripted_loader with(script, small_options(1));
   const model loaded = get(with.load_async(file.name(), {}, use_future));
   CHECK(bytes_of(get(with.copy_async(loaded.at("many"), host(), {}, use_future))) ==
         bytes_of(loaded.at("many")));
@@ -183,12 +183,12 @@ TEST_CASE("copy: a piece of which less comes than asked for is gone on with") {
 
 TEST_CASE("copy: cancelled, it completes when nothing is in flight, with the tensor let go") {
   const made_file file(tensors_to_copy());
-  loader by_itself(host(), small_limits());
+  loader by_itself(host(), small_options());
   std::optional<tensor> many = get(by_itself.load_async(file.name(), use_future)).at("many");
   read_script script([](const read_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::completion};
   });
-  scripted_loader with(script, small_limits(2), counted_host());
+  scripted_loader with(script, small_options(2), counted_host());
   asio::cancellation_signal stop;
   auto copy =
       with.copy_async(*many, host(), {}, asio::bind_cancellation_slot(stop.slot(), use_future));
@@ -206,9 +206,9 @@ TEST_CASE("copy: cancelled, it completes when nothing is in flight, with the ten
 
 TEST_CASE("copy: more memory than the limit allows is refused") {
   const made_file file(tensors_to_copy());
-  loader by_itself(host(), small_limits());
+  loader by_itself(host(), small_options());
   const tensor many = get(by_itself.load_async(file.name(), use_future)).at("many");
-  limits within = small_limits();
+  loader_options within = small_options();
   within.arena_bytes_max = 8192;
   loader with(host(), within);
   const auto failed = failure_of(with.copy_async(many, use_future));

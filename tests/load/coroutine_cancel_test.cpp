@@ -66,7 +66,7 @@ asio::awaitable<bool> load_with_timeout(loader& with, std::string path) {
 TEST_CASE("a coroutine that is cancelled gets operation_aborted from the load that it awaits") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
-  scripted_loader with(script, small_limits(2), counted_host());
+  scripted_loader with(script, small_options(2), counted_host());
   asio::io_context context;
   asio::cancellation_signal signal;
   std::exception_ptr failure;
@@ -92,7 +92,7 @@ TEST_CASE("a coroutine that is cancelled gets operation_aborted from the load th
 TEST_CASE("a load || a timer: the timer wins, and the load has freed everything by then") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
-  scripted_loader with(script, small_limits(2), counted_host());
+  scripted_loader with(script, small_options(2), counted_host());
   asio::io_context context;
   auto outcome =
       asio::co_spawn(context, load_or_alarm(with, script, file.name()), asio::use_future);
@@ -115,7 +115,7 @@ TEST_CASE("a load || a timer: the timer wins, and the load has freed everything 
 
 TEST_CASE("a load || a timer: the load wins") {
   const made_file file(equal_tensors(8, small_slot));
-  loader with(host(), small_limits(2));
+  loader with(host(), small_options(2));
   asio::io_context context;
   auto outcome = asio::co_spawn(context, load_with_timeout(with, file.name()), asio::use_future);
   context.run_for(patience);

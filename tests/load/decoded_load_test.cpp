@@ -44,7 +44,7 @@ TEST_CASE("decoded: deflated members of any size are loaded, with any number of 
   const npz_file file(parts);
   for (const std::uint32_t slots : {1U, 2U, 5U}) {
     for (const auto engine : {read_engine::automatic, read_engine::threads}) {
-      limits within = small_limits(slots, engine);
+      loader_options within = small_options(slots, engine);
       within.copy_threads = 2;
       loader with(host(), within);
       for (const auto route : {read_route::automatic, read_route::buffered}) {
@@ -70,9 +70,9 @@ TEST_CASE("decoded: an awaited tensor of a long stream comes, whoever awaits whi
         member("t" + std::to_string(i), npy_text("|u1", false, "900000,", originals.back()), true));
   }
   const npz_file file(parts);
-  loader with(host(), small_limits(3));
+  loader with(host(), small_options(3));
   for (int turn = 0; turn < 5; ++turn) {
-    loading load = get(with.start_async(file.name(), use_future));
+    load_operation load = get(with.start_async(file.name(), use_future));
     std::vector<std::future<tensor>> waits;
     for (int i = 5; i >= 0; --i) {
       waits.push_back(load.tensor_async("t" + std::to_string(i), use_future));
@@ -101,7 +101,7 @@ TEST_CASE("decoded: Fortran order and big-endian numbers become row-major and li
   for (const bool compressed : {false, true}) {
     const npz_file file({member("m", npy_text(">u4", true, "301, 203", stored), compressed)});
     for (const std::uint32_t slots : {1U, 4U}) {
-      loader with(host(), small_limits(slots));
+      loader with(host(), small_options(slots));
       const model loaded = get(with.load_async(file.name(), use_future));
       CHECK(loaded.at("m").dtype() == dtype::u32);
       CHECK((loaded_bytes(loaded, "m") == row_major));
@@ -126,7 +126,7 @@ TEST_CASE("decoded: numbers are converted out of a stream") {
     bf16_bytes += number(upper, 2);
   }
   const npz_file file({member("w", npy_text("<f4", false, "300000,", f32_bytes), true)});
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   load_options options;
   options.dtype = dtype::bf16;
   const model loaded = get(with.load_async(file.name(), options, use_future));
@@ -138,7 +138,7 @@ TEST_CASE("decoded: a damaged stream fails the load, and names tensor and cause"
   zip_part part = member("w", npy_text("|u1", false, "500000,", original), true);
   part.crc ^= 1U;
   const npz_file wrong_sum({part});
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const auto failed = failure_of(with.load_async(wrong_sum.name(), use_future));
   REQUIRE(failed.has_value());
   CHECK(failed->code() == errc::malformed_stream);
@@ -170,8 +170,8 @@ TEST_CASE("decoded: a load can be cancelled while it decodes, and leaves nothing
   }
   const npz_file file(parts);
   for (int turn = 0; turn < 20; ++turn) {
-    loader with(host(), small_limits(2));
-    loading load = get(with.start_async(file.name(), use_future));
+    loader with(host(), small_options(2));
+    load_operation load = get(with.start_async(file.name(), use_future));
     auto first = load.tensor_async("t" + std::to_string(turn % 4), use_future);
     if (turn % 2 == 0) get(std::move(first));
     auto whole = load.finish_async(use_future);

@@ -98,7 +98,7 @@ void nobody_fails() { the_device_script.begin(~std::uint64_t{0}, device_script::
 
 TEST_CASE("devices: what goes to one or the other is there, and says where it is") {
   const made_file file(some_tensors());
-  loader with(two_hosts(), small_limits());
+  loader with(two_hosts(), small_options());
   CHECK(with.devices().size() == 2);
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   const model loaded = get(with.load_async(opened, select().on("[bde]", 1), use_future));
@@ -123,14 +123,14 @@ TEST_CASE("devices: what goes to all is read once, by every route") {
   for (const read_route route : {read_route::buffered, read_route::direct}) {
     load_stats one;
     {
-      loader with(host(), small_limits());
+      loader with(host(), small_options());
       one = get(with.load_async(file.name(), by(route), use_future)).stats();
     }
     for (const auto& on : {two_hosts(), walked_devices(), std::vector{staged_device(0), host()},
                            std::vector{host(), host(), host(), host()}}) {
       nobody_fails();
       CAPTURE(on.size());
-      loader with(on, small_limits());
+      loader with(on, small_options());
       const model loaded =
           get(with.load_async(file.name(), select().replicate("*"), by(route), use_future));
       CHECK(wrong_in(loaded, 6 * on.size()) == "");
@@ -154,8 +154,8 @@ TEST_CASE("devices: what is converted, fused or compressed goes to all as well")
       {member("long", npy_text("|u1", false, "400000,", noise(400'000, 3)), true),
        member("raw", npy_text("|u1", false, "90000,", noise(90'000, 4)), false)});
   nobody_fails();
-  loader one(host(), small_limits());
-  loader with(walked_devices(), small_limits());
+  loader one(host(), small_options());
+  loader with(walked_devices(), small_options());
   load_options halves;
   halves.dtype = dtype::bf16;
   const selection plain = select().names({"c"}).fused("bf", {"b", "f"}, 0);
@@ -183,11 +183,11 @@ TEST_CASE("devices: shards along any dimension, on any devices, are what ranks w
                        tensor_text("v", "F32", "7", 282'800, 282'828) + "}";
   const made_file file(made_file::as_it_is::text, safetensors_text(header, noise(282'828, 5)));
   nobody_fails();
-  loader one(host(), small_limits());
+  loader one(host(), small_options());
   for (const std::uint32_t dim : {0U, 1U}) {
     for (const auto& on : {two_hosts(), walked_devices()}) {
       CAPTURE(dim);
-      loader with(on, small_limits());
+      loader with(on, small_options());
       const auto ranks = static_cast<std::uint32_t>(on.size());
       const model loaded =
           get(with.load_async(file.name(), select().shard("w", dim).shard("v", 0), {}, use_future));
@@ -211,7 +211,7 @@ TEST_CASE("devices: shards along any dimension, on any devices, are what ranks w
 
 TEST_CASE("devices: allocations are each device's own") {
   const made_file file(some_tensors());
-  loader with(two_hosts(), small_limits());
+  loader with(two_hosts(), small_options());
   for (const auto each : {allocation::per_load, allocation::per_file, allocation::per_tensor}) {
     load_options options;
     options.allocation = each;
@@ -224,8 +224,8 @@ TEST_CASE("devices: allocations are each device's own") {
 
 TEST_CASE("devices: tensors that are awaited come first, and each once for each device") {
   const made_file file(some_tensors());
-  loader with(two_hosts(), small_limits());
-  loading load =
+  loader with(two_hosts(), small_options());
+  load_operation load =
       get(with.start_async(file.name(), select().replicate("*"), load_options(), use_future));
   CHECK(get(load.tensor_async("d", use_future)).name() == "d");
   std::size_t count = 0;
@@ -237,10 +237,10 @@ TEST_CASE("devices: tensors that are awaited come first, and each once for each 
 
 TEST_CASE("devices: a manifest and stored digests are compared on each") {
   const made_file file(some_tensors());
-  loader with(two_hosts(), small_limits());
+  loader with(two_hosts(), small_options());
   manifest listed;
   {
-    loader one(host(), small_limits());
+    loader one(host(), small_options());
     const model loaded = get(one.load_async(file.name(), use_future));
     for (const tensor& t : loaded) {
       const std::uint32_t crc = crc32c(t.as<std::byte>());
@@ -260,7 +260,7 @@ TEST_CASE("devices: a manifest and stored digests are compared on each") {
 
 TEST_CASE("devices: what several cannot have is refused with a sentence") {
   const made_file file(some_tensors());
-  loader with(two_hosts(), small_limits());
+  loader with(two_hosts(), small_options());
   const auto said = [&](const load_options& options) {
     const auto failed = failure_of(with.start_async(file.name(), options, use_future));
     return failed ? std::string(failed->what()) : std::string();
@@ -275,10 +275,10 @@ TEST_CASE("devices: what several cannot have is refused with a sentence") {
   mapped.unmappable = on_unmappable::copy;
   CHECK(said(mapped) == "");
   try {
-    const loader none(std::vector<device>{}, small_limits());
+    const loader none(std::vector<device>{}, small_options());
     FAIL("a loader was made");
   } catch (const error& e) {
-    CHECK(e.code() == errc::invalid_limits);
+    CHECK(e.code() == errc::invalid_options);
   }
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   std::vector<std::byte> room(999);
@@ -290,7 +290,7 @@ TEST_CASE("devices: what several cannot have is refused with a sentence") {
 TEST_CASE("devices: copies between them, fills of them and saves from them") {
   const made_file file(some_tensors());
   nobody_fails();
-  loader with(std::vector{staged_device(0), staged_device(1)}, small_limits());
+  loader with(std::vector{staged_device(0), staged_device(1)}, small_options());
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   const model loaded = get(with.load_async(opened, select().on("c", 1), use_future));
   const tensor c = loaded.at("c");
@@ -311,8 +311,8 @@ TEST_CASE("devices: copies between them, fills of them and saves from them") {
                                    destination("d", fourth.data(), dtype::u8, {70'001})};
   into[1].on = staged_device(1);
   into[2].on = staged_device(0);
-  fill_policies how;
-  how.unexpected = fill_policies().unexpected;
+  fill_options how;
+  how.unexpected = fill_options().unexpected;
   get(with.fill_async(opened, into, how, select().names({"a", "c", "d"}), use_future));
   CHECK(first == bytes_of(loaded.at("a")));
   CHECK(third == bytes_of(c));
@@ -320,8 +320,8 @@ TEST_CASE("devices: copies between them, fills of them and saves from them") {
 
   const temporary_folder folder;
   const std::string path = (folder.path() / "out.safetensors").string();
-  get(with.save_async(path, {tensor_view(c), tensor_view(loaded.at("d"))}, use_future));
-  loader one(host(), small_limits());
+  get(with.save_async(path, {tensor_ref(c), tensor_ref(loaded.at("d"))}, use_future));
+  loader one(host(), small_options());
   const model again = get(one.load_async(path, use_future));
   CHECK((bytes_of(again.at("c")) == bytes_of(c)));
   CHECK((bytes_of(again.at("d")) == bytes_of(loaded.at("d"))));
@@ -333,7 +333,7 @@ TEST_CASE("devices: at each read an error, and then the load is cancelled there"
   for (const auto& on : {std::vector{staged_device(0), staged_device(1)}, walked_devices()}) {
     read_script counting;
     {
-      scripted_loader with(counting, small_limits(2), on);
+      scripted_loader with(counting, small_options(2), on);
       const auto loaded =
           get(with.load_async(file.name(), select().replicate("*").shard("c", 0), {}, use_future));
       CHECK(loaded.size() == 6 * on.size());
@@ -348,7 +348,7 @@ TEST_CASE("devices: at each read an error, and then the load is cancelled there"
           if (hold == read_fate::hold::none) return read_fate{-EIO};
           return read_fate{.until_released = hold};
         });
-        scripted_loader with(script, small_limits(2), on);
+        scripted_loader with(script, small_options(2), on);
         asio::io_context context;
         asio::cancellation_signal signal;
         int calls = 0;
@@ -387,7 +387,7 @@ TEST_CASE("devices: memory, slots and copies fail each in turn, on each, and not
     for (std::uint64_t n = 0; more; ++n) {
       CAPTURE(n);
       REQUIRE(n < 1000);
-      loader with(walked_devices(), small_limits(2));
+      loader with(walked_devices(), small_options(2));
       make_cold(file.path());
       the_device_script.begin(n, what);
       asio::io_context context;

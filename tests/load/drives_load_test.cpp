@@ -81,14 +81,14 @@ TEST_CASE("drives: one that does not answer keeps its share of the workers, and 
       const bool holds_up = device_of(what) == slow_device;
       return read_fate{.until_released = holds_up ? read_fate::hold::start : read_fate::hold::none};
     });
-    limits within = small_limits(4, engine);
+    loader_options within = small_options(4, engine);
     within.reader_threads = 4;
     scripted_loader with(script, within);
     // As long as no other is known it may have all workers.
     auto first = with.load_async(slow.name(), by(read_route::buffered), use_future);
     REQUIRE(script.wait_until_held(4));
     // When they are free again half of them are the other's.
-    loading other =
+    load_operation other =
         get(with.start_async(fast.path().string(), by(read_route::buffered), use_future));
     for (int n = 0; n < 2; ++n) {
       REQUIRE(script.held() >= 1);
@@ -124,17 +124,17 @@ TEST_CASE(
     const bool holds_up = device_of(what) == slow_device;
     return read_fate{.until_released = holds_up ? read_fate::hold::start : read_fate::hold::none};
   });
-  scripted_loader with(script, small_limits(4));
+  scripted_loader with(script, small_options(4));
   checkpoint both;
   {
-    loader opener(host(), small_limits());
+    loader opener(host(), small_options());
     both = get(opener.open_async(std::vector{slow.name(), fast.path().string()}, use_future));
   }
-  loading load = get(with.start_async(both, by(read_route::buffered), use_future));
+  load_operation load = get(with.start_async(both, by(read_route::buffered), use_future));
   auto awaited = load.tensor_async("t19", use_future);
   // All of the fast one comes, whatever is awaited of the other.
   for (int t = 0; t < 20; ++t) {
-    CHECK(get(load.tensor_async("t" + std::to_string(t) + ".fast", use_future)).bytes() ==
+    CHECK(get(load.tensor_async("t" + std::to_string(t) + ".fast", use_future)).size_bytes() ==
           small_slot);
   }
   CHECK_FALSE(ready(awaited));

@@ -59,7 +59,7 @@ TEST_CASE("EIO at the n-th read: the load fails with the place, and frees its me
   read_script counting;
   std::uint64_t reads = 0;
   {
-    scripted_loader with(counting, small_limits(1));
+    scripted_loader with(counting, small_options(1));
     reads = get(with.load_async(file.name(), {}, asio::use_future)).stats().reads;
   }
   REQUIRE(reads >= 6);
@@ -67,7 +67,7 @@ TEST_CASE("EIO at the n-th read: the load fails with the place, and frees its me
     for (std::uint64_t n = 0; n < reads; ++n) {
       CAPTURE(n);
       read_script script(failing(n, EIO));
-      scripted_loader with(script, small_limits(slots), counted_host());
+      scripted_loader with(script, small_options(slots), counted_host());
       const auto failed = failure_of(with.load_async(file.name(), {}, asio::use_future));
       CHECK(arenas_taken == 0);
       REQUIRE(failed);
@@ -90,9 +90,9 @@ TEST_CASE("EIO at the n-th read: all operations fail with it, pending and later 
       return read_fate{nth == n ? -EIO : read_fate::as_read,
                        nth == 0 ? read_fate::hold::start : read_fate::hold::none};
     });
-    scripted_loader with(script, small_limits(1), counted_host());
+    scripted_loader with(script, small_options(1), counted_host());
     {
-      loading load = get(with.start_async(file.name(), {}, asio::use_future));
+      load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
       std::vector<std::future<tensor>> tensors;
       std::vector<std::future<std::optional<tensor>>> nexts;
       for (const tensor_info& t : load.catalog().tensors) {
@@ -130,7 +130,7 @@ TEST_CASE("the first error is kept, and reported once no read is in flight") {
   read_script script([](const read_request&, std::uint64_t nth) {
     return read_fate{nth == 0 ? -EIO : -ENXIO, read_fate::hold::completion};
   });
-  scripted_loader with(script, small_limits(3), counted_host());
+  scripted_loader with(script, small_options(3), counted_host());
   auto loaded = with.load_async(file.name(), {}, asio::use_future);
   REQUIRE(script.wait_until_held(3));
   // Which of them was begun first is known, which of them was read first is not.
@@ -150,11 +150,12 @@ TEST_CASE("one load that fails does not harm the others of its loader") {
   read_script script([](const read_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::start};
   });
-  scripted_loader with(script, small_limits(1));
-  loading failing_load =
+  scripted_loader with(script, small_options(1));
+  load_operation failing_load =
       get(with.start_async(bad.name(), by(read_route::buffered), asio::use_future));
   REQUIRE(script.wait_until_held(1));
-  loading other = get(with.start_async(good.name(), by(read_route::buffered), asio::use_future));
+  load_operation other =
+      get(with.start_async(good.name(), by(read_route::buffered), asio::use_future));
   script.follow([bad_fd = script.log()[0].fd](const read_request& what, std::uint64_t nth) {
     return what.fd == bad_fd && nth < 3 ? read_fate{-EIO} : read_fate();
   });
@@ -171,7 +172,7 @@ TEST_CASE("EINVAL at the first direct read: the automatic route goes on buffered
   read_script script([](const read_request& what, std::uint64_t) {
     return what.direct ? read_fate{-EINVAL} : read_fate();
   });
-  scripted_loader with(script, small_limits(2));
+  scripted_loader with(script, small_options(2));
   const model loaded = get(with.load_async(file.name(), {}, asio::use_future));
   CHECK(first_difference(loaded) == "");
   if (!script.log()[0].direct) return skip("no direct reads of files in the temporary folder");
@@ -184,7 +185,7 @@ TEST_CASE("EINVAL at the first direct read: the automatic route goes on buffered
 TEST_CASE("EINVAL at the first direct read: the direct route fails and says so") {
   const made_file file(mixed_tensors(), 3);
   read_script script([](const read_request&, std::uint64_t) { return read_fate{-EINVAL}; });
-  scripted_loader with(script, small_limits(2), counted_host());
+  scripted_loader with(script, small_options(2), counted_host());
   const auto failed =
       failure_of(with.load_async(file.name(), by(read_route::direct), asio::use_future));
   REQUIRE(failed);
@@ -195,7 +196,7 @@ TEST_CASE("EINVAL at the first direct read: the direct route fails and says so")
 
 TEST_CASE("an exception thrown into the library fails the load, and is reported once") {
   const made_file file({f32("a", 100)});
-  loader with(counted_host(), small_limits());
+  loader with(counted_host(), small_options());
   load_options how;
   how.dtype = dtype::bf16;
   SUBCASE("an error of its own kind") {
@@ -234,7 +235,7 @@ TEST_CASE("a file whose name is no text makes a message of one line") {
   read_script script([](const read_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::completion};
   });
-  scripted_loader with(script, small_limits());
+  scripted_loader with(script, small_options());
   auto loaded = with.load_async(path.string(), {}, asio::use_future);
   REQUIRE(script.wait_until_held(1));
   std::filesystem::resize_file(path, 100);

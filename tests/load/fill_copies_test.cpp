@@ -66,9 +66,9 @@ device apart(int index = 0) {
 
 asio::awaitable<std::size_t> fill_and_count(loader& with, checkpoint from,
                                             std::vector<destination> into) {
-  fill_policies how;
-  how.unexpected = fill_policies::on_unexpected::report;
-  filled done = co_await with.fill_async(from, into, how);
+  fill_options how;
+  how.unexpected = fill_options::on_unexpected::report;
+  fill_result done = co_await with.fill_async(from, into, how);
   co_return done.unexpected.size();
 }
 
@@ -76,7 +76,7 @@ asio::awaitable<std::size_t> fill_and_count(loader& with, checkpoint from,
 
 TEST_CASE("fill_async: is awaited by its default token") {
   const made_file file(equal_tensors(3, 70'000));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   guarded_memory memory(70'000);
   memory.expect(0, file_bytes(file.name(), opened.at("t1").offset, 70'000));
@@ -92,7 +92,7 @@ TEST_CASE("fill_async: is awaited by its default token") {
 TEST_CASE("fill: a loader of a device fills memory of the device and of the host") {
   for (const std::uint64_t bytes : {5'000U, 200'000U}) {
     const made_file file(equal_tensors(8, bytes), 3);
-    loader with(apart(), small_limits());
+    loader with(apart(), small_options());
     const checkpoint opened = get(with.open_async(file.name(), use_future));
     std::deque<guarded_memory> memory;
     std::vector<destination> into;
@@ -134,7 +134,7 @@ TEST_CASE("fill: compressed, transposed and big-endian arrays fill any memory") 
   for (std::size_t i = 0; i < 40; ++i) swapped += small[i / 4 * 4 + 3 - i % 4];
   for (const device on : {host(), apart()}) {
     for (const bool strided : {false, true}) {
-      loader with(on, small_limits(3));
+      loader with(on, small_options(3));
       const checkpoint opened = get(with.open_async(file.name(), use_future));
       std::deque<guarded_memory> memory;
       std::vector<destination> into;

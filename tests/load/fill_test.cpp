@@ -73,7 +73,7 @@ struct one_place {
 };
 
 checkpoint open_file(const made_file& file) {
-  loader by(host(), small_limits());
+  loader by(host(), small_options());
   return get(by.open_async(file.name(), use_future));
 }
 
@@ -86,8 +86,8 @@ class random_fill {
   bool one_in(std::uint64_t n) { return below(n) == 0; }
 
   shaped tensor(int i) {
-    constexpr dtype types[] = {dtype::u8,  dtype::f32, dtype::bf16,    dtype::f16,
-                               dtype::f64, dtype::i32, dtype::f8_e4m3, dtype::f8_e5m2};
+    constexpr dtype types[] = {dtype::u8,  dtype::f32, dtype::bf16,      dtype::f16,
+                               dtype::f64, dtype::i32, dtype::f8_e4m3fn, dtype::f8_e5m2};
     shaped t = {"t" + std::to_string(i), types[below(std::size(types))], {}};
     if (one_in(3)) {  // Long enough for reads that land straight.
       t.size = {1 + below(3), 70'000 + below(60'000)};
@@ -159,10 +159,10 @@ constexpr read_engine engines[] = {read_engine::automatic, read_engine::threads}
 }  // namespace
 
 TEST_CASE("fill: any tensor fills any memory, element by element, and nothing around it") {
-  fill_policies how;
-  how.unexpected = fill_policies::on_unexpected::report;
-  how.dtype = fill_policies::on_dtype::convert;
-  how.shape = fill_policies::on_shape::broadcast;
+  fill_options how;
+  how.unexpected = fill_options::on_unexpected::report;
+  how.dtype = fill_options::on_dtype::convert;
+  how.shape = fill_options::on_shape::broadcast;
   for (unsigned turn = 0; turn < 80; ++turn) {
     CAPTURE(turn);
     random_fill setting(turn);
@@ -170,7 +170,7 @@ TEST_CASE("fill: any tensor fills any memory, element by element, and nothing ar
     for (int i = 0; i < 6; ++i) tensors.push_back(setting.tensor(i));
     const made_file file(made_file::as_it_is::text, text_of(tensors, setting.below(5000)));
     loader with(host(),
-                small_limits(1 + static_cast<std::uint32_t>(setting.below(5)), engines[turn % 2]));
+                small_options(1 + static_cast<std::uint32_t>(setting.below(5)), engines[turn % 2]));
     const checkpoint opened = get(with.open_async(file.name(), use_future));
     names unexpected;
     for (const shaped& t : tensors) {
@@ -183,7 +183,7 @@ TEST_CASE("fill: any tensor fills any memory, element by element, and nothing ar
     const bool cold = setting.one_in(2);
     if (cold) make_cold(file.path());
     const load_options options = by(cold ? read_route::automatic : read_route::buffered);
-    const filled done =
+    const fill_result done =
         get(with.fill_async(opened, setting.into, how, selection(), options, use_future));
     REQUIRE(setting.as_expected());
     CHECK(done.missing.empty());
@@ -198,12 +198,12 @@ TEST_CASE("fill: any tensor fills any memory, element by element, and nothing ar
 TEST_CASE("fill: reads land straight in memory that is aligned, and buffered ones anywhere") {
   const made_file file(std::vector<made_tensor>{{"a", 1'000'000}, {"b", 700'001}}, 3);
   const checkpoint opened = open_file(file);
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   for (const std::size_t misalignment : {std::size_t{0}, std::size_t{1}, std::size_t{511}}) {
     CAPTURE(misalignment);
     places memory(opened, misalignment);
-    const filled done = get(with.fill_async(opened, memory.into(), fill_policies(), selection(),
-                                            by(read_route::buffered), use_future));
+    const fill_result done = get(with.fill_async(opened, memory.into(), fill_options(), selection(),
+                                                 by(read_route::buffered), use_future));
     CHECK(memory.all_whole());
     CHECK(done.stats.bytes_straight >= 1'700'001 - 4 * 4096);
     REQUIRE(done.stats_of_files.size() == 1);
@@ -218,7 +218,7 @@ TEST_CASE("fill: reads land straight in memory that is aligned, and buffered one
     memory.back().expect(0, stored_bytes(opened, t.name));
   }
   make_cold(file.path());
-  const filled done = get(with.fill_async(opened, into, use_future));
+  const fill_result done = get(with.fill_async(opened, into, use_future));
   for (const guarded_memory& each : memory) CHECK(each.as_expected());
   if (done.stats.bytes_direct > 0) CHECK(done.stats.bytes_straight >= 1'700'001 - 4 * 4096);
 }
@@ -226,7 +226,7 @@ TEST_CASE("fill: reads land straight in memory that is aligned, and buffered one
 TEST_CASE("fill: takes no memory for tensors, and pins no more than the slots") {
   const made_file file(equal_tensors(5, 300'000));
   const checkpoint opened = open_file(file);
-  limits within = small_limits(2);
+  loader_options within = small_options(2);
   within.arena_bytes_max = 0;
   loader with(counted_host(), within);
   places memory(opened, 77);
@@ -241,7 +241,7 @@ TEST_CASE("fill: columns of one matrix are filled from several tensors, a select
   const std::vector<shaped> tensors = {
       {"q", dtype::f32, {40, 30}}, {"k", dtype::f32, {40, 20}}, {"v", dtype::f32, {50, 20}}};
   const made_file file(made_file::as_it_is::text, text_of(tensors, 5));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   guarded_memory matrix(40 * 50 * 4, 4);
   destination q("q", matrix.data(), dtype::f32, {40, 30});
@@ -260,8 +260,8 @@ TEST_CASE("fill: columns of one matrix are filled from several tensors, a select
   expect_elements(repeated, kv, rows, {20, 20});
   selection wanted;
   wanted.fused("kv", {"v", "k"}, 0).slice("k", 0, 10, 10).slice("v", 0, 10, 10);
-  fill_policies how;
-  how.shape = fill_policies::on_shape::broadcast;
+  fill_options how;
+  how.shape = fill_options::on_shape::broadcast;
   get(with.fill_async(opened, {kv}, how, wanted, use_future));
   CHECK(repeated.as_expected());
 }
@@ -269,12 +269,12 @@ TEST_CASE("fill: columns of one matrix are filled from several tensors, a select
 TEST_CASE("fill: destinations are renamed, and two may have the same tensor") {
   const made_file file(equal_tensors(2, 5'000));
   const checkpoint opened = open_file(file);
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   one_place a("model.t1", dtype::u8, {5'000});
   one_place b("other.t1", dtype::u8, {5'000});
   a.memory.expect(0, stored_bytes(opened, "t1"));
   b.memory.expect(0, stored_bytes(opened, "t1"));
-  fill_policies how;
+  fill_options how;
   how.rename = [](std::string_view name) { return std::string(name.substr(6)); };
   get(with.fill_async(opened, {a.into, b.into}, how, use_future));
   CHECK(a.memory.as_expected());
@@ -284,19 +284,19 @@ TEST_CASE("fill: destinations are renamed, and two may have the same tensor") {
 TEST_CASE("fill: what is missing or unexpected is told, or refused") {
   const made_file file(equal_tensors(3, 1'000));
   const checkpoint opened = open_file(file);
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   one_place there("t1", dtype::u8, {1'000});
   one_place not_there("t7", dtype::u8, {1'000});
   const std::vector<destination> into = {not_there.into, there.into};
   CHECK(code_of(with.fill_async(opened, into, use_future)) == errc::no_such_tensor);
   CHECK(there.memory.as_expected());
-  fill_policies how;
-  how.missing = fill_policies::on_missing::report;
-  how.unexpected = fill_policies::on_unexpected::error;
+  fill_options how;
+  how.missing = fill_options::on_missing::report;
+  how.unexpected = fill_options::on_unexpected::error;
   CHECK(code_of(with.fill_async(opened, into, how, use_future)) == errc::unexpected_tensor);
   CHECK(there.memory.as_expected());
-  how.unexpected = fill_policies::on_unexpected::report;
-  const filled done = get(with.fill_async(opened, into, how, use_future));
+  how.unexpected = fill_options::on_unexpected::report;
+  const fill_result done = get(with.fill_async(opened, into, how, use_future));
   CHECK(done.missing == names{"t7"});
   CHECK(done.unexpected == names{"t0", "t2"});
   CHECK(not_there.memory.as_expected());
@@ -308,13 +308,13 @@ TEST_CASE("fill: what is missing or unexpected is told, or refused") {
 TEST_CASE("fill: what is refused before the first byte is a plain error, and writes nothing") {
   const made_file file(std::vector<made_tensor>{{"a", 400'000}, f32("b", 1'000)});
   const checkpoint opened = open_file(file);
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const auto refused = [&](const auto& change, load_options options = {}) {
     places memory(opened);
     std::vector<destination> into = memory.into();
     change(into);
-    const auto failed = failure_of(
-        with.fill_async(opened, into, fill_policies(), selection(), options, use_future));
+    const auto failed =
+        failure_of(with.fill_async(opened, into, fill_options(), selection(), options, use_future));
     CHECK(memory.untouched());
     return failed ? failed->code() : boost::system::error_code();
   };
@@ -338,7 +338,7 @@ TEST_CASE("fill: a file that is cut meanwhile leaves whole and torn destinations
     read_script script([&](const read_request&, std::uint64_t nth) {
       return read_fate{.until_released = nth < 3 ? read_fate::hold::none : read_fate::hold::start};
     });
-    scripted_loader with(script, small_limits(1, engine));
+    scripted_loader with(script, small_options(1, engine));
     auto done = with.fill_async(opened, memory.into(), by(read_route::buffered), use_future);
     REQUIRE(script.wait_until_held(1));
     std::filesystem::resize_file(file.path(), 1'000);
@@ -369,7 +369,7 @@ TEST_CASE(
     read_script script([=](const read_request&, std::uint64_t nth) {
       return read_fate{nth == failing ? -EIO : read_fate::as_read};
     });
-    scripted_loader with(script, small_limits(1));
+    scripted_loader with(script, small_options(1));
     auto done = with.fill_async(opened, memory.into(), by(read_route::buffered), use_future);
     try {
       get(std::move(done));
@@ -389,7 +389,7 @@ TEST_CASE("fill: a failure before any byte is written is no fill_error") {
   const checkpoint opened = open_file(file);
   places memory(opened);
   read_script script([](const read_request&, std::uint64_t) { return read_fate{-EIO}; });
-  scripted_loader with(script, small_limits());
+  scripted_loader with(script, small_options());
   auto done = with.fill_async(opened, memory.into(), {}, use_future);
   bool plain = false;
   try {
@@ -409,7 +409,7 @@ TEST_CASE("fill: is cancelled, completes when no read is in flight, and releases
     places memory(opened);
     read_script script(
         [=](const read_request&, std::uint64_t) { return read_fate{.until_released = hold}; });
-    scripted_loader with(script, small_limits(2));
+    scripted_loader with(script, small_options(2));
     asio::io_context context;
     asio::cancellation_signal signal;
     int calls = 0;
@@ -417,7 +417,7 @@ TEST_CASE("fill: is cancelled, completes when no read is in flight, and releases
     const auto owner = std::make_shared<int>();
     std::vector<destination> into = memory.into();
     into.front().owner = owner;
-    auto handler = [&](const std::exception_ptr& failure, const filled&) {
+    auto handler = [&](const std::exception_ptr& failure, const fill_result&) {
       ++calls;
       code = code_of(failure);
       CHECK(owner.use_count() == 1);

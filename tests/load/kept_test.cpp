@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// limits::kept_bytes: freed memory of tensors, kept for the next load.
+// loader_options::cached_bytes: freed memory of tensors, kept for the next load.
 
 #include <doctest/doctest.h>
 
@@ -25,9 +25,9 @@ namespace {
 
 constexpr std::uint64_t mib = 1 << 20;
 
-limits keeping(std::uint64_t bytes) {
-  limits within = small_limits();
-  within.kept_bytes = bytes;
+loader_options keeping(std::uint64_t bytes) {
+  loader_options within = small_options();
+  within.cached_bytes = bytes;
   return within;
 }
 
@@ -47,7 +47,7 @@ bool loads_into_kept(loader& with, const made_file& file) {
 
 TEST_CASE("kept memory: the next load reuses it, whatever it contains") {
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
-    limits within = keeping(64 * mib);
+    loader_options within = keeping(64 * mib);
     within.engine = engine;
     loader with(host(), within);
     const made_file one(equal_tensors(8, 500'001));
@@ -77,7 +77,7 @@ TEST_CASE("kept memory: is not populated again") {
 }
 
 TEST_CASE("kept memory: none by default") {
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const made_file file(equal_tensors(8, 500'000));
   CHECK_FALSE(loads_into_kept(with, file));
   CHECK_FALSE(loads_into_kept(with, file));
@@ -115,7 +115,7 @@ TEST_CASE("kept memory: a load that needs more, or far less, allocates its own")
   CHECK(loads_into_kept(with, middle));
 }
 
-TEST_CASE("kept memory: no more than kept_bytes") {
+TEST_CASE("kept memory: no more than cached_bytes") {
   const made_file file(equal_tensors(1, 16 * mib));
   loader with(host(), keeping(31 * mib));
   CHECK_FALSE(loads_into_kept(with, file));
@@ -140,7 +140,7 @@ TEST_CASE("kept memory: a cancelled load's too, once no read is in flight") {
   REQUIRE(script.wait_until_held(2));
   stop.emit(asio::cancellation_type::terminal);
   // It takes its memory while reads of the first may still write to theirs.
-  loading second = get(with.start_async(file.name(), {}, asio::use_future));
+  load_operation second = get(with.start_async(file.name(), {}, asio::use_future));
   script.release_all();
   CHECK(code_of(std::move(first)) == asio::error::operation_aborted);
   const model beside = get(second.finish_async(asio::use_future));
@@ -163,8 +163,8 @@ TEST_CASE("kept memory: tensors may outlive the loader") {
 
 TEST_CASE("kept memory: none after the loader is destroyed, though a loading outlives it") {
   const made_file file(equal_tensors(1, 4 * mib));
-  std::optional<loading> other;
-  std::optional<loading> load;
+  std::optional<load_operation> other;
+  std::optional<load_operation> load;
   void* memory = nullptr;
   {
     loader with(host(), keeping(64 * mib));

@@ -34,10 +34,10 @@ read_fate held(const read_request&, std::uint64_t) {
 }
 
 // Awaits everything at once, which never completes; `alive` lies in its frame.
-asio::awaitable<void> wait_in_vain(loading load, std::shared_ptr<int> alive) {
+asio::awaitable<void> wait_in_vain(load_operation load, std::shared_ptr<int> alive) {
   const std::shared_ptr<int> kept = alive;
   const tensor t = co_await load.tensor_async("t7");
-  *kept = static_cast<int>(t.bytes());
+  *kept = static_cast<int>(t.size_bytes());
 }
 
 asio::awaitable<void> load_in_vain(scripted_loader& with, std::string path,
@@ -50,7 +50,7 @@ asio::awaitable<void> load_in_vain(scripted_loader& with, std::string path,
 asio::awaitable<void> own_a_loader(read_script& script, std::string path,
                                    std::shared_ptr<int> alive) {
   const std::shared_ptr<int> kept = alive;
-  scripted_loader with(script, small_limits(2), counted_host());
+  scripted_loader with(script, small_options(2), counted_host());
   model loaded = co_await with.load_async(path, {}, asio::use_awaitable);
   *kept = static_cast<int>(loaded.size());
 }
@@ -67,7 +67,7 @@ void wait_until_closing(scripted_loader& with) {
 TEST_CASE("destroying a context destroys the handlers of its operations, and cancels the loads") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
-  scripted_loader with(script, small_limits(2), counted_host());
+  scripted_loader with(script, small_options(2), counted_host());
   auto alive = std::make_shared<int>(0);
   const std::weak_ptr<int> watch = alive;
   {
@@ -87,7 +87,7 @@ TEST_CASE("destroying a context destroys the handlers of its operations, and can
       context.poll();
     }
     SUBCASE("of a coroutine that owns the loading") {
-      loading load = get(with.start_async(file.name(), {}, asio::use_future));
+      load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
       asio::co_spawn(context, wait_in_vain(std::move(load), alive), asio::detached);
       context.poll();
     }
@@ -121,7 +121,7 @@ TEST_CASE("destroying a context destroys a coroutine that owns its loader") {
 TEST_CASE("a handler may destroy the loader") {
   const made_file file(equal_tensors(8, small_slot));
   for (int round = 0; round < 20; ++round) {
-    auto with = std::make_unique<loader>(counted_host(), small_limits(2));
+    auto with = std::make_unique<loader>(counted_host(), small_options(2));
     loader& same = *with;
     std::promise<std::size_t> called;
     auto other = same.load_async(file.name(), asio::use_future);
@@ -138,7 +138,7 @@ TEST_CASE("a handler may destroy the loader") {
 
 TEST_CASE("destroying a pool with operations outstanding leaves the loader as it was") {
   const made_file file(equal_tensors(8, small_slot));
-  loader with(counted_host(), small_limits(2));
+  loader with(counted_host(), small_options(2));
   for (int round = 0; round < 50; ++round) {
     asio::thread_pool pool(1);
     for (int i = 0; i < 4; ++i) {
@@ -150,11 +150,11 @@ TEST_CASE("destroying a pool with operations outstanding leaves the loader as it
 
 TEST_CASE("a handler that was posted and never run is destroyed with its context") {
   const made_file file(equal_tensors(8, small_slot));
-  std::optional<loader> with(std::in_place, counted_host(), small_limits(2));
+  std::optional<loader> with(std::in_place, counted_host(), small_options(2));
   const auto alive = std::make_shared<int>(0);
   {
     asio::io_context context;
-    loading load = get(with->start_async(file.name(), asio::use_future));
+    load_operation load = get(with->start_async(file.name(), asio::use_future));
     load.finish_async(asio::bind_executor(context, [alive](std::exception_ptr, const model&) {}));
     get(load.finish_async(asio::use_future));  // Both are answered together.
     CHECK(alive.use_count() == 2);
@@ -168,9 +168,9 @@ TEST_CASE(
     "destroying the loader completes its loads with operation_aborted, once nothing is in flight") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
-  scripted_loader with(script, small_limits(2), counted_host());
+  scripted_loader with(script, small_options(2), counted_host());
   auto whole = with.load_async(file.name(), {}, asio::use_future);
-  loading load = get(with.start_async(file.name(), {}, asio::use_future));
+  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
   auto wait = load.tensor_async("t7", asio::use_future);
   auto next = load.next_async(asio::use_future);
   auto finish = load.finish_async(asio::use_future);
@@ -193,7 +193,7 @@ TEST_CASE("a loader may be destroyed while its loads open their files") {
   for (int round = 0; round < 50; ++round) {
     std::vector<std::future<model>> all;
     {
-      loader with(counted_host(), small_limits(2));
+      loader with(counted_host(), small_options(2));
       for (int i = 0; i < 5; ++i) {
         all.push_back(with.load_async(file.name(), asio::use_future));
       }
@@ -208,8 +208,8 @@ TEST_CASE("a loader may be destroyed while its loads open their files") {
 
 TEST_CASE("operations on a destroyed loader complete with operation_aborted") {
   const made_file file(equal_tensors(2, small_slot));
-  std::optional<loader> with(std::in_place, host(), small_limits());
-  loading load = get(with->start_async(file.name(), asio::use_future));
+  std::optional<loader> with(std::in_place, host(), small_options());
+  load_operation load = get(with->start_async(file.name(), asio::use_future));
   const model loaded = get(load.finish_async(asio::use_future));
   auto later = with->load_async(file.name(), asio::deferred);
   auto start_later = with->start_async(file.name(), asio::deferred);
@@ -237,8 +237,8 @@ TEST_CASE("tensors outlive model, loading and loader") {
   tensor third;
   catalog described;
   {
-    loader with(counted_host(), small_limits());
-    loading load = get(with.start_async(path, asio::use_future));
+    loader with(counted_host(), small_options());
+    load_operation load = get(with.start_async(path, asio::use_future));
     described = load.catalog();
     first = get(load.tensor_async("t0", asio::use_future));
     second = get(load.next_async(asio::use_future)).value();
@@ -261,11 +261,11 @@ TEST_CASE("a tensor loaded before the load was cancelled stays valid") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(
       [](const read_request&, std::uint64_t nth) { return nth < 3 ? read_fate() : held({}, nth); });
-  scripted_loader with(script, small_limits(1), counted_host());
+  scripted_loader with(script, small_options(1), counted_host());
   tensor landed;
   catalog described;
   {
-    loading load = get(with.start_async(file.name(), {}, asio::use_future));
+    load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
     described = load.catalog();
     landed = get(load.tensor_async("t0", asio::use_future));
     REQUIRE(script.wait_until_held(1));
@@ -289,7 +289,7 @@ TEST_CASE(
     return read_fate{.until_released = read_fate::hold::start};
   });
   {
-    scripted_loader with(script, small_limits(2), counted_host());
+    scripted_loader with(script, small_options(2), counted_host());
     auto loaded = with.load_async(file.name(), {}, asio::use_future);
     REQUIRE(script.wait_until_held(2));
     with.close(std::chrono::milliseconds(1));
@@ -309,12 +309,12 @@ TEST_CASE(
 TEST_CASE("the last owner of a load's storage frees its memory at once") {
   const made_file file(equal_tensors(2, small_slot));
   read_script script;
-  scripted_loader with(script, small_limits(), counted_host());
-  std::optional<loading> load(get(with.start_async(file.name(), {}, asio::use_future)));
+  scripted_loader with(script, small_options(), counted_host());
+  std::optional<load_operation> load(get(with.start_async(file.name(), {}, asio::use_future)));
   model loaded = get(load->finish_async(asio::use_future));
   with.settle();
   loaded = {};
-  CHECK(arenas_taken == 1);  // A `loading` gives access to its tensors.
+  CHECK(arenas_taken == 1);  // A `load_operation` gives access to its tensors.
   load.reset();
   CHECK(arenas_taken == 0);
 }

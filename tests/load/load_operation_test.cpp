@@ -39,8 +39,8 @@ bool touches(const read_request& read, const tensor_info& t) {
 TEST_CASE("tensor_async: prioritizes the reads of an awaited tensor") {
   const made_file file(equal_tensors(8, 2 * small_slot));
   read_script script(first_held);
-  scripted_loader with(script, small_limits(1));
-  loading load = get(with.start_async(file.name(), {}, asio::use_future));
+  scripted_loader with(script, small_options(1));
+  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
   REQUIRE(script.wait_until_held(1));
   auto sixth = load.tensor_async("t6", asio::use_future);
   auto third = load.tensor_async("t3", asio::use_future);
@@ -71,8 +71,8 @@ TEST_CASE("tensor_async: prioritizes the reads of an awaited tensor") {
 TEST_CASE("tensor_async: completes when its tensor is loaded, before the others") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
-  scripted_loader with(script, small_limits(1));
-  loading load = get(with.start_async(file.name(), {}, asio::use_future));
+  scripted_loader with(script, small_options(1));
+  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
   auto first = load.tensor_async("t0", asio::use_future);
   auto last = load.tensor_async("t7", asio::use_future);
   // Behind the header it lies in two reads.
@@ -94,8 +94,8 @@ TEST_CASE("tensor_async: completes when its tensor is loaded, before the others"
 TEST_CASE("tensor_async: the same tensor may be awaited again, before and after it is loaded") {
   const made_file file(equal_tensors(4, small_slot));
   read_script script(first_held);
-  scripted_loader with(script, small_limits(1));
-  loading load = get(with.start_async(file.name(), {}, asio::use_future));
+  scripted_loader with(script, small_options(1));
+  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
   REQUIRE(script.wait_until_held(1));
   auto one = load.tensor_async("t2", asio::use_future);
   auto other = load.tensor_async("t2", asio::use_future);
@@ -109,8 +109,8 @@ TEST_CASE("tensor_async: the same tensor may be awaited again, before and after 
 
 TEST_CASE("tensor_async: a name that the checkpoint lacks is refused by name") {
   const made_file file(equal_tensors(2, 1000));
-  loader with(host(), small_limits());
-  loading load = get(with.start_async(file.name(), asio::use_future));
+  loader with(host(), small_options());
+  load_operation load = get(with.start_async(file.name(), asio::use_future));
   for (const std::string name : {"t2", "T0", "", "a\nb"}) {
     const auto failed = failure_of(load.tensor_async(name, asio::use_future));
     REQUIRE(failed);
@@ -125,8 +125,8 @@ TEST_CASE("tensor_async: a name that the checkpoint lacks is refused by name") {
 TEST_CASE("next_async: gives each tensor once, in the order of landing, and then none") {
   const made_file file(equal_tensors(6, small_slot));
   read_script script(first_held);
-  scripted_loader with(script, small_limits(1));
-  loading load = get(with.start_async(file.name(), {}, asio::use_future));
+  scripted_loader with(script, small_options(1));
+  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
   REQUIRE(script.wait_until_held(1));
   auto awaited = load.tensor_async("t4", asio::use_future);
   std::vector<std::future<std::optional<tensor>>> waiting;
@@ -144,8 +144,8 @@ TEST_CASE("next_async: gives each tensor once, in the order of landing, and then
 
 TEST_CASE("next_async: what was cancelled meanwhile loses no tensor") {
   const made_file file(equal_tensors(50, 5000));
-  loader with(host(), small_limits());
-  loading load = get(with.start_async(file.name(), asio::use_future));
+  loader with(host(), small_options());
+  load_operation load = get(with.start_async(file.name(), asio::use_future));
   std::set<std::string> seen;
   for (;;) {
     const auto next = get(load.next_async(asio::use_future));
@@ -157,8 +157,8 @@ TEST_CASE("next_async: what was cancelled meanwhile loses no tensor") {
 
 TEST_CASE("finish_async: may be called twice, concurrently and later") {
   const made_file file(equal_tensors(4, small_slot));
-  loader with(host(), small_limits());
-  loading load = get(with.start_async(file.name(), asio::use_future));
+  loader with(host(), small_options());
+  load_operation load = get(with.start_async(file.name(), asio::use_future));
   auto one = load.finish_async(asio::use_future);
   auto other = load.finish_async(asio::use_future);
   const model loaded = get(std::move(one));
@@ -170,8 +170,8 @@ TEST_CASE("finish_async: may be called twice, concurrently and later") {
 TEST_CASE("progress: grows with each read, and is complete at the end") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
-  scripted_loader with(script, small_limits(1));
-  loading load = get(with.start_async(file.name(), {}, asio::use_future));
+  scripted_loader with(script, small_options(1));
+  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
   load_stats before = load.progress();
   CHECK(before.bytes == 0);
   CHECK(before.bytes_total == 8 * small_slot);
@@ -205,8 +205,8 @@ TEST_CASE("progress: grows with each read, and is complete at the end") {
 TEST_CASE("cancel: starts no new read, and completes all operations when none is in flight") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
-  scripted_loader with(script, small_limits(2), counted_host());
-  loading load = get(with.start_async(file.name(), {}, asio::use_future));
+  scripted_loader with(script, small_options(2), counted_host());
+  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
   REQUIRE(script.wait_until_held(2));
   auto finish = load.finish_async(asio::use_future);
   auto wait = load.tensor_async("t0", asio::use_future);
@@ -227,8 +227,8 @@ TEST_CASE("cancel: starts no new read, and completes all operations when none is
 
 TEST_CASE("cancel: has no effect once everything is loaded") {
   const made_file file(equal_tensors(2, small_slot));
-  loader with(host(), small_limits());
-  loading load = get(with.start_async(file.name(), asio::use_future));
+  loader with(host(), small_options());
+  load_operation load = get(with.start_async(file.name(), asio::use_future));
   get(load.finish_async(asio::use_future));
   load.cancel();
   CHECK(get(load.tensor_async("t0", asio::use_future)).name() == "t0");
@@ -238,12 +238,12 @@ TEST_CASE("cancel: has no effect once everything is loaded") {
 TEST_CASE("destroying or replacing a loading cancels it") {
   const made_file file(equal_tensors(8, small_slot));
   read_script script(held);
-  scripted_loader with(script, small_limits(2), counted_host());
-  loading load = get(with.start_async(file.name(), {}, asio::use_future));
+  scripted_loader with(script, small_options(2), counted_host());
+  load_operation load = get(with.start_async(file.name(), {}, asio::use_future));
   REQUIRE(script.wait_until_held(2));
   auto finish = load.finish_async(asio::use_future);
-  SUBCASE("by assignment") { load = loading(); }
-  SUBCASE("by destruction") { loading(std::move(load)); }
+  SUBCASE("by assignment") { load = load_operation(); }
+  SUBCASE("by destruction") { load_operation(std::move(load)); }
   with.settle();
   CHECK_FALSE(ready(finish));
   script.release_all();
@@ -254,10 +254,10 @@ TEST_CASE("destroying or replacing a loading cancels it") {
 
 TEST_CASE("destroying a loading after the load is complete keeps its tensors") {
   const made_file file(equal_tensors(8, small_slot));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   model loaded;
   {
-    loading load = get(with.start_async(file.name(), asio::use_future));
+    load_operation load = get(with.start_async(file.name(), asio::use_future));
     loaded = get(load.finish_async(asio::use_future));
   }
   CHECK(first_difference(loaded) == "");

@@ -18,11 +18,11 @@
 #include "runtime/stop_state.hpp"
 
 using namespace ringload;
+using detail::check_queue;
 using detail::file_counters;
 using detail::load_counters;
-using detail::load_outcome;
 using detail::load_waiters;
-using detail::tensor_checks;
+using detail::stop_state;
 
 namespace {
 
@@ -56,8 +56,8 @@ std::string completed(boost::asio::io_context& loop, std::string& log) {
 
 }  // namespace
 
-TEST_CASE("load_outcome: the first reason is kept") {
-  load_outcome how;
+TEST_CASE("stop_state: the first reason is kept") {
+  stop_state how;
   CHECK(!how.stopped());
   CHECK(how.failure() == nullptr);
   how.stop({errc::truncated_file, "first"});
@@ -67,8 +67,8 @@ TEST_CASE("load_outcome: the first reason is kept") {
   CHECK(says(how.failure(), "first"));
 }
 
-TEST_CASE("load_outcome: what is finished cannot be stopped") {
-  load_outcome how;
+TEST_CASE("stop_state: what is finished cannot be stopped") {
+  stop_state how;
   how.finish();
   how.stop({errc::truncated_file, "late"});
   CHECK(how.finished());
@@ -76,19 +76,19 @@ TEST_CASE("load_outcome: what is finished cannot be stopped") {
   CHECK(how.failure() == nullptr);
 }
 
-TEST_CASE("load_outcome: each failure is an exception of its own") {
-  load_outcome how;
+TEST_CASE("stop_state: each failure is an exception of its own") {
+  stop_state how;
   how.stop({errc::truncated_file, "here"});
   CHECK(how.failure() != how.failure());
 }
 
-TEST_CASE("tensor_checks: nothing is needed without digests") { CHECK(!tensor_checks().needed(0)); }
+TEST_CASE("check_queue: nothing is needed without digests") { CHECK(!check_queue().needed(0)); }
 
-TEST_CASE("tensor_checks: awaited tensors first, each tensor once") {
+TEST_CASE("check_queue: awaited tensors first, each tensor once") {
   const std::vector<std::byte> digest(4);
   detail::tensor_check one;
   one.digest = digest;
-  tensor_checks checks({one, one, one});
+  check_queue checks({one, one, one});
   CHECK(checks.needed(0));
   CHECK(!checks.take_next());
   checks.add(2);
@@ -187,7 +187,7 @@ TEST_CASE("load_waiters: at the end of a load everything that waits is completed
     load_waiters waiters;
     waiters.tensors[1].add(waiters.new_id(), waiting(loop, log, 'a'));
     waiters.tensors[1].add(waiters.new_id(), waiting(loop, log, 'b'));
-    load_outcome how;
+    stop_state how;
     if (stopped) how.stop({errc::truncated_file, "here"});
     waiters.end_all(how, model(), checkpoint());
     CHECK(completed(loop, log) == (stopped ? "AB" : "ab"));

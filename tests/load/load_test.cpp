@@ -30,14 +30,14 @@ std::vector<std::string> names(const model& of) {
 
 TEST_CASE("load_async: loads one file") {
   const made_file file({{"a", 1000}, f32("b", 30'000), {"c", 7}});
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const model loaded = get(with.load_async(file.name(), asio::use_future));
   CHECK(names(loaded) == std::vector<std::string>{"a", "b", "c"});
   CHECK(first_difference(loaded) == "");
   CHECK(loaded.at("b").dtype() == dtype::f32);
   CHECK(loaded.at("b").shape().size() == 1);
   CHECK(loaded.at("b").shape()[0] == 30'000);
-  CHECK(loaded.at("b").bytes() == 120'000);
+  CHECK(loaded.at("b").size_bytes() == 120'000);
   CHECK(loaded.at("b").device() == host());
   CHECK(with.device() == host());
 }
@@ -53,7 +53,7 @@ TEST_CASE("load_async: loads shards by their index, and by their folder") {
                          {"b", "model-00001-of-00002.safetensors"},
                          {"c", "model-00002-of-00002.safetensors"},
                          {"d", "model-00002-of-00002.safetensors"}}));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   for (const auto& source : {folder.path(), folder.path() / "model.safetensors.index.json"}) {
     const model loaded = get(with.load_async(source.string(), asio::use_future));
     CHECK(loaded.size() == 4);
@@ -64,27 +64,27 @@ TEST_CASE("load_async: loads shards by their index, and by their folder") {
 
 TEST_CASE("load_async: loads a checkpoint without tensors") {
   const made_file file(std::vector<made_tensor>{});
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const model loaded = get(with.load_async(file.name(), asio::use_future));
   CHECK(loaded.empty());
   CHECK(loaded.begin() == loaded.end());
   CHECK(loaded.stats().reads == 0);
-  loading load = get(with.start_async(file.name(), asio::use_future));
+  load_operation load = get(with.start_async(file.name(), asio::use_future));
   CHECK_FALSE(get(load.next_async(asio::use_future)).has_value());
   CHECK(get(load.finish_async(asio::use_future)).empty());
 }
 
 TEST_CASE("load_async: loads a checkpoint of tensors of 0 bytes") {
   const made_file file({{"none", 0}, f32("nothing", 0)});
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const model loaded = get(with.load_async(file.name(), asio::use_future));
   CHECK(loaded.size() == 2);
-  CHECK(loaded.at("none").bytes() == 0);
+  CHECK(loaded.at("none").size_bytes() == 0);
   CHECK(loaded.at("none").data() != nullptr);
   CHECK(loaded.at("nothing").data() != nullptr);
   CHECK(loaded.stats().reads == 0);
   CHECK(loaded.stats().tensors == 2);
-  loading load = get(with.start_async(file.name(), asio::use_future));
+  load_operation load = get(with.start_async(file.name(), asio::use_future));
   CHECK(get(load.tensor_async("nothing", asio::use_future)).name() == "nothing");
   CHECK(get(load.next_async(asio::use_future)).has_value());
   CHECK(get(load.next_async(asio::use_future)).has_value());
@@ -93,7 +93,7 @@ TEST_CASE("load_async: loads a checkpoint of tensors of 0 bytes") {
 
 TEST_CASE("load_async: says what is wrong with the source") {
   const made_file bad(made_file::as_it_is::text, std::string("\x04\0\0\0\0\0\0\0nope", 12));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const auto missing = failure_of(with.load_async("/no/such/file", asio::use_future));
   REQUIRE(missing);
   CHECK(missing->code() == errc::source_not_found);
@@ -106,11 +106,11 @@ TEST_CASE("load_async: says what is wrong with the source") {
 
 TEST_CASE("model: finds tensors by name and by position, in the order of the file") {
   const made_file file({{"z", 10}, {"a", 20}, {"", 30}});
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const model loaded = get(with.load_async(file.name(), asio::use_future));
   CHECK(names(loaded) == std::vector<std::string>{"z", "a", ""});
   CHECK(loaded[1].name() == "a");
-  CHECK(loaded.at("").bytes() == 30);
+  CHECK(loaded.at("").size_bytes() == 30);
   CHECK(loaded.find("a").data() == loaded.at("a").data());
   CHECK_FALSE(loaded.find("b"));
   try {
@@ -137,7 +137,7 @@ TEST_CASE("model: one that was made empty has no tensors") {
 TEST_CASE("stats: bytes, route, engine and reasons") {
   const std::uint64_t bytes = 5 * 100'000;
   const made_file file(equal_tensors(5, 100'000));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const model loaded =
       get(with.load_async(file.name(), by(read_route::buffered), asio::use_future));
   REQUIRE(loaded.stats_of_files().size() == 1);
@@ -178,7 +178,7 @@ TEST_CASE("stats: of a loader are its own part") {
 
 TEST_CASE("stats: of a load through slots say what these are") {
   const made_file file({f32("a", 200'000)});
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   load_options converting;
   converting.dtype = dtype::f16;
   const load_stats s = get(with.load_async(file.name(), converting, asio::use_future)).stats();
@@ -195,11 +195,13 @@ TEST_CASE("several loads on one loader are served in turn") {
   read_script script([](const read_request&, std::uint64_t nth) {
     return read_fate{.until_released = nth == 0 ? read_fate::hold::start : read_fate::hold::none};
   });
-  scripted_loader with(script, small_limits(1));
+  scripted_loader with(script, small_options(1));
   // By one route, so that each load reads by one descriptor.
-  loading first = get(with.start_async(one.name(), by(read_route::buffered), asio::use_future));
+  load_operation first =
+      get(with.start_async(one.name(), by(read_route::buffered), asio::use_future));
   REQUIRE(script.wait_until_held(1));
-  loading second = get(with.start_async(other.name(), by(read_route::buffered), asio::use_future));
+  load_operation second =
+      get(with.start_async(other.name(), by(read_route::buffered), asio::use_future));
   script.release_all();
   CHECK(first_difference(get(first.finish_async(asio::use_future))) == "");
   CHECK(first_difference(get(second.finish_async(asio::use_future))) == "");
@@ -218,7 +220,7 @@ TEST_CASE("a loader makes as many reads at once as it has slots") {
   read_script script([](const read_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::start};
   });
-  scripted_loader with(script, small_limits(3));
+  scripted_loader with(script, small_options(3));
   auto loaded = with.load_async(file.name(), {}, asio::use_future);
   REQUIRE(script.wait_until_held(3));
   with.settle();
@@ -233,7 +235,7 @@ TEST_CASE("a loader makes as many reads at once as it has slots") {
 
 TEST_CASE("tensor::as gives elements of its own type, and refuses others") {
   const made_file file(std::vector<made_tensor>{f32("f", 3'000), {"i", 8'000, "I64", 8}, {"b", 5}});
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const model loaded = get(with.load_async(file.name(), asio::use_future));
   const std::span<const float> floats = loaded.at("f").as<const float>();
   CHECK(floats.size() == 3'000);
@@ -256,7 +258,7 @@ TEST_CASE("tensor::as gives elements of its own type, and refuses others") {
 
 TEST_CASE("model::regions: every tensor lies in one of them") {
   const made_file file(equal_tensors(7, 30'001));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const model loaded = get(with.load_async(file.name(), asio::use_future));
   const std::vector<memory_region> regions = loaded.regions();
   REQUIRE(regions.size() == 1);
@@ -265,7 +267,7 @@ TEST_CASE("model::regions: every tensor lies in one of them") {
   for (const tensor t : loaded) {
     const auto at = reinterpret_cast<std::uintptr_t>(t.data());
     CHECK(at >= begin);
-    CHECK(at + t.bytes() <= begin + regions[0].bytes);
+    CHECK(at + t.size_bytes() <= begin + regions[0].bytes);
   }
   CHECK(model().regions().empty());
 }

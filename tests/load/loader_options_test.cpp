@@ -31,7 +31,7 @@ constexpr std::uint64_t mib = 1024 * 1024;
 std::vector<made_tensor> some_tensors() { return {{"a", 999}, f32("b", 50'000), {"c", 250'000}}; }
 
 // Empty if a loader with these limits loads the file correctly, else what is wrong.
-std::string load_within(const limits& within, const made_file& file) {
+std::string load_within(const loader_options& within, const made_file& file) {
   loader with(host(), within);
   const model loaded = get(with.load_async(file.name(), asio::use_future));
   if (loaded.size() != 3) return "too few tensors";
@@ -73,52 +73,52 @@ device staged_device(int refusals = 0) {
 
 }  // namespace
 
-TEST_CASE("limits: invalid ones are refused by name") {
+TEST_CASE("loader_options: invalid ones are refused by name") {
   struct wrong {
     const char* named;
-    std::function<void(limits&)> make;
+    std::function<void(loader_options&)> make;
   };
   const std::vector<wrong> all = {
-      {"slots must", [](limits& l) { l.slots = 1025; }},
-      {"slot_bytes", [](limits& l) { l.slot_bytes = 0; }},
-      {"slot_bytes", [](limits& l) { l.slot_bytes = 32 * 1024; }},
-      {"slot_bytes", [](limits& l) { l.slot_bytes = 64 * 1024 + 1; }},
-      {"slot_bytes", [](limits& l) { l.slot_bytes = 3 * mib; }},
-      {"slot_bytes", [](limits& l) { l.slot_bytes = 128 * mib; }},
-      {"copy_threads", [](limits& l) { l.copy_threads = 65; }},
-      {"reader_threads", [](limits& l) { l.reader_threads = 0; }},
-      {"reader_threads", [](limits& l) { l.reader_threads = 65; }},
+      {"slots must", [](loader_options& l) { l.slots = 1025; }},
+      {"slot_bytes", [](loader_options& l) { l.slot_bytes = 0; }},
+      {"slot_bytes", [](loader_options& l) { l.slot_bytes = 32 * 1024; }},
+      {"slot_bytes", [](loader_options& l) { l.slot_bytes = 64 * 1024 + 1; }},
+      {"slot_bytes", [](loader_options& l) { l.slot_bytes = 3 * mib; }},
+      {"slot_bytes", [](loader_options& l) { l.slot_bytes = 128 * mib; }},
+      {"copy_threads", [](loader_options& l) { l.copy_threads = 65; }},
+      {"reader_threads", [](loader_options& l) { l.reader_threads = 0; }},
+      {"reader_threads", [](loader_options& l) { l.reader_threads = 65; }},
   };
   for (const wrong& one : all) {
     CAPTURE(one.named);
-    limits within;
+    loader_options within;
     one.make(within);
     try {
       loader with(host(), within);
       FAIL_CHECK("was accepted");
     } catch (const error& e) {
-      CHECK(e.code() == errc::invalid_limits);
+      CHECK(e.code() == errc::invalid_options);
       CHECK(holds(e.what(), one.named));
     }
   }
 }
 
-TEST_CASE("limits: the smallest and the largest of each are accepted") {
+TEST_CASE("loader_options: the smallest and the largest of each are accepted") {
   const made_file file(some_tensors(), 3);
-  const std::vector<std::function<void(limits&)>> all = {
-      [](limits& l) { l.slots = 1; },
-      [](limits& l) { l.slots = 1024; },
-      [](limits& l) { l.slot_bytes = 64 * mib, l.slots = 1; },
-      [](limits& l) { l.bytes_in_flight = 0; },
-      [](limits& l) { l.bytes_in_flight = 1; },
-      [](limits& l) { l.bytes_in_flight = small_slot; },
-      [](limits& l) { l.copy_threads = 64; },
-      [](limits& l) { l.reader_threads = 64; },
-      [](limits& l) { l.slots = 1, l.bytes_in_flight = 1, l.reader_threads = 1; },
+  const std::vector<std::function<void(loader_options&)>> all = {
+      [](loader_options& l) { l.slots = 1; },
+      [](loader_options& l) { l.slots = 1024; },
+      [](loader_options& l) { l.slot_bytes = 64 * mib, l.slots = 1; },
+      [](loader_options& l) { l.bytes_in_flight = 0; },
+      [](loader_options& l) { l.bytes_in_flight = 1; },
+      [](loader_options& l) { l.bytes_in_flight = small_slot; },
+      [](loader_options& l) { l.copy_threads = 64; },
+      [](loader_options& l) { l.reader_threads = 64; },
+      [](loader_options& l) { l.slots = 1, l.bytes_in_flight = 1, l.reader_threads = 1; },
   };
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
     for (const auto& change : all) {
-      limits within = small_limits(4, engine);
+      loader_options within = small_options(4, engine);
       change(within);
       make_cold(file.path());
       CHECK(load_within(within, file) == "");
@@ -127,13 +127,14 @@ TEST_CASE("limits: the smallest and the largest of each are accepted") {
 }
 
 TEST_CASE(
-    "limits: bytes_in_flight bounds the direct reads of the ring, and one is always allowed") {
+    "loader_options: bytes_in_flight bounds the direct reads of the ring, and one is always "
+    "allowed") {
   const made_file file(equal_tensors(8, small_slot));
   make_cold(file.path());
   read_script script([](const read_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::start};
   });
-  limits within = small_limits(4);
+  loader_options within = small_options(4);
   std::size_t at_once = 0;
   SUBCASE("1 byte") { within.bytes_in_flight = 1, at_once = 1; }
   SUBCASE("one slot") { within.bytes_in_flight = small_slot, at_once = 1; }
@@ -156,20 +157,21 @@ TEST_CASE(
   CHECK(first_difference(get(std::move(loaded))) == "");
 }
 
-TEST_CASE("limits: the stats have the queue depth, given or tuned") {
-  limits within = small_limits(4);
+TEST_CASE("loader_options: the stats have the queue depth, given or tuned") {
+  loader_options within = small_options(4);
   const auto told = [&within] { return loader(host(), within).stats().bytes_in_flight; };
   CHECK(told() == 4 * small_slot);  // All there is, and less than a loader begins with.
   within.bytes_in_flight = 3 * small_slot;
   CHECK(told() == 3 * small_slot);
   within.bytes_in_flight = 100 * small_slot;
   CHECK(told() == 100 * small_slot);
-  CHECK(loader(host(), limits()).stats().bytes_in_flight == bytes_in_flight_at_first);
+  CHECK(loader(host(), loader_options()).stats().bytes_in_flight == bytes_in_flight_at_first);
 }
 
-TEST_CASE("limits: arena_bytes_max bounds what a load takes, and the error has both numbers") {
+TEST_CASE(
+    "loader_options: arena_bytes_max bounds what a load takes, and the error has both numbers") {
   const made_file file(equal_tensors(1, 1'000'000));
-  limits within = small_limits();
+  loader_options within = small_options();
   within.arena_bytes_max = 999'999;
   loader with(host(), within);
   const auto failed = failure_of(with.load_async(file.name(), asio::use_future));
@@ -184,11 +186,11 @@ TEST_CASE("limits: arena_bytes_max bounds what a load takes, and the error has b
   CHECK(first_difference(get(with.load_async(smaller.name(), asio::use_future))) == "");
 }
 
-TEST_CASE("limits: pinned memory is slots times slot_bytes at most, whatever is loaded") {
+TEST_CASE("loader_options: pinned memory is slots times slot_bytes at most, whatever is loaded") {
   // One of the others lies misaligned in the file, and is too short to be read straight.
   const made_file file({f32("b", 15'000), {"a", 2 * mib + 1}, f32("c", 15'000)});
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
-    loader with(host(), small_limits(2, engine));
+    loader with(host(), small_options(2, engine));
     CHECK(with.stats().pinned_bytes_peak == 0);
     const model loaded = get(with.load_async(file.name(), asio::use_future));
     // One worker may be quick enough to take every read.
@@ -199,10 +201,10 @@ TEST_CASE("limits: pinned memory is slots times slot_bytes at most, whatever is 
   }
 }
 
-TEST_CASE("limits: no slot has memory before a read needs it") {
+TEST_CASE("loader_options: no slot has memory before a read needs it") {
   const made_file straight({{"a", mib}});
   const made_file staged({{"a", 999}, f32("b", 5'000)}, 1);
-  loader with(host(), small_limits(4));
+  loader with(host(), small_options(4));
   CHECK(get(with.load_async(straight.name(), asio::use_future)).stats().pinned_bytes_peak == 0);
   CHECK(with.stats().page_kind == "");
   CHECK_FALSE(with.stats().slots_registered);
@@ -213,10 +215,11 @@ TEST_CASE("limits: no slot has memory before a read needs it") {
   CHECK(first_difference(loaded) == "");
 }
 
-TEST_CASE("limits: where every read is staged, all slots are prepared with the first load") {
+TEST_CASE(
+    "loader_options: where every read is staged, all slots are prepared with the first load") {
   const made_file file({{"a", 2 * mib}, f32("b", mib / 2)}, 1);
   {
-    loader with(staged_device(), small_limits(8));
+    loader with(staged_device(), small_options(8));
     CHECK(slots_pinned == 0);
     CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
     CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
@@ -224,10 +227,11 @@ TEST_CASE("limits: where every read is staged, all slots are prepared with the f
   CHECK(slots_pinned == 8);
 }
 
-TEST_CASE("limits: a slot that cannot be pinned fails the load, and is tried again by the next") {
+TEST_CASE(
+    "loader_options: a slot that cannot be pinned fails the load, and is tried again by the next") {
   const made_file file({{"a", mib}});
   // As many tries as the preparation and one read have.
-  loader with(staged_device(2), small_limits(1));
+  loader with(staged_device(2), small_options(1));
   const auto failed = failure_of(with.load_async(file.name(), asio::use_future));
   REQUIRE(failed);
   CHECK(failed->code() == system_code(ENOLCK));
@@ -238,22 +242,23 @@ TEST_CASE("limits: a slot that cannot be pinned fails the load, and is tried aga
   CHECK(with.stats().pinned_bytes_peak == small_slot);
 }
 
-TEST_CASE("limits: with no huge pages a loader's memory lies on small ones") {
+TEST_CASE("loader_options: with no huge pages a loader's memory lies on small ones") {
   // One of the others lies misaligned in the file and is short, so it needs a slot.
   const made_file file({f32("b", 1'000), {"a", 4 * mib + 1}, f32("c", 1'000)});
-  limits within;
+  loader_options within;
   within.huge_pages = huge_pages::none;
   loader with(host(), within);
   const model loaded = get(with.load_async(file.name(), asio::use_future));
   CHECK(loaded.stats().page_kind == "4k");
   const tensor a = loaded.at("a");
-  CHECK(kind_of({static_cast<const std::byte*>(a.data()), a.bytes()}) == page_kind::small);
+  CHECK(kind_of({static_cast<const std::byte*>(a.data()), a.size_bytes()}) == page_kind::small);
   CHECK(first_difference(loaded) == "");
 }
 
-TEST_CASE("limits: reserved pages are not for slots smaller than one, and the stats say so") {
+TEST_CASE(
+    "loader_options: reserved pages are not for slots smaller than one, and the stats say so") {
   const made_file file({f32("b", mib)});
-  limits within = small_limits();
+  loader_options within = small_options();
   within.huge_pages = huge_pages::reserved;
   loader with(host(), within);
   load_options converting;
@@ -264,16 +269,16 @@ TEST_CASE("limits: reserved pages are not for slots smaller than one, and the st
   CHECK(holds(s.page_kind_reason, "65,536 bytes"));
 }
 
-TEST_CASE("limits: by default a loader pins no more than 64 MiB") {
-  const limits by_default = chosen_limits({}, device_kind::host);
+TEST_CASE("loader_options: by default a loader pins no more than 64 MiB") {
+  const loader_options by_default = chosen_options({}, device_kind::host);
   CHECK(by_default.slots * by_default.slot_bytes <= 64 * mib);
 }
 
-TEST_CASE("limits: what is left to the loader is chosen by device, and nothing else is") {
-  limits within;
+TEST_CASE("loader_options: what is left to the loader is chosen by device, and nothing else is") {
+  loader_options within;
   within.slot_bytes = 2 * mib;
-  const limits on_host = chosen_limits(within, device_kind::host);
-  const limits on_gpu = chosen_limits(within, device_kind::cuda);
+  const loader_options on_host = chosen_options(within, device_kind::host);
+  const loader_options on_gpu = chosen_options(within, device_kind::cuda);
   CHECK(on_host.slots == 16);
   CHECK(on_host.copy_threads == 3);
   CHECK(on_gpu.slots == 32);
@@ -282,13 +287,13 @@ TEST_CASE("limits: what is left to the loader is chosen by device, and nothing e
   CHECK(on_gpu.slot_bytes == 2 * mib);
   within.slots = 1;
   within.copy_threads = 64;
-  CHECK(chosen_limits(within, device_kind::cuda).slots == 1);
-  CHECK(chosen_limits(within, device_kind::cuda).copy_threads == 64);
+  CHECK(chosen_options(within, device_kind::cuda).slots == 1);
+  CHECK(chosen_options(within, device_kind::cuda).copy_threads == 64);
 }
 
-TEST_CASE("limits: the requested engine reads") {
+TEST_CASE("loader_options: the requested engine reads") {
   const made_file file(some_tensors(), 3);
-  loader with(host(), small_limits(4, read_engine::threads));
+  loader with(host(), small_options(4, read_engine::threads));
   CHECK(with.stats().engine == read_engine::threads);
   CHECK(holds(with.stats().engine_reason, "ordered"));
   CHECK_FALSE(with.stats().slots_registered);
@@ -298,7 +303,7 @@ TEST_CASE("limits: the requested engine reads") {
   CHECK(first_difference(loaded) == "");
 }
 
-TEST_CASE("limits: a sparse file of many TiB is refused before a plan is made for it") {
+TEST_CASE("loader_options: a sparse file of many TiB is refused before a plan is made for it") {
   const temporary_folder folder;
   const auto path = folder.path() / "model.safetensors";
   const std::uint64_t bytes = std::uint64_t{4} << 40;
@@ -311,7 +316,7 @@ TEST_CASE("limits: a sparse file of many TiB is refused before a plan is made fo
     skip("this file system has no files of 4 TiB: " + problem.message());
     return;
   }
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const auto failed = failure_of(with.load_async(path.string(), asio::use_future));
   REQUIRE(failed);
   CHECK(failed->code() == errc::memory_exceeded);

@@ -56,7 +56,7 @@ std::string why_refused(loader& with, const checkpoint& from, const selection& s
 TEST_CASE("mapped: tensors are where their file has them, and nothing is read") {
   const made_file file(aligned_tensors(), spaces_to_align(aligned_tensors()));
   for (const auto engine : {read_engine::automatic, read_engine::threads}) {
-    loader with(host(), small_limits(2, engine));
+    loader with(host(), small_options(2, engine));
     std::optional<model> loaded = get(with.load_async(file.name(), mapped_by(), use_future));
     CHECK(first_difference(*loaded) == "");
     const load_stats& s = loaded->stats();
@@ -88,7 +88,7 @@ TEST_CASE("mapped: tensors outlive loader and file") {
   std::string wanted;
   {
     const made_file file(aligned_tensors(), spaces_to_align(aligned_tensors()));
-    loader with(host(), small_limits());
+    loader with(host(), small_options());
     loaded = get(with.load_async(file.name(), mapped_by(), use_future));
     const tensor_info& info = loaded->catalog().tensors.back();
     wanted = file_bytes(file.name(), info.offset, info.bytes);
@@ -98,7 +98,7 @@ TEST_CASE("mapped: tensors outlive loader and file") {
 
 TEST_CASE("mapped: a file that is replaced is still the one that was mapped") {
   const made_file file(aligned_tensors(), spaces_to_align(aligned_tensors()));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const model loaded = get(with.load_async(file.name(), mapped_by(), use_future));
   const std::string before(bytes_of(loaded.at("c")));
   const std::string beside = file.name() + ".new";
@@ -110,13 +110,13 @@ TEST_CASE("mapped: a file that is replaced is still the one that was mapped") {
 
 TEST_CASE("mapped: what is written to a copy on write is seen by nobody else") {
   const made_file file(aligned_tensors(), spaces_to_align(aligned_tensors()));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   load_options options = mapped_by();
   options.access = mapped_access::copy_on_write;
   const model mine = get(with.load_async(file.name(), options, use_future));
   CHECK_FALSE(mine.at("a").read_only());
   const model other = get(with.load_async(file.name(), options, use_future));
-  std::memset(mine.at("a").data(), 0xEE, mine.at("a").bytes());
+  std::memset(mine.at("a").data(), 0xEE, mine.at("a").size_bytes());
   CHECK(mine.at("a").as<std::byte>()[4096] == std::byte{0xEE});
   CHECK(first_difference(other) == "");
   CHECK(bytes_of(mine.at("c")) == bytes_of(other.at("c")));
@@ -124,7 +124,7 @@ TEST_CASE("mapped: what is written to a copy on write is seen by nobody else") {
 
 TEST_CASE("mapped: DLPack says that a tensor is read-only") {
   const made_file file(aligned_tensors(), spaces_to_align(aligned_tensors()));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   load_options options = mapped_by();
   for (const auto access : {mapped_access::read_only, mapped_access::copy_on_write}) {
     options.access = access;
@@ -139,9 +139,9 @@ TEST_CASE("mapped: DLPack says that a tensor is read-only") {
 TEST_CASE("mapped: pages are brought in, if that is asked for, and a tensor waits for its own") {
   const made_file file(equal_tensors(5, 300'000), 7);
   for (const auto engine : {read_engine::automatic, read_engine::threads}) {
-    loader with(host(), small_limits(2, engine));
+    loader with(host(), small_options(2, engine));
     make_cold(file.path());
-    loading load =
+    load_operation load =
         get(with.start_async(file.name(), mapped_by(on_unmappable::refuse, true), use_future));
     const tensor one = get(load.tensor_async("t3", use_future));
     const auto address = reinterpret_cast<std::uintptr_t>(one.data());
@@ -160,7 +160,7 @@ TEST_CASE("mapped: a file that is truncated before its pages are there fails the
   read_script script([](const read_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::start};
   });
-  scripted_loader with(script, small_limits(2));
+  scripted_loader with(script, small_options(2));
   auto load = with.load_async(file.name(), mapped_by(on_unmappable::refuse, true), use_future);
   REQUIRE(script.wait_until_held(2));
   REQUIRE(::truncate(file.name().c_str(), 20'000) == 0);
@@ -172,7 +172,7 @@ TEST_CASE("mapped: a file that is truncated before its pages are there fails the
 
 TEST_CASE("mapped: a file that was truncated before is refused, as in other loads") {
   const made_file file(aligned_tensors(), spaces_to_align(aligned_tensors()));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   REQUIRE(::truncate(file.name().c_str(), 20'000) == 0);
   CHECK(code_of(with.load_async(opened, selection(), mapped_by(), use_future)) ==
@@ -185,14 +185,14 @@ TEST_CASE("mapped: pages that cannot be read fail the load with their place") {
   std::uint64_t reads = 0;
   const load_options options = mapped_by(on_unmappable::refuse, true);
   {
-    scripted_loader with(counting, small_limits(1));
+    scripted_loader with(counting, small_options(1));
     reads = get(with.load_async(file.name(), options, use_future)).stats().reads;
   }
   for (std::uint64_t n = 0; n < reads; ++n) {
     read_script script([n](const read_request&, std::uint64_t nth) {
       return nth == n ? read_fate{-EIO} : read_fate{};
     });
-    scripted_loader with(script, small_limits(2));
+    scripted_loader with(script, small_options(2));
     const auto failed = failure_of(with.load_async(file.name(), options, use_future));
     REQUIRE(failed);
     CHECK(holds(failed->what(), "tensor 't"));
@@ -206,8 +206,8 @@ TEST_CASE("mapped: a load that is cancelled while its pages come keeps no mappin
   read_script script([](const read_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::completion};
   });
-  scripted_loader with(script, small_limits(2));
-  loading load =
+  scripted_loader with(script, small_options(2));
+  load_operation load =
       get(with.start_async(file.name(), mapped_by(on_unmappable::refuse, true), use_future));
   REQUIRE(script.wait_until_held(2));
   auto end = load.finish_async(use_future);
@@ -219,7 +219,7 @@ TEST_CASE("mapped: a load that is cancelled while its pages come keeps no mappin
 TEST_CASE("mapped: what cannot be a view is refused by name and reason, or copied") {
   // No tensor of f32 is aligned then.
   const made_file file(aligned_tensors(), spaces_to_align(aligned_tensors()) + 3);
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   const std::string said = why_refused(with, opened, selection(), mapped_by());
   CHECK(holds(said, "tensor 'a'"));
@@ -237,7 +237,7 @@ TEST_CASE("mapped: what cannot be a view is refused by name and reason, or copie
 TEST_CASE("mapped: conversions, fused tensors and slices of rows are no views") {
   const std::vector<made_tensor> tensors = {f32("a", 1000), f32("b", 1000)};
   const made_file file(tensors, spaces_to_align(tensors));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   load_options converting = mapped_by();
   converting.dtype = dtype::f16;
@@ -248,7 +248,7 @@ TEST_CASE("mapped: conversions, fused tensors and slices of rows are no views") 
   // A range of the first dimension is one.
   const model part = get(with.load_async(opened, select().names({"b"}).slice("b", 0, 10, 500),
                                          mapped_by(), use_future));
-  CHECK(part.at("b").bytes() == 2000);
+  CHECK(part.at("b").size_bytes() == 2000);
   CHECK(part.at("b").read_only());
   const tensor_info& b = opened.at("b");
   CHECK(bytes_of(part.at("b")) == file_bytes(file.name(), b.offset + 40, 2000));
@@ -257,7 +257,7 @@ TEST_CASE("mapped: conversions, fused tensors and slices of rows are no views") 
 TEST_CASE("mapped: members of an archive that are stored as they are, in order, are views") {
   const std::string numbers = noise(24, 3);
   const auto archive = [&](const zip_part& part) { return npz_file({part}); };
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const npz_file plain = archive(member("a", npy_text("|u1", false, "4, 6", numbers), false));
   const model loaded = get(with.load_async(plain.name(), mapped_by(), use_future));
   CHECK(bytes_of(loaded.at("a")) == numbers);
@@ -275,7 +275,7 @@ TEST_CASE("mapped: members of an archive that are stored as they are, in order, 
 
 TEST_CASE("mapped: each tensor may have a mapping of its own") {
   const made_file file(equal_tensors(4, 50'000));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   load_options options = mapped_by();
   options.allocation = allocation::per_tensor;
   std::optional<model> loaded = get(with.load_async(file.name(), options, use_future));
@@ -300,7 +300,7 @@ TEST_CASE("mapped: views are checked against a manifest like all tensors") {
       one.bytes.push_back(static_cast<std::byte>(crc >> shift));
     }
   }
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   load_options options = mapped_by();
   options.verify = &listed;
   CHECK(get(with.load_async(file.name(), options, use_future)).stats().bytes_verified == 200'000);
@@ -310,16 +310,16 @@ TEST_CASE("mapped: views are checked against a manifest like all tensors") {
 
 TEST_CASE("mapped: neither windows nor fills are") {
   const made_file file(aligned_tensors(), spaces_to_align(aligned_tensors()));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   load_options options = mapped_by();
   options.window_bytes = 1 << 20;
   const auto windowed = failure_of(with.start_async(file.name(), options, use_future));
   REQUIRE(windowed);
-  CHECK(windowed->code() == errc::invalid_limits);
+  CHECK(windowed->code() == errc::invalid_options);
   const checkpoint opened = get(with.open_async(file.name(), use_future));
-  const auto filled = failure_of(
-      with.fill_async(opened, {}, fill_policies(), selection(), mapped_by(), use_future));
+  const auto filled =
+      failure_of(with.fill_async(opened, {}, fill_options(), selection(), mapped_by(), use_future));
   REQUIRE(filled);
-  CHECK(filled->code() == errc::invalid_limits);
+  CHECK(filled->code() == errc::invalid_options);
   CHECK(holds(filled->what(), "load_options::memory"));
 }

@@ -56,7 +56,7 @@ TEST_CASE("a file in memory is loaded through the page cache, and the stats say 
   const shared_file file;
   if (!file.there()) return skip("/dev/shm is no tmpfs that can be written to");
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
-    loader with(host(), small_limits(4, engine));
+    loader with(host(), small_options(4, engine));
     const model loaded = get(with.load_async(file.name(), asio::use_future));
     CHECK(loaded.size() == 3);
     CHECK(first_difference(loaded) == "");
@@ -69,7 +69,7 @@ TEST_CASE("a file in memory is loaded through the page cache, and the stats say 
 TEST_CASE("a file in memory: the direct route fails") {
   const shared_file file;
   if (!file.there()) return skip("/dev/shm is no tmpfs that can be written to");
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const auto failed =
       failure_of(with.load_async(file.name(), by(read_route::direct), asio::use_future));
   REQUIRE(failed);
@@ -80,7 +80,7 @@ TEST_CASE("a file in memory: the direct route fails") {
 TEST_CASE("a file in memory by the buffered route: the stats give no reason") {
   const shared_file file;
   if (!file.there()) return skip("/dev/shm is no tmpfs that can be written to");
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const model loaded =
       get(with.load_async(file.name(), by(read_route::buffered), asio::use_future));
   CHECK(first_difference(loaded) == "");

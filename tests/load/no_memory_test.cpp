@@ -50,7 +50,7 @@ TEST_CASE("no memory: at each allocation of a load in turn, it ends and keeps no
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
     load_options how;
     if (engine == read_engine::automatic) how.verify = &listed;
-    auto with = std::make_unique<loader>(counted_host(), small_limits(2, engine));
+    auto with = std::make_unique<loader>(counted_host(), small_options(2, engine));
     const std::size_t descriptors = open_descriptors();
     std::int64_t right = 0;
     const std::int64_t points = for_every_allocation([&] {
@@ -80,7 +80,7 @@ TEST_CASE("no memory: at each allocation of a load into many arenas, or of views
     how.memory = memory;
     how.unmappable = on_unmappable::copy;
     how.populate = true;
-    auto with = std::make_unique<loader>(counted_host(), small_limits(2));
+    auto with = std::make_unique<loader>(counted_host(), small_options(2));
     const std::size_t descriptors = open_descriptors();
     const std::int64_t points = for_every_allocation([&] {
       succeeds_or_lacks_memory([&] {
@@ -103,10 +103,10 @@ TEST_CASE("no memory: at each allocation of a load through a window in turn, it 
   const made_file file(equal_tensors(6, 1'500'000));
   load_options how;
   how.window_bytes = std::uint64_t{4} << 20;
-  auto with = std::make_unique<loader>(counted_host(), small_limits(2));
+  auto with = std::make_unique<loader>(counted_host(), small_options(2));
   const std::int64_t points = for_every_allocation([&] {
     succeeds_or_lacks_memory([&] {
-      loading load = get(with->start_async(file.name(), how, asio::use_future));
+      load_operation load = get(with->start_async(file.name(), how, asio::use_future));
       int came = 0;
       while (get(load.next_async(asio::use_future))) ++came;
       until_failure = -1;
@@ -121,7 +121,7 @@ TEST_CASE("no memory: at each allocation of a load through a window in turn, it 
 
 TEST_CASE("no memory: at each allocation of a copy in turn, it ends and keeps nothing") {
   const made_file file({f32("b", 60'000)}, 3);
-  auto with = std::make_unique<loader>(counted_host(), small_limits(2));
+  auto with = std::make_unique<loader>(counted_host(), small_options(2));
   {
     const tensor from = get(with->load_async(file.name(), asio::use_future)).at("b");
     for (const std::optional<dtype> as : {std::optional<dtype>(), std::optional(dtype::f16)}) {
@@ -148,7 +148,7 @@ TEST_CASE("no memory: at each allocation of a fill in turn, it ends and writes t
        member("raw", npy_text("|u1", false, "5,", "12345"), false)});
   for (const std::string& name : {plain.name(), deflated.name()}) {
     for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
-      loader with(host(), small_limits(2, engine));
+      loader with(host(), small_options(2, engine));
       const checkpoint opened = get(with.open_async(name, asio::use_future));
       const model whole = get(with.load_async(opened, asio::use_future));
       const std::int64_t points = for_every_allocation([&] {
@@ -174,14 +174,14 @@ TEST_CASE("no memory: at each allocation of a save in turn, the old file is ther
   const temporary_folder folder;
   const std::string path = (folder.path() / "model.safetensors").string();
   const std::string memory = noise(200'000, 8);
-  std::vector<tensor_view> tensors = {
-      tensor_view("a", memory.data(), dtype::u8, {99'999}),
-      tensor_view("b", memory.data() + 1, dtype::f32, {100, 200}),
+  std::vector<tensor_ref> tensors = {
+      tensor_ref("a", memory.data(), dtype::u8, {99'999}),
+      tensor_ref("b", memory.data() + 1, dtype::f32, {100, 200}),
   };
   tensors[1].strides = {1, 100};
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
-    auto with = std::make_unique<loader>(host(), small_limits(2, engine));
-    saving how;
+    auto with = std::make_unique<loader>(host(), small_options(2, engine));
+    save_options how;
     how.digest = digest_algorithm::crc32c;
     how.read_back = true;
     how.sync = false;
@@ -216,7 +216,7 @@ TEST_CASE("no memory: at each allocation of a loader's start in turn, it starts 
   const std::size_t descriptors = open_descriptors();
   for_every_allocation([&] {
     try {
-      loader with(host(), small_limits(2));
+      loader with(host(), small_options(2));
       until_failure = -1;
       CHECK(first_difference(get(with.load_async(file.name(), asio::use_future))) == "");
     } catch (const error&) {
@@ -239,7 +239,7 @@ TEST_CASE("no descriptors: at each number of them, a loader starts and loads, or
     std::string said;
     bool right = false;
     try {
-      loader with(host(), small_limits(2));
+      loader with(host(), small_options(2));
       const model got = get(with.load_async(file.name(), asio::use_future));
       right = got.size() == 2;
     } catch (const error& e) {

@@ -63,7 +63,7 @@ TEST_CASE("no threads: whichever is refused, the loader says so, and ends those 
     loader first;
     get(first.load_async(file.name(), asio::use_future));
   }
-  limits within = small_limits(2);
+  loader_options within = small_options(2);
   within.copy_threads = 3;
   int refused = 0;
   for (bool more = true; more; ++refused) {

@@ -36,7 +36,7 @@ std::vector<made_tensor> some_tensors() { return {{"a", 999}, f32("b", 50'000), 
 TEST_CASE("io_uring refused: the loader reads with threads, and says why") {
   refuse_once();
   const made_file file(some_tensors(), 3);
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   CHECK(with.stats().engine == read_engine::threads);
   CHECK(holds(with.stats().engine_reason, "io_uring_setup: not permitted"));
   // Unless a setting of the whole machine forbids it as well, which is then named instead.
@@ -57,7 +57,7 @@ TEST_CASE("io_uring refused: the loader reads with threads, and says why") {
 TEST_CASE("io_uring refused: threads read directly too") {
   refuse_once();
   const made_file file(some_tensors(), 3);
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   auto loading_it = with.load_async(file.name(), by(read_route::direct), asio::use_future);
   try {
     const model loaded = get(std::move(loading_it));
@@ -73,13 +73,13 @@ TEST_CASE("io_uring refused: threads read directly too") {
 TEST_CASE("io_uring refused: next_async and cancel still work") {
   refuse_once();
   const made_file file(equal_tensors(20, small_slot));
-  loader with(host(), small_limits());
-  loading load = get(with.start_async(file.name(), asio::use_future));
+  loader with(host(), small_options());
+  load_operation load = get(with.start_async(file.name(), asio::use_future));
   CHECK(get(load.tensor_async("t19", asio::use_future)).name() == "t19");
   unsigned seen = 0;
   while (get(load.next_async(asio::use_future))) ++seen;
   CHECK(seen == 20);
-  loading other = get(with.start_async(file.name(), asio::use_future));
+  load_operation other = get(with.start_async(file.name(), asio::use_future));
   other.cancel();
   const auto code = code_of(other.finish_async(asio::use_future));
   CHECK((!code || code == asio::error::operation_aborted));
@@ -90,11 +90,11 @@ TEST_CASE("io_uring refused: saves are written by threads") {
   const made_file file(some_tensors(), 3);
   const temporary_folder folder;
   const std::string path = (folder.path() / "saved.safetensors").string();
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const model loaded = get(with.load_async(file.name(), asio::use_future));
-  saving how;
+  save_options how;
   how.read_back = true;
-  const saved done = get(with.save_async(path, views_of(loaded), how, asio::use_future));
+  const save_result done = get(with.save_async(path, refs_of(loaded), how, asio::use_future));
   CHECK(done.bytes == std::filesystem::file_size(path));
   const model again = get(with.load_async(path, asio::use_future));
   for (const tensor& one : loaded) {
@@ -106,7 +106,7 @@ TEST_CASE("io_uring refused: saves are written by threads") {
 TEST_CASE("io_uring refused: asking for the ring is engine_unavailable") {
   refuse_once();
   try {
-    loader with(host(), small_limits(4, read_engine::ring));
+    loader with(host(), small_options(4, read_engine::ring));
     FAIL("the ring was made");
   } catch (const error& e) {
     CHECK(e.code() == errc::engine_unavailable);

@@ -82,7 +82,7 @@ TEST_CASE("open: a checkpoint is opened once, for several loads of several loade
   const made_file file(equal_tensors(5, 100'000));
   checkpoint opened;
   {
-    loader first(host(), small_limits());
+    loader first(host(), small_options());
     opened = get(first.open_async(file.name(), use_future));
     CHECK(opened.size() == 5);
     CHECK(opened.contains("t3"));
@@ -97,7 +97,7 @@ TEST_CASE("open: a checkpoint is opened once, for several loads of several loade
   }
   // Neither the loader that opened it nor the name is needed any more.
   std::filesystem::rename(file.path(), file.path().string() + ".moved");
-  loader second(host(), small_limits(4, read_engine::threads));
+  loader second(host(), small_options(4, read_engine::threads));
   const model again = get(second.load_async(opened, opened["t4"], use_future));
   REQUIRE(again.size() == 1);
   CHECK(again[0].name() == "t4");
@@ -107,7 +107,7 @@ TEST_CASE("open: a checkpoint is opened once, for several loads of several loade
 
 TEST_CASE("open: one tensor of a checkpoint costs one read") {
   const made_file file(equal_tensors(50, 20'000));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   for (const char* name : {"t0", "t17", "t49"}) {
     make_cold(file.path());
@@ -119,7 +119,7 @@ TEST_CASE("open: one tensor of a checkpoint costs one read") {
 
 TEST_CASE("open: a file that was written to since is refused, and a failed open says why") {
   const made_file file(equal_tensors(3, 5'000));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   {
     std::fstream out(file.path(), std::ios::in | std::ios::out | std::ios::binary);
@@ -137,7 +137,7 @@ TEST_CASE("open: a file that was written to since is refused, and a failed open 
 TEST_CASE("open: files of a list, and of a folder, are one checkpoint") {
   const made_file a(std::vector<made_tensor>{{"a", 7'000}});
   const made_file b(std::vector<made_tensor>{{"b", 9'000}});
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const checkpoint both =
       get(with.open_async(std::vector<std::string>{a.name(), b.name()}, use_future));
   CHECK(both.size() == 2);
@@ -152,7 +152,7 @@ TEST_CASE("open: files of a list, and of a folder, are one checkpoint") {
 
 TEST_CASE("open: the route is the load's, though the files are open for both") {
   const made_file file(equal_tensors(4, 256 * 1024));
-  loader with(host(), small_limits(8));
+  loader with(host(), small_options(8));
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   make_cold(file.path());
   load_options how;
@@ -170,15 +170,15 @@ TEST_CASE("open: a catalog is read without a loader as well, from all that can b
   write_file(files[1], checkpoint_text({{"y", 20}}));
   open_options each;
   each.independent_files = true;
-  CHECK(read_catalog(files, open_options()).bytes() == 30);
-  CHECK(read_catalog(folder.path().string(), each).bytes() == 30);
-  CHECK(read_catalog(files[1], open_options()).bytes() == 20);
+  CHECK(read_catalog(files, open_options()).size_bytes() == 30);
+  CHECK(read_catalog(folder.path().string(), each).size_bytes() == 30);
+  CHECK(read_catalog(files[1], open_options()).size_bytes() == 20);
   CHECK_THROWS_AS(read_catalog(folder.path().string(), open_options()), error);
 }
 
 TEST_CASE("selection: only what is chosen is read") {
   const made_file file(equal_tensors(40, 256 * 1024));
-  loader with(host(), small_limits(8));
+  loader with(host(), small_options(8));
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   make_cold(file.path());
   const model some = get(with.load_async(opened, select().matching("t1?"), use_future));
@@ -210,7 +210,7 @@ TEST_CASE("selection: any box of any tensor is that box, dense and row-major") {
       tensors.push_back(t);
     }
     const made_file file(made_file::as_it_is::text, text_of(tensors, below(5000)));
-    loader with(host(), small_limits(1 + static_cast<std::uint32_t>(below(5))));
+    loader with(host(), small_options(1 + static_cast<std::uint32_t>(below(5))));
     const checkpoint opened = get(with.open_async(file.name(), use_future));
     selection wanted;
     std::vector<std::vector<std::pair<std::uint64_t, std::uint64_t>>> boxes;
@@ -236,7 +236,7 @@ TEST_CASE("selection: any box of any tensor is that box, dense and row-major") {
       const std::string expected = box_of(original(opened, tensors[i].name), tensors[i], boxes[i]);
       CAPTURE(turn);
       CAPTURE(tensors[i].name);
-      REQUIRE(t.bytes() == expected.size());
+      REQUIRE(t.size_bytes() == expected.size());
       REQUIRE((bytes_of(t) == expected));
       for (std::size_t d = 0; d < boxes[i].size(); ++d) {
         REQUIRE(t.shape()[d] == boxes[i][d].second - boxes[i][d].first);
@@ -251,7 +251,7 @@ TEST_CASE("selection: shards are converted too, and fused tensors lie behind eac
                                        {"k", "U8", 1, {4, 300}},
                                        {"v", "U8", 1, {4, 300}}};
   const made_file file(made_file::as_it_is::text, text_of(tensors, 11));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   for (const std::uint32_t dim : {0U, 1U}) {
     selection wanted = select().fused("kv", {"v", "k"}, dim).names({"q"});

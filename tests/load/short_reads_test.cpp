@@ -29,13 +29,13 @@ std::vector<made_tensor> mixed_tensors() {
 }
 
 bool direct_here(const std::string& path) {
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const auto failed = failure_of(with.load_async(path, by(read_route::direct), asio::use_future));
   return !failed;
 }
 
 model load_by(read_script& script, const made_file& file, read_route route) {
-  scripted_loader with(script, small_limits(3));
+  scripted_loader with(script, small_options(3));
   return get(with.load_async(file.name(), by(route), asio::use_future));
 }
 
@@ -43,7 +43,7 @@ void finish_in_order(const made_file& file, const std::vector<std::size_t>& orde
   read_script script([](const read_request&, std::uint64_t) {
     return read_fate{.until_released = read_fate::hold::completion};
   });
-  scripted_loader with(script, small_limits(16));
+  scripted_loader with(script, small_options(16));
   auto loaded = with.load_async(file.name(), {}, asio::use_future);
   REQUIRE(script.wait_until_held(order.size()));
   for (const std::size_t position : order) script.release(position);
@@ -95,7 +95,7 @@ TEST_CASE("a direct read that gives not even a block, of a file that goes on, is
   if (!direct_here(file.name())) return skip("no direct reads of files in the temporary folder");
   for (const int most : {0, 1, 512, block - 1}) {
     read_script script([&](const read_request&, std::uint64_t) { return read_fate{most}; });
-    scripted_loader with(script, small_limits(3));
+    scripted_loader with(script, small_options(3));
     CHECK(code_of(with.load_async(file.name(), by(read_route::direct), asio::use_future)) ==
           errc::truncated_file);
   }
@@ -132,7 +132,7 @@ TEST_CASE("endless EINTR or EAGAIN is an error after a bounded number of retries
   const made_file file(mixed_tensors(), 3);
   for (const int number : {EINTR, EAGAIN}) {
     read_script script([&](const read_request&, std::uint64_t) { return read_fate{-number}; });
-    scripted_loader with(script, small_limits(1));
+    scripted_loader with(script, small_options(1));
     const auto failed = failure_of(with.load_async(file.name(), {}, asio::use_future));
     REQUIRE(failed);
     CHECK(failed->code() == boost::system::error_code(number, boost::system::system_category()));
@@ -150,7 +150,7 @@ TEST_CASE(
     if (!what.direct) return read_fate();
     return n == 0 ? read_fate{-EINTR} : read_fate{-EINVAL};
   });
-  scripted_loader with(script, small_limits(1));
+  scripted_loader with(script, small_options(1));
   const model loaded = get(with.load_async(file.name(), {}, asio::use_future));
   CHECK(first_difference(loaded) == "");
 }

@@ -147,25 +147,25 @@ zt_maker of_all_kinds() {
   return to;
 }
 
-load_options by_files(stored_digests how) {
+load_options by_files(embedded_digests how) {
   load_options options;
   options.verify = verification(how, thirty_two_bytes);
   return options;
 }
 
-const load_options required = by_files(stored_digests::require);
-const load_options if_present = by_files(stored_digests::if_present);
+const load_options required = by_files(embedded_digests::require);
+const load_options if_present = by_files(embedded_digests::if_present);
 
 }  // namespace
 
 TEST_CASE("stored digests: what matches is loaded, by each engine, and counted") {
   const zt_file file(of_all_kinds().text());
   for (const auto engine : {read_engine::automatic, read_engine::threads}) {
-    loader with(host(), small_limits(2, engine));
+    loader with(host(), small_options(2, engine));
     const model plain = get(with.load_async(file.name(), use_future));
     CHECK(plain.stats().bytes_verified == 0);
     const model loaded = get(with.load_async(file.name(), required, use_future));
-    CHECK(loaded.stats().bytes_verified == loaded.catalog().bytes());
+    CHECK(loaded.stats().bytes_verified == loaded.catalog().size_bytes());
     for (const tensor each : loaded) {
       CAPTURE(std::string(each.name()));
       CHECK((testing::bytes_of(each) == testing::bytes_of(plain.at(each.name()))));
@@ -178,7 +178,7 @@ TEST_CASE("stored digests: what matches is loaded, by each engine, and counted")
 TEST_CASE("stored digests: any stored byte that is another fails the load, by file and tensor") {
   const zt_maker made = of_all_kinds();
   const std::string text = made.text();
-  loader with(counted_host(), small_limits());
+  loader with(counted_host(), small_options());
   const catalog what = get(with.open_async(zt_file(text).name(), use_future)).catalog();
   for (const tensor_info& t : what.tensors) {
     for (const std::uint64_t at : {std::uint64_t{0}, t.stored_bytes / 2, t.stored_bytes - 1}) {
@@ -202,7 +202,7 @@ TEST_CASE("stored digests: any stored byte that is another fails the load, by fi
 TEST_CASE("stored digests: without asking they are not looked at; a stored block is what it is") {
   const zt_maker made = of_all_kinds();
   std::string text = made.text();
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const catalog what = read_catalog(zt_file(text).name());
   for (const tensor_info& t : what.tensors) {
     if (t.name == "large" || t.name == "packed") text[t.offset + t.stored_bytes / 2] ^= 1;
@@ -214,7 +214,7 @@ TEST_CASE("stored digests: of a compressed tensor without elements the stored by
   zt_maker to;
   to.dense("none", {0}, to.zstd("f32", ""));
   std::string text = to.text();
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   CHECK(get(with.load_async(zt_file(text).name(), required, use_future)).size() == 1);
   text[zt_alignment + 5] ^= 1;
   const auto failed = failure_of(with.load_async(zt_file(text).name(), required, use_future));
@@ -224,7 +224,7 @@ TEST_CASE("stored digests: of a compressed tensor without elements the stored by
 }
 
 TEST_CASE("stored digests: required, each tensor must have one that is known and can be had") {
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const std::string content = noise(40, 1);
   const auto failure = [&](const zt_maker& of, const load_options& how) {
     const auto failed = failure_of(with.load_async(zt_file(of.text()).name(), how, use_future));
@@ -243,7 +243,7 @@ TEST_CASE("stored digests: required, each tensor must have one that is known and
 
   zt_maker hashed;
   hashed.dense("h", {10}, hashed.raw("f32", content, sha_digest(content)));
-  for (const auto how : {stored_digests::require, stored_digests::if_present}) {
+  for (const auto how : {embedded_digests::require, embedded_digests::if_present}) {
     load_options without;
     without.verify = how;
     CHECK(holds(failure(hashed, without), "tensor 'h': its digest is a sha256, and no hasher"));
@@ -258,7 +258,7 @@ TEST_CASE("stored digests: required, each tensor must have one that is known and
     m.tensors[0].bytes.push_back(static_cast<std::byte>(crc >> (shift - 8)));
   }
   m.sha256 = thirty_two_bytes;
-  by_manifest.verify.listed = &m;
+  by_manifest.verify.checksums = &m;
   CHECK(failure(hashed, by_manifest) == "none");
   m.tensors[0].bytes[0] ^= std::byte{1};
   CHECK(holds(failure(hashed, by_manifest), "but manifest says"));
@@ -266,7 +266,7 @@ TEST_CASE("stored digests: required, each tensor must have one that is known and
 
 TEST_CASE("stored digests: a part cannot be checked; required it is refused, else it is loaded") {
   const zt_file file(of_all_kinds().text());
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const selection part = select().names({"large"}).slice("large", 0, 1, 1);
   CHECK(get(with.load_async(file.name(), part, if_present, use_future)).size() == 1);
   const auto failed = failure_of(with.load_async(file.name(), part, required, use_future));
@@ -287,7 +287,7 @@ TEST_CASE("stored digests: of what is converted, fused, filled and passed throug
     if (t.name == "large") bad[t.offset + 399'999] ^= 1;
   }
   const zt_file files[] = {zt_file(good), zt_file(bad)};
-  loader with(host(), small_limits(3));
+  loader with(host(), small_options(3));
   const std::vector<std::string> names = {"large", "packed"};
   for (const zt_file& file : files) {
     const bool right = &file == &files[0];
@@ -306,13 +306,13 @@ TEST_CASE("stored digests: of what is converted, fused, filled and passed throug
     std::vector<destination> into;
     into.emplace_back("large", memory.data(), dtype::f32, std::vector<std::uint64_t>{2, 50'000},
                       host());
-    fill_policies how;
-    how.unexpected = fill_policies::on_unexpected::ignore;
+    fill_options how;
+    how.unexpected = fill_options::on_unexpected::ignore;
     check(code_of(with.fill_async(opened, into, how, selection(), required, use_future)));
 
     load_options windowed = required;
     windowed.window_bytes = std::uint64_t{4} << 20;
-    loading load = get(with.start_async(file.name(), windowed, use_future));
+    load_operation load = get(with.start_async(file.name(), windowed, use_future));
     boost::system::error_code code;
     for (bool more = true; more;) {
       auto next = load.next_async(use_future);
@@ -340,7 +340,7 @@ TEST_CASE("stored digests: of version 0.1, also where the bytes are swapped") {
     return "ZTEN0001" + std::string(56, '\0') + content + index +
            number_text(std::uint64_t{index.size()});
   };
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const zt_file right(file_of(crc_digest(content)));
   const model loaded = get(with.load_async(right.name(), required, use_future));
   CHECK(testing::bytes_of(loaded.at("b"))[0] == content[3]);
@@ -350,7 +350,7 @@ TEST_CASE("stored digests: of version 0.1, also where the bytes are swapped") {
 }
 
 TEST_CASE("stored digests: where they are asked for, the indices of sparse tensors are looked at") {
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const auto csr = [&](const std::vector<std::uint64_t>& indices,
                        const std::vector<std::uint64_t>& indptr) {
     zt_maker to;

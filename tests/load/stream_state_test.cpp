@@ -63,7 +63,7 @@ struct test_stream {
   std::string original;
   std::string stored;
   stored_stream format;
-  wanted_list::stream from = {};
+  plan_input_builder::stream from = {};
   verification checked;
   plan load;
   std::uint64_t last_byte = 0;

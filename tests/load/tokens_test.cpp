@@ -51,7 +51,7 @@ asio::awaitable<model> by_use_awaitable(loader& with, std::string path) {
 }
 
 asio::awaitable<std::string> tensor_by_tensor(loader& with, std::string path) {
-  loading load = co_await with.start_async(path);
+  load_operation load = co_await with.start_async(path);
   const tensor b = co_await load.tensor_async("b");
   std::string seen(b.name());
   for (;;) {
@@ -83,7 +83,7 @@ asio::awaitable<boost::system::error_code> by_redirect_error(loader& with, std::
 
 TEST_CASE("load_async: calls a callback with no executor of its own") {
   const made_file file(some_tensors());
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   std::promise<model> called;
   with.load_async(file.name(), [&](std::exception_ptr failure, model loaded) {
     CHECK_FALSE(failure);
@@ -94,7 +94,7 @@ TEST_CASE("load_async: calls a callback with no executor of its own") {
 
 TEST_CASE("load_async: gives a future, with no context running") {
   const made_file file(some_tensors());
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const model loaded = get(with.load_async(file.name(), asio::use_future));
   CHECK(loaded.size() == 3);
   CHECK(first_difference(loaded) == "");
@@ -103,7 +103,7 @@ TEST_CASE("load_async: gives a future, with no context running") {
 
 TEST_CASE("load_async: is awaited, by its default token, with options, and by use_awaitable") {
   const made_file file(some_tensors());
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   CHECK(first_difference(run(by_default_token(with, file.name()))) == "");
   CHECK(run(by_default_token(with, file.name())).size() == 3);
   CHECK(run(by_use_awaitable(with, file.name())).size() == 3);
@@ -113,7 +113,7 @@ TEST_CASE("load_async: is awaited, by its default token, with options, and by us
 }
 
 TEST_CASE("load_async: throws into the coroutine that awaits it") {
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   CHECK_THROWS_AS(run(by_default_token(with, "/no/such/file")), const error&);
   CHECK_THROWS_AS(run(by_use_awaitable(with, "/no/such/file")), const error&);
   CHECK_THROWS_AS(run(by_redirect_error(with, "/no/such/file")), const error&);
@@ -121,7 +121,7 @@ TEST_CASE("load_async: throws into the coroutine that awaits it") {
 
 TEST_CASE("start_async, tensor_async, next_async, finish_async: are awaited one by one") {
   const made_file file(some_tensors());
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   std::string seen = run(tensor_by_tensor(with, file.name()));
   std::sort(seen.begin(), seen.end());
   CHECK(seen == "abbc");
@@ -130,7 +130,7 @@ TEST_CASE("start_async, tensor_async, next_async, finish_async: are awaited one 
 TEST_CASE("load_async: deferred begins nothing until it is called") {
   const temporary_folder folder;
   const std::string path = (folder.path() / "later.safetensors").string();
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   auto later = with.load_async(path, asio::deferred);
   write_file(path, checkpoint_text(some_tensors()));
   CHECK(first_difference(get(std::move(later)(asio::use_future))) == "");
@@ -138,30 +138,30 @@ TEST_CASE("load_async: deferred begins nothing until it is called") {
 
 TEST_CASE("start_async and the operations of a loading: are deferred") {
   const made_file file(some_tensors());
-  loader with(host(), small_limits());
-  loading load = get(with.start_async(file.name(), asio::deferred)(asio::use_future));
-  CHECK(get(load.tensor_async("c", asio::deferred)(asio::use_future)).bytes() == 7);
+  loader with(host(), small_options());
+  load_operation load = get(with.start_async(file.name(), asio::deferred)(asio::use_future));
+  CHECK(get(load.tensor_async("c", asio::deferred)(asio::use_future)).size_bytes() == 7);
   CHECK(get(load.next_async(asio::deferred)(asio::use_future)).has_value());
   CHECK(get(load.finish_async(asio::deferred)(asio::use_future)).size() == 3);
 }
 
 TEST_CASE("load_async: as_tuple gives the failure as a value") {
   const made_file file(some_tensors());
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   CHECK(run(by_as_tuple(with, file.name())) == boost::system::error_code());
   CHECK(run(by_as_tuple(with, file.name() + "x")) == errc::source_not_found);
 }
 
 TEST_CASE("load_async: redirect_error has no error_code to redirect and changes nothing") {
   const made_file file(some_tensors());
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   CHECK(run(by_redirect_error(with, file.name())) == boost::system::error_code());
 }
 
 TEST_CASE("load_async: detached loads all the same") {
   const made_file file(some_tensors());
   read_script script;
-  scripted_loader with(script, small_limits());
+  scripted_loader with(script, small_options());
   asio::io_context context;
   with.load_async(file.name(), {}, asio::bind_executor(context, asio::detached));
   CHECK(context.run_for(patience) == 1);

@@ -84,7 +84,7 @@ TEST_CASE("trace: every byte is read and every tensor lands, in times that follo
     for (const auto route : {read_route::automatic, read_route::buffered}) {
       make_cold(file.path());
       seen_steps seen;
-      loader with(host(), small_limits(3, engine));
+      loader with(host(), small_options(3, engine));
       load_options how = seen.options();
       how.route = route;
       how.dtype = dtype::bf16;  // So that "b" is copied.
@@ -93,11 +93,11 @@ TEST_CASE("trace: every byte is read and every tensor lands, in times that follo
       CHECK(seen.of(load_step::opened).size() == 1);
       CHECK(seen.of(load_step::planned).size() == 1);
       CHECK(seen.of(load_step::read).size() == loaded.stats().reads);
-      CHECK(seen.bytes_of(load_step::read) >= loaded.catalog().bytes());
+      CHECK(seen.bytes_of(load_step::read) >= loaded.catalog().size_bytes());
       CHECK(seen.bytes_of(load_step::copied) >= 80'000);
       CHECK(seen.of(load_step::landed).size() == 4);
       std::uint64_t loaded_bytes = 0;
-      for (const tensor& t : loaded) loaded_bytes += t.bytes();
+      for (const tensor& t : loaded) loaded_bytes += t.size_bytes();
       CHECK(seen.bytes_of(load_step::landed) == loaded_bytes);
       REQUIRE(seen.of(load_step::handed_out).size() == 1);
       CHECK(seen.of(load_step::handed_out).front().tensor == "");
@@ -116,7 +116,7 @@ TEST_CASE("trace: reads out of the page cache name the thread that was busy with
   const made_file file(equal_tensors(4, 100'000));
   file_bytes(file.name(), 0, 400'000);  // Now it is cached.
   seen_steps seen;
-  limits within = small_limits(2);
+  loader_options within = small_options(2);
   within.copy_threads = 2;
   loader with(host(), within);
   get(with.load_async(file.name(), seen.options(), use_future));
@@ -132,8 +132,8 @@ TEST_CASE("trace: pieces of a compressed stream, and the tensors that are handed
   const npz_file file({member("w", npy_text("|u1", false, "1500000,", original), true),
                        member("raw", npy_text("|u1", false, "5,", "12345"), false)});
   seen_steps seen;
-  loader with(host(), small_limits(2));
-  loading load = get(with.start_async(file.name(), seen.options(), use_future));
+  loader with(host(), small_options(2));
+  load_operation load = get(with.start_async(file.name(), seen.options(), use_future));
   get(load.tensor_async("w", use_future));
   while (get(load.next_async(use_future))) {
   }
@@ -158,7 +158,7 @@ TEST_CASE("trace: a fill and a load that fails tell what they did, and nothing a
   const made_file file(equal_tensors(4, 100'000));
   const std::string bytes(400'000, '\0');
   std::string memory = bytes;
-  loader opening(host(), small_limits());
+  loader opening(host(), small_options());
   const checkpoint opened = get(opening.open_async(file.name(), use_future));
   std::vector<destination> into;
   for (std::size_t i = 0; i < 4; ++i) {
@@ -170,7 +170,7 @@ TEST_CASE("trace: a fill and a load that fails tell what they did, and nothing a
     });
     seen_steps seen;
     {
-      scripted_loader with(script, small_limits(1));
+      scripted_loader with(script, small_options(1));
       const auto code = code_of(with.fill_async(opened, into, seen.options(), use_future));
       const std::size_t then = seen.all.size();
       with.settle();

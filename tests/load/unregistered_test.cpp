@@ -37,7 +37,7 @@ bool lock_little() {
 
 TEST_CASE("RLIMIT_MEMLOCK too low: the slots stay unregistered, the loader says why and loads") {
   REQUIRE(lock_little());
-  limits within = small_limits(16);
+  loader_options within = small_options(16);
   within.engine = read_engine::automatic;
   loader with(host(), within);
   const load_stats s = with.stats();

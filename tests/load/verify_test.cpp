@@ -83,23 +83,23 @@ manifest with_stand_in(manifest m, std::atomic<int>& begun) {
 TEST_CASE("verify: what matches is loaded, by each engine and route, and counted") {
   const made_file file(tensors_of_all_kinds(), 3);
   const manifest m = manifest_of(file);
-  const std::uint64_t total = read_catalog(file.name()).bytes();
+  const std::uint64_t total = read_catalog(file.name()).size_bytes();
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
     for (const read_route route : {read_route::automatic, read_route::buffered}) {
-      loader with(host(), small_limits(2, engine));
+      loader with(host(), small_options(2, engine));
       const model loaded =
           get(with.load_async(file.name(), checked_by(m, route), asio::use_future));
       CHECK(first_difference(loaded) == "");
       CHECK(loaded.stats().bytes_verified == total);
     }
   }
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   CHECK(get(with.load_async(file.name(), asio::use_future)).stats().bytes_verified == 0);
 }
 
 TEST_CASE("verify: each tensor in turn that does not match fails the load, by its name") {
   const made_file file(tensors_of_all_kinds(), 3);
-  loader with(counted_host(), small_limits());
+  loader with(counted_host(), small_options());
   const manifest good = manifest_of(file);
   for (std::size_t t = 0; t < good.tensors.size(); ++t) {
     manifest bad = good;
@@ -122,7 +122,7 @@ TEST_CASE("verify: any flipped bit is detected") {
   const manifest m = manifest_of(file);
   const std::string text = file_bytes(file.name(), 0, std::filesystem::file_size(file.path()));
   const std::uint64_t begin = read_catalog(file.name()).tensors[0].offset;
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   for (const std::uint64_t at : {begin, begin + 199'999, begin + 200'000, text.size() - 1}) {
     std::string flipped = text;
     flipped[at] = static_cast<char>(flipped[at] ^ 4);
@@ -136,8 +136,8 @@ TEST_CASE("verify: a tensor that does not match is never handed out") {
   const made_file file(equal_tensors(3, 100'000));
   manifest m = manifest_of(file);
   m.tensors[1].bytes[0] ^= std::byte{1};
-  loader with(host(), small_limits());
-  loading load = get(with.start_async(file.name(), checked_by(m), asio::use_future));
+  loader with(host(), small_options());
+  load_operation load = get(with.start_async(file.name(), checked_by(m), asio::use_future));
   auto wrong = load.tensor_async("t1", asio::use_future);
   CHECK(code_of(std::move(wrong)) == errc::wrong_digest);
   CHECK(code_of(load.tensor_async("t1", asio::use_future)) == errc::wrong_digest);
@@ -163,10 +163,10 @@ TEST_CASE("verify: a tensor waits for its check, and not for that of others") {
     if (first->exchange(false)) gone.wait();
     return of();
   };
-  limits within = small_limits();
+  loader_options within = small_options();
   within.copy_threads = 2;
   loader with(host(), within);
-  loading load = get(with.start_async(file.name(), checked_by(m), asio::use_future));
+  load_operation load = get(with.start_async(file.name(), checked_by(m), asio::use_future));
   const auto one = get(load.next_async(asio::use_future));
   REQUIRE(one);
   auto other = load.next_async(asio::use_future);
@@ -190,8 +190,8 @@ TEST_CASE("verify: cancelling waits for the check in progress, and starts no oth
     }
     return of();
   };
-  loader with(counted_host(), small_limits());
-  loading load = get(with.start_async(file.name(), checked_by(m), asio::use_future));
+  loader with(counted_host(), small_options());
+  load_operation load = get(with.start_async(file.name(), checked_by(m), asio::use_future));
   get(inside.get_future());
   auto finished = load.finish_async(asio::use_future);
   load.cancel();
@@ -206,7 +206,7 @@ TEST_CASE("verify: digests that the library lacks are computed by the caller's h
   const made_file file(tensors_of_all_kinds(), 1);
   std::atomic<int> begun = 0;
   manifest m = with_stand_in(manifest_of(file), begun);
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   CHECK(first_difference(get(with.load_async(file.name(), checked_by(m), asio::use_future))) == "");
   CHECK(begun == static_cast<int>(m.tensors.size()));
 
@@ -227,7 +227,7 @@ TEST_CASE("verify: an exception of a hasher fails the load, and the error names 
   const made_file file(equal_tensors(1, 1000));
   std::atomic<int> begun = 0;
   manifest m = with_stand_in(manifest_of(file), begun);
-  loader with(counted_host(), small_limits());
+  loader with(counted_host(), small_options());
   SUBCASE("at the beginning") {
     m.sha256 = []() -> hasher { throw std::runtime_error("no such digest here"); };
   }
@@ -250,7 +250,7 @@ TEST_CASE("verify: an exception of a hasher fails the load, and the error names 
 
 TEST_CASE("verify: manifest and checkpoint must have the same tensors") {
   const made_file file(equal_tensors(3, 100));
-  loader with(counted_host(), small_limits());
+  loader with(counted_host(), small_options());
   manifest m = manifest_of(file);
   std::string named;
   auto code = make_error_code(errc::incomplete_manifest);
@@ -283,7 +283,7 @@ TEST_CASE("verify: manifest and checkpoint must have the same tensors") {
 TEST_CASE("verify: a tensor that is converted cannot be checked, and says so; others can") {
   const made_file file({f32("weights", 3000), {"bytes", 999}});
   const manifest m = manifest_of(file);
-  loader with(counted_host(), small_limits());
+  loader with(counted_host(), small_options());
   load_options how = checked_by(m);
   how.dtype = dtype::bf16;
   const auto failed = failure_of(with.load_async(file.name(), how, asio::use_future));
@@ -297,7 +297,7 @@ TEST_CASE("verify: a tensor that is converted cannot be checked, and says so; ot
 
 TEST_CASE("verify: the manifest is copied when the operation begins") {
   const made_file file(equal_tensors(3, 300'000));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   auto m = std::make_unique<manifest>(manifest_of(file));
   auto loaded = with.load_async(file.name(), checked_by(*m), asio::use_future);
   m->tensors.clear();
@@ -307,7 +307,7 @@ TEST_CASE("verify: the manifest is copied when the operation begins") {
 
 TEST_CASE("verify: a checkpoint without tensors matches a manifest without any") {
   const made_file file(std::vector<made_tensor>{});
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const manifest m = manifest_of(file);
   CHECK(get(with.load_async(file.name(), checked_by(m), asio::use_future)).empty());
 }
@@ -316,7 +316,7 @@ TEST_CASE("verify: the loader may be destroyed while a tensor is hashed") {
   const made_file file(equal_tensors(8, 200'000));
   const manifest m = manifest_of(file);
   for (int i = 0; i < 20; ++i) {
-    auto with = std::make_unique<loader>(counted_host(), small_limits());
+    auto with = std::make_unique<loader>(counted_host(), small_options());
     auto loaded = with->load_async(file.name(), checked_by(m), asio::use_future);
     for (int turns = 0; turns < i * 20; ++turns) std::this_thread::yield();
     with.reset();
@@ -369,12 +369,12 @@ class slow_hashes {
   }
   // Whose tensors were hashed, one after the other. Once no load is under way.
   const std::string& order() const noexcept { return order_; }
-  static limits one_at_a_time() {
-    limits within = small_limits();
+  static loader_options one_at_a_time() {
+    loader_options within = small_options();
     within.copy_threads = 1;
     return within;
   }
-  static void wait_until_read(const loading& load, std::uint64_t bytes) {
+  static void wait_until_read(const load_operation& load, std::uint64_t bytes) {
     for (load_stats now = load.progress(); now.bytes_direct + now.bytes_buffered < bytes;
          now = load.progress()) {
       std::this_thread::yield();
@@ -397,7 +397,7 @@ TEST_CASE("verify: an awaited tensor that has all its bytes is checked next") {
   const manifest m = hashes.of(file);
   read_script script;
   scripted_loader with(script, slow_hashes::one_at_a_time());
-  loading load = get(with.start_async(file.name(), checked_by(m), asio::use_future));
+  load_operation load = get(with.start_async(file.name(), checked_by(m), asio::use_future));
   slow_hashes::wait_until_read(load, 20 * 1000);
   with.settle();
   auto wanted = load.tensor_async("t15", asio::use_future);
@@ -417,9 +417,11 @@ TEST_CASE("verify: loads are checked in turn") {
   const manifest of_small = hashes.of(small, 's');
   read_script script;
   scripted_loader with(script, slow_hashes::one_at_a_time());
-  loading first = get(with.start_async(large.name(), checked_by(of_large), asio::use_future));
+  load_operation first =
+      get(with.start_async(large.name(), checked_by(of_large), asio::use_future));
   slow_hashes::wait_until_read(first, 40 * 1000);
-  loading second = get(with.start_async(small.name(), checked_by(of_small), asio::use_future));
+  load_operation second =
+      get(with.start_async(small.name(), checked_by(of_small), asio::use_future));
   slow_hashes::wait_until_read(second, 1000);
   with.settle();
   hashes.go();

@@ -64,12 +64,12 @@ struct walked_files {
 };
 
 checkpoint opened_plainly(const std::string& name) {
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   return get(with.open_async(name, use_future));
 }
 
 model loaded_plainly(const checkpoint& from) {
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   return get(with.load_async(from, use_future));
 }
 
@@ -99,11 +99,11 @@ struct watched_fill {
 
   auto handler() {
     return asio::bind_executor(
-        context,
-        asio::bind_cancellation_slot(signal.slot(), [this](std::exception_ptr how, const filled&) {
-          ++calls;
-          failure = std::move(how);
-        }));
+        context, asio::bind_cancellation_slot(signal.slot(),
+                                              [this](std::exception_ptr how, const fill_result&) {
+                                                ++calls;
+                                                failure = std::move(how);
+                                              }));
   }
   void end() {
     context.run_for(patience);
@@ -120,7 +120,7 @@ load_options through_window() {
 }
 
 // Takes tensors in order until there are no more, or the load fails; each is right.
-boost::system::error_code take_all(loading& load, const model& whole) {
+boost::system::error_code take_all(load_operation& load, const model& whole) {
   for (std::size_t i = 0;; ++i) {
     std::optional<tensor> next;
     try {
@@ -156,7 +156,7 @@ TEST_CASE("walk: at each read of a fill in turn an error, and then it is cancell
         places all(whole, 77);
         read_script counting;
         {
-          scripted_loader with(counting, small_limits(slots, engine));
+          scripted_loader with(counting, small_options(slots, engine));
           get(with.fill_async(opened, all.into(), {}, use_future));
           CHECK(all.all_whole());
         }
@@ -169,7 +169,7 @@ TEST_CASE("walk: at each read of a fill in turn an error, and then it is cancell
             read_script script([n](const read_request&, std::uint64_t nth) {
               return read_fate{nth == n ? -EIO : read_fate::as_read};
             });
-            scripted_loader with(script, small_limits(slots, engine));
+            scripted_loader with(script, small_options(slots, engine));
             watched_fill one;
             with.fill_async(opened, memory.into(), {}, one.handler());
             one.end();
@@ -184,7 +184,7 @@ TEST_CASE("walk: at each read of a fill in turn an error, and then it is cancell
             read_script script([n, hold](const read_request&, std::uint64_t nth) {
               return read_fate{.until_released = nth == n ? hold : read_fate::hold::none};
             });
-            scripted_loader with(script, small_limits(slots, engine));
+            scripted_loader with(script, small_options(slots, engine));
             watched_fill one;
             with.fill_async(opened, memory.into(), {}, one.handler());
             REQUIRE(script.wait_until_held(1));
@@ -211,8 +211,8 @@ TEST_CASE("walk: at each read through a window an error, and then it is cancelle
       CAPTURE(name);
       read_script counting;
       {
-        scripted_loader with(counting, small_limits(2, engine), counted_host());
-        loading load = get(with.start_async(name, through_window(), use_future));
+        scripted_loader with(counting, small_options(2, engine), counted_host());
+        load_operation load = get(with.start_async(name, through_window(), use_future));
         CHECK(!take_all(load, whole));
       }
       CHECK(arenas_taken == 0);
@@ -222,8 +222,8 @@ TEST_CASE("walk: at each read through a window an error, and then it is cancelle
           read_script script([n](const read_request&, std::uint64_t nth) {
             return read_fate{nth == n ? -EIO : read_fate::as_read};
           });
-          scripted_loader with(script, small_limits(2, engine), counted_host());
-          loading load = get(with.start_async(name, through_window(), use_future));
+          scripted_loader with(script, small_options(2, engine), counted_host());
+          load_operation load = get(with.start_async(name, through_window(), use_future));
           CHECK(take_all(load, whole) == walk_error);
           CHECK(code_of(load.next_async(use_future)) == walk_error);
           load = {};
@@ -234,8 +234,8 @@ TEST_CASE("walk: at each read through a window an error, and then it is cancelle
           return read_fate{.until_released =
                                nth == n ? read_fate::hold::completion : read_fate::hold::none};
         });
-        scripted_loader with(script, small_limits(2, engine), counted_host());
-        loading load = get(with.start_async(name, through_window(), use_future));
+        scripted_loader with(script, small_options(2, engine), counted_host());
+        load_operation load = get(with.start_async(name, through_window(), use_future));
         auto first = load.next_async(use_future);
         REQUIRE(script.wait_until_held(1));
         load.cancel();
@@ -267,11 +267,12 @@ TEST_CASE(
         CAPTURE(n);
         REQUIRE(n < 1000);
         for (const fate what : {fate::fails, fate::held}) {
-          loader with(scripted_host(), small_limits(2));
+          loader with(scripted_host(), small_options(2));
           the_device_script.begin(n, what);
           make_cold(name);
           if (windowed) {
-            loading load = get(with.start_async(opened, selection(), through_window(), use_future));
+            load_operation load =
+                get(with.start_async(opened, selection(), through_window(), use_future));
             auto next = load.next_async(use_future);
             if (what == fate::held) {
               const auto goes_on = [&] { return !ready(next); };

@@ -72,14 +72,15 @@ TEST_CASE("window: a message about too small a window has the number that is com
 }
 
 TEST_CASE("window: memory of the host is taken in pages of 4 KiB, unless huge ones are kept") {
-  limits within;
+  loader_options within;
   CHECK(detail::window_page_bytes(host(), within) == 4096);
-  within.kept_bytes = 1;
+  within.cached_bytes = 1;
   CHECK(detail::window_page_bytes(host(), within) == 2 * mib);
-  within.kept_bytes = 0;
+  within.cached_bytes = 0;
   within.huge_pages = huge_pages::reserved;
   CHECK(detail::window_page_bytes(host(), within) == 2 * mib);
-  CHECK(detail::window_page_bytes(device(device_kind::cuda, 0, nullptr), limits()) == 2 * mib);
+  CHECK(detail::window_page_bytes(device(device_kind::cuda, 0, nullptr), loader_options()) ==
+        2 * mib);
 }
 
 TEST_CASE("window: a small one holds small tensors, several to a load") {
@@ -91,8 +92,8 @@ TEST_CASE("window: a small one holds small tensors, several to a load") {
   CHECK(groups->size() == 16);
 
   const made_file file(equal_tensors(100, 24));
-  loader with(host(), small_limits());
-  loading load = get(with.start_async(file.name(), through(mib), use_future));
+  loader with(host(), small_options());
+  load_operation load = get(with.start_async(file.name(), through(mib), use_future));
   std::vector<tensor> held;  // All of them fit.
   while (auto next = get(load.next_async(use_future))) held.push_back(std::move(*next));
   CHECK(held.size() == 100);
@@ -103,10 +104,10 @@ TEST_CASE("window: all tensors come, in order, and never more of them than fit")
   const std::vector<made_tensor> tensors = equal_tensors(60, 1'500'000);
   const made_file file(tensors);
   for (const auto engine : {read_engine::automatic, read_engine::threads}) {
-    loader with(host(), small_limits(4, engine));
+    loader with(host(), small_options(4, engine));
     const checkpoint opened = get(with.open_async(file.name(), use_future));
     make_cold(file.path());
-    loading load = get(with.start_async(opened, selection(), through(34 * mib), use_future));
+    load_operation load = get(with.start_async(opened, selection(), through(34 * mib), use_future));
     CHECK(load.catalog().tensors.size() == 60);
     for (int i = 0; i < 60; ++i) {
       const auto next = get(load.next_async(use_future));
@@ -128,8 +129,8 @@ TEST_CASE("window: all tensors come, in order, and never more of them than fit")
 
 TEST_CASE("window: what is held leaves no room, and dropping it makes room again") {
   const made_file file(equal_tensors(12, 3'000'000));
-  loader with(host(), small_limits());
-  loading load = get(with.start_async(file.name(), through(16 * mib), use_future));
+  loader with(host(), small_options());
+  load_operation load = get(with.start_async(file.name(), through(16 * mib), use_future));
   std::vector<tensor> held;
   std::optional<error> full;
   while (!full) {
@@ -154,10 +155,10 @@ TEST_CASE("window: what is held leaves no room, and dropping it makes room again
 
 TEST_CASE("window: what was dropped leaves room, also while its load is still coming to its end") {
   const made_file file(equal_tensors(40, 1'500'000));
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   for (int turn = 0; turn < 20; ++turn) {
     // Room for one tensor and none beside it.
-    loading load = get(with.start_async(file.name(), through(2 * mib), use_future));
+    load_operation load = get(with.start_async(file.name(), through(2 * mib), use_future));
     int came = 0;
     while (get(load.next_async(use_future))) ++came;
     CHECK(came == 40);
@@ -166,7 +167,7 @@ TEST_CASE("window: what was dropped leaves room, also while its load is still co
 
 TEST_CASE("window: a tensor that is larger is refused by name, before anything is read") {
   const made_file file(std::vector<made_tensor>{{"small", 1000}, {"large", 9'000'000}});
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const auto failed = failure_of(with.start_async(file.name(), through(8 * mib), use_future));
   REQUIRE(failed.has_value());
   CHECK(failed->code() == errc::memory_exceeded);
@@ -177,28 +178,29 @@ TEST_CASE("window: a tensor that is larger is refused by name, before anything i
 TEST_CASE("window: selections and conversions pass through it; a model does not") {
   const made_file file(
       std::vector<made_tensor>{f32("a", 500'000), f32("b", 700'000), f32("c", 9), {"d", 11}});
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(file.name(), use_future));
   load_options options = through(16 * mib);
   options.dtype = dtype::bf16;
-  loading load = get(with.start_async(
+  load_operation load = get(with.start_async(
       opened, select().names({"b", "d"}).slice("b", 0, 100, 300'000), options, use_future));
   const auto b = get(load.next_async(use_future));
   CHECK(b->dtype() == dtype::bf16);
-  CHECK(b->bytes() == 600'000);
+  CHECK(b->size_bytes() == 600'000);
   CHECK(get(load.next_async(use_future))->name() == "d");
   CHECK(!get(load.next_async(use_future)).has_value());
-  CHECK(code_of(load.finish_async(use_future)) == errc::invalid_limits);
-  CHECK(code_of(load.tensor_async("b", use_future)) == errc::invalid_limits);
-  CHECK(code_of(with.load_async(opened, selection(), options, use_future)) == errc::invalid_limits);
+  CHECK(code_of(load.finish_async(use_future)) == errc::invalid_options);
+  CHECK(code_of(load.tensor_async("b", use_future)) == errc::invalid_options);
+  CHECK(code_of(with.load_async(opened, selection(), options, use_future)) ==
+        errc::invalid_options);
 }
 
 TEST_CASE("window: cancelled, destroyed or truncated, it ends, and holds no memory") {
   const made_file file(equal_tensors(40, 1'000'000));
   for (int turn = 0; turn < 12; ++turn) {
-    loader with(host(), small_limits());
+    loader with(host(), small_options());
     const checkpoint opened = get(with.open_async(file.name(), use_future));
-    loading load = get(with.start_async(opened, selection(), through(32 * mib), use_future));
+    load_operation load = get(with.start_async(opened, selection(), through(32 * mib), use_future));
     for (int i = 0; i < turn; ++i) get(load.next_async(use_future));
     auto next = load.next_async(use_future);
     load.cancel();
@@ -207,14 +209,14 @@ TEST_CASE("window: cancelled, destroyed or truncated, it ends, and holds no memo
     if (code) CHECK(code_of(load.next_async(use_future)) == boost::asio::error::operation_aborted);
   }
   {
-    loader with(host(), small_limits());
-    loading load = get(with.start_async(file.name(), through(32 * mib), use_future));
+    loader with(host(), small_options());
+    load_operation load = get(with.start_async(file.name(), through(32 * mib), use_future));
     auto next = load.next_async(use_future);
     load = {};
     code_of(std::move(next));
   }
-  loader with(host(), small_limits());
-  loading load = get(with.start_async(file.name(), through(32 * mib), use_future));
+  loader with(host(), small_options());
+  load_operation load = get(with.start_async(file.name(), through(32 * mib), use_future));
   std::filesystem::resize_file(file.path(), 20'000'000);
   boost::system::error_code code;
   for (int i = 0; i < 41 && !code; ++i) code = code_of(load.next_async(use_future));
@@ -223,8 +225,8 @@ TEST_CASE("window: cancelled, destroyed or truncated, it ends, and holds no memo
 
 TEST_CASE("window: a file that is written meanwhile is changed_file, at the end if not before") {
   const made_file file(equal_tensors(3, 100'000));
-  loader with(host(), small_limits());
-  loading load = get(with.start_async(file.name(), through(32 * mib), use_future));
+  loader with(host(), small_options());
+  load_operation load = get(with.start_async(file.name(), through(32 * mib), use_future));
   std::filesystem::last_write_time(
       file.path(), std::filesystem::last_write_time(file.path()) + std::chrono::seconds(1));
   boost::system::error_code code;

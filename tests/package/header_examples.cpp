@@ -45,7 +45,7 @@ asio::awaitable<void> over_http() {
 // group.hpp
 void groups_of_ranks(std::uint32_t rank, std::uint32_t ranks) {
   // One group for each thread of a process:
-  std::vector<std::unique_ptr<ringload::group>> groups = ringload::thread_groups(4);
+  std::vector<std::unique_ptr<ringload::group>> groups = ringload::make_thread_ranks(4);
 
   // This process' group, of the processes of a machine:
   std::unique_ptr<ringload::group> group = ringload::join_group("/run/job7", rank, ranks);
@@ -83,8 +83,8 @@ void select(std::uint64_t first, std::uint64_t count, std::uint64_t rank, std::u
 }
 
 // writer.hpp
-asio::awaitable<void> write(ringload::tensor tensor, ringload::storing options) {
+asio::awaitable<void> write(ringload::tensor tensor, ringload::object_options options) {
   ringload::writer out("model.zt");
   co_await out.add_async(tensor, options);
-  ringload::written done = co_await out.finish_async();
+  ringload::write_result done = co_await out.finish_async();
 }

@@ -16,8 +16,9 @@ using namespace ringload::testing;
 namespace {
 
 // Tensor t goes to arena t.
-result<plan> plan_apart(std::vector<wanted_tensor> tensors, view_wish views = view_wish::none,
-                        bool present = false, std::uint32_t* culprit = nullptr,
+result<plan> plan_apart(std::vector<wanted_tensor> tensors,
+                        mapping_request views = mapping_request::none, bool present = false,
+                        std::uint32_t* culprit = nullptr,
                         std::uint64_t arena_bytes_max = no_limit) {
   plan_input all;
   for (std::uint32_t t = 0; t < tensors.size(); ++t) tensors[t].arena = t;
@@ -30,7 +31,7 @@ result<plan> plan_apart(std::vector<wanted_tensor> tensors, view_wish views = vi
   return make_plan(all, host_rules(), within, culprit);
 }
 
-result<plan> plan_views(const std::vector<wanted_tensor>& tensors, view_wish views,
+result<plan> plan_views(const std::vector<wanted_tensor>& tensors, mapping_request views,
                         bool present = false) {
   plan_input all;
   all.tensors = tensors;
@@ -43,7 +44,7 @@ std::string refusal(const wanted_tensor& tensor, std::span<const wanted_stream> 
   plan_input all;
   all.tensors = {&tensor, 1};
   all.streams = streams;
-  all.views = view_wish::all;
+  all.views = mapping_request::all;
   std::uint32_t culprit = no_index;
   const auto made = make_plan(all, host_rules(), {slot}, &culprit);
   if (made) return "";
@@ -188,15 +189,15 @@ TEST_CASE("arenas: of those that are straight and those that are not each follow
 
 TEST_CASE("arenas: the limit counts all of them") {
   const std::vector<wanted_tensor> two = {wanted(0, 4096), wanted(0, 4096, 1, 1)};
-  CHECK(plan_apart(two, view_wish::none, false, nullptr, 8192).has_value());
-  const auto refused = plan_apart(two, view_wish::none, false, nullptr, 8191);
+  CHECK(plan_apart(two, mapping_request::none, false, nullptr, 8192).has_value());
+  const auto refused = plan_apart(two, mapping_request::none, false, nullptr, 8191);
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == errc::memory_exceeded);
 }
 
 TEST_CASE("views: lie where their file has them, without a read") {
   const plan p = plan_views({wanted(8200, 100, 8), wanted(50'000, 10), wanted(12'288, 6, 4, 1)},
-                            view_wish::all)
+                            mapping_request::all)
                      .value();
   CHECK(p.reads.empty());
   CHECK(p.arena_bytes == 0);
@@ -216,7 +217,7 @@ TEST_CASE("views: lie where their file has them, without a read") {
 }
 
 TEST_CASE("views: reads make their pages present, where that is wanted") {
-  const plan p = plan_views({wanted(8200, 3 * mib, 8)}, view_wish::all, true).value();
+  const plan p = plan_views({wanted(8200, 3 * mib, 8)}, mapping_request::all, true).value();
   CHECK(asked_of(p) == std::vector<asked>{
                            {8192, 0, 2 * mib, 2 * mib},
                            {8192 + 2 * mib, 2 * mib, mib + 4096, mib + 8},
@@ -226,7 +227,7 @@ TEST_CASE("views: reads make their pages present, where that is wanted") {
 }
 
 TEST_CASE("views: of arenas of their own each has a mapping of its own") {
-  const plan p = plan_apart({wanted(0, 100), wanted(100, 5000)}, view_wish::all).value();
+  const plan p = plan_apart({wanted(0, 100), wanted(100, 5000)}, mapping_request::all).value();
   REQUIRE(p.arenas.size() == 4);
   CHECK(p.arenas[2].bytes == 100);
   CHECK(p.arenas[3].file_offset == 0);
@@ -270,7 +271,8 @@ TEST_CASE("views: what cannot be one is refused with the reason") {
 }
 
 TEST_CASE("views: where they are only possible, the others are brought") {
-  const plan p = plan_views({wanted(8, 80, 8), wanted(101, 80, 4)}, view_wish::possible).value();
+  const plan p =
+      plan_views({wanted(8, 80, 8), wanted(101, 80, 4)}, mapping_request::possible).value();
   REQUIRE(p.arenas.size() == 2);
   CHECK(p.tensors[0].destination == 1);
   CHECK(p.tensors[1].destination == 0);

@@ -16,7 +16,7 @@ using namespace ringload::testing;
 namespace {
 
 constexpr conversion f32_to_bf16 = {float_type::f32, float_type::bf16};
-constexpr conversion fp8_to_f32 = {float_type::f8_e4m3, float_type::f32};
+constexpr conversion fp8_to_f32 = {float_type::f8_e4m3fn, float_type::f32};
 
 wanted_tensor converted(std::uint64_t offset, std::uint64_t bytes, conversion as) {
   return {0, as.to_bytes(), offset, bytes, as};

@@ -33,7 +33,7 @@ struct setting {
   std::vector<caller_memory> destinations;
   std::vector<arena_block> blocks;
   std::uint32_t arenas = 1;
-  view_wish views = view_wish::none;
+  mapping_request views = mapping_request::none;
   bool views_present = false;
   std::vector<layout_rules> rules = {{}};  // By arena, or one for all.
   plan_limits within = {0};
@@ -226,7 +226,7 @@ inline void replicate(setting& s, chance& by) {
 inline void add_tensor(setting& s, chance& by) {
   constexpr conversion kinds[] = {{float_type::f32, float_type::bf16},
                                   {float_type::bf16, float_type::f32},
-                                  {float_type::f8_e4m3, float_type::f16}};
+                                  {float_type::f8_e4m3fn, float_type::f16}};
   tensor_form& form = s.forms.emplace_back();
   wanted_tensor tensor = {static_cast<std::uint32_t>(by.number(0, 2)), 1, 0, 0};
   std::uint32_t element = by.one_of<std::uint32_t>({1, 2, 4, 8, 16});
@@ -310,7 +310,7 @@ inline setting random_setting(unsigned seed) {
     each.straight = by.one_in(2);
     each.tensor_alignment = by.one_of<std::uint64_t>({1, 64, 256});
   }
-  if (by.one_in(3)) s.views = view_wish::possible;
+  if (by.one_in(3)) s.views = mapping_request::possible;
   s.views_present = by.one_in(2);
   for (std::uint64_t left = by.number(1, 8); left > 0; --left) add_tensor(s, by);
   return s;

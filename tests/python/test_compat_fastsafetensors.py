@@ -181,8 +181,8 @@ def test_a_budget_is_kept_or_refused_before_anything_is_read(three_files, mebiby
         if is_resident(name):
             kept.append(tensor)
         own = 0 if "borrowed_tensors" in how or is_resident(name) else tensor.numel()
-        kept_bytes = sum(each.numel() for each in kept)
-        most = max(most, kept_bytes + own + fst.live_allocation_bytes())
+        cached_bytes = sum(each.numel() for each in kept)
+        most = max(most, cached_bytes + own + fst.live_allocation_bytes())
         del tensor
     pages = 12 * 4096
     assert most <= (mebibytes << 20) + pages

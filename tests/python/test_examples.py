@@ -36,7 +36,7 @@ def test_swap_models_answers_and_swaps(sample, large, tmp_path):
     async def talk():
         import ringload
 
-        async with ringload.Loader(kept_bytes="1GiB") as loader:
+        async with ringload.Loader(cached_bytes="1GiB") as loader:
             server = module.Server(loader, await loader.load(sample))
             listening = await asyncio.start_server(server.answer, "127.0.0.1", 0)
             port = listening.sockets[0].getsockname()[1]

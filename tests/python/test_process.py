@@ -98,9 +98,9 @@ phases = {
     "joined by a follower": "ringload.join_group(socket, 1, 2)",
     "joined awaited": "asyncio.run(awaited(lambda _: ringload.join_group_async(socket, 0, 2)))",
     "joined future": "ringload.join_group_async(socket, 0, 2).future().result()",
-    "group load": "ranks = ringload.thread_groups(2)\n"
+    "group load": "ranks = ringload.make_thread_ranks(2)\n"
     "    ringload.Loader().group_load(ranks[0], sample).result()",
-    "group load awaited": "ranks = ringload.thread_groups(2)\n"
+    "group load awaited": "ranks = ringload.make_thread_ranks(2)\n"
     "    asyncio.run(awaited(lambda loader: loader.group_load(ranks[0], sample)))",
     "group call": "load_of_two()[0].tensor('scalar').result()",
     "group call awaited": "loads = load_of_two()\n"
@@ -127,7 +127,7 @@ def test_interrupt_ends_the_waiting(sample, request, phase):
         "        await begin(loader)\n"
         "def load_of_two():\n"
         "    loader = ringload.Loader()\n"
-        "    begun = [loader.group_load(one, sample) for one in ringload.thread_groups(2)]\n"
+        "    begun = [loader.group_load(one, sample) for one in ringload.make_thread_ranks(2)]\n"
         "    return [one.result() for one in begun]\n"
         "def threads(): return len(os.listdir('/proc/self/task'))\n"
         "source, sample = sys.argv[1:]\n"
@@ -207,7 +207,7 @@ def test_interpreter_ends_while_ranks_wait_for_another(sample, tmp_path, left):
         "import sys, threading, ringload\n"
         "sample, socket = sys.argv[1:]\n"
         "loader = ringload.Loader()\n"
-        "ranks = ringload.thread_groups(2)\n"
+        "ranks = ringload.make_thread_ranks(2)\n"
         "def load_of_two():\n"
         "    begun = [loader.group_load(one, sample) for one in ranks]\n"
         "    return [one.result() for one in begun]\n"
@@ -244,7 +244,7 @@ def test_ranks_of_the_parent_are_refused_in_a_child(sample, tmp_path):
         "import os, sys, ringload\n"
         "sample, socket = sys.argv[1:]\n"
         "loader = ringload.Loader()\n"
-        "ranks, others = (ringload.thread_groups(2, timeout=60) for _ in range(2))\n"
+        "ranks, others = (ringload.make_thread_ranks(2, timeout=60) for _ in range(2))\n"
         "begun = [loader.group_load(one, sample) for one in ranks]\n"
         "loads = [one.result() for one in begun]\n"
         "call = loads[0].tensor('scalar')\n"
@@ -261,7 +261,7 @@ def test_ranks_of_the_parent_are_refused_in_a_child(sample, tmp_path):
         "        else: os._exit(1)\n"
         "    for one in (call, opening, joining): one.cancel()\n"
         "    del begun, loads, call, opening, joining, uses, ranks, others\n"
-        "    own = ringload.thread_groups(1)[0]\n"
+        "    own = ringload.make_thread_ranks(1)[0]\n"
         "    with ringload.Loader() as anew:\n"
         "        load = anew.group_load(own, sample).result()\n"
         "        assert bytes(load.tensor('scalar').result()) == b'\\7\\0\\0\\0'\n"
@@ -332,7 +332,7 @@ def test_nothing_is_left_after_many_loads_of_ranks(sample, tmp_path):
     """Some end well, some fail; and some who join are cancelled."""
     once = (
         "def once():\n"
-        "    ranks = ringload.thread_groups(3)\n"
+        "    ranks = ringload.make_thread_ranks(3)\n"
         "    begun = [loader.group_load(one, sample) for one in ranks]\n"
         "    loads = [one.result() for one in begun]\n"
         "    for call in [load.shard('f32', 0) for load in loads]: call.result().numpy()\n"

@@ -34,7 +34,7 @@ def checkpoint(tmp_path):
 
 def on_threads(ranks, work, timeout=patience):
     """What `work` gives, or raises, on each rank."""
-    groups = ringload.thread_groups(ranks, timeout=timeout)
+    groups = ringload.make_thread_ranks(ranks, timeout=timeout)
     with concurrent.futures.ThreadPoolExecutor(ranks) as pool:
         running = [pool.submit(work, groups.pop(0)) for _ in range(ranks)]
         return [one.exception(patience) or one.result() for one in running]
@@ -109,7 +109,7 @@ def test_ranks_of_one_event_loop_await_each_other(checkpoint):
             return [(await one).numpy() for one in both]
 
     async def all_ranks():
-        groups = ringload.thread_groups(3, timeout=patience)
+        groups = ringload.make_thread_ranks(3, timeout=patience)
         return await asyncio.wait_for(asyncio.gather(*map(rank_of, groups)), patience)
 
     for rank, (rows, norm) in enumerate(asyncio.run(all_ranks())):
@@ -299,7 +299,7 @@ def test_closing_the_loader_ends_the_calls_of_its_rank(checkpoint):
 def test_closing_the_loader_ends_a_load_that_begins(checkpoint):
     path, _ = checkpoint
     with contextlib.closing(ringload.Loader()) as loader:
-        groups = ringload.thread_groups(2, timeout=patience)
+        groups = ringload.make_thread_ranks(2, timeout=patience)
         opening = loader.group_load(groups[0], path)  # Rank 1 never comes.
     assert isinstance(raised(opening.result), ringload.CancelledError)
 
@@ -307,7 +307,7 @@ def test_closing_the_loader_ends_a_load_that_begins(checkpoint):
 def test_a_group_is_in_one_call_at_a_time(checkpoint):
     path, _ = checkpoint
     with ringload.Loader() as loader:
-        groups = ringload.thread_groups(2, timeout=patience)
+        groups = ringload.make_thread_ranks(2, timeout=patience)
         opening = loader.group_load(groups[0], path)
         with pytest.raises(ValueError, match="in a call of another load"):
             loader.group_load(groups[0], path)
@@ -317,7 +317,7 @@ def test_a_group_is_in_one_call_at_a_time(checkpoint):
 def test_a_rank_that_left_is_an_error(checkpoint):
     path, _ = checkpoint
     with ringload.Loader() as loader:
-        groups = ringload.thread_groups(2, timeout=patience)
+        groups = ringload.make_thread_ranks(2, timeout=patience)
         groups.pop()
         failed = raised(loader.group_load(groups[0], path).result)
     assert isinstance(failed, ringload.RankFailedError) and "left the group" in str(failed)
@@ -327,7 +327,7 @@ def test_options_that_make_no_sense_are_refused(checkpoint):
     path, _ = checkpoint
 
     def only_rank():
-        return ringload.thread_groups(1)[0]
+        return ringload.make_thread_ranks(1)[0]
 
     with ringload.Loader() as loader:
         with pytest.raises(ValueError, match="divided, own"):
@@ -338,15 +338,15 @@ def test_options_that_make_no_sense_are_refused(checkpoint):
             loader.group_load("rank 0", path)
         for how in ({"window": "1MiB"}, {"memory": "mapped"}):
             assert raised(loader.group_load(only_rank(), path, **how).result).kind == (
-                "invalid_limits"
+                "invalid_options"
             )
         with pytest.raises(TypeError):
             loader.group_load(only_rank(), path).result().shard("q", -1)
     for ranks in (0, 128):
-        assert raised(lambda: ringload.thread_groups(ranks)).kind == "invalid_selection"
+        assert raised(lambda: ringload.make_thread_ranks(ranks)).kind == "invalid_selection"
     for timeout in (0, -1, float("nan")):
         with pytest.raises(ValueError, match="timeout"):
-            ringload.thread_groups(2, timeout)
+            ringload.make_thread_ranks(2, timeout)
 
 
 def test_ranks_that_do_not_come_are_an_error(tmp_path):
@@ -362,14 +362,14 @@ def test_ranks_that_do_not_come_are_an_error(tmp_path):
 def test_a_group_of_the_parent_is_refused_after_fork():
     program = (
         "import os, ringload\n"
-        "group = ringload.thread_groups(1)[0]\n"
+        "group = ringload.make_thread_ranks(1)[0]\n"
         "child = os.fork()\n"
         "if child == 0:\n"
         "    try: group.rank\n"
         "    except RuntimeError as refusal: assert 'forked' in str(refusal)\n"
         "    else: os._exit(1)\n"
         "    del group\n"
-        "    os._exit(ringload.thread_groups(1)[0].rank)\n"
+        "    os._exit(ringload.make_thread_ranks(1)[0].rank)\n"
         "assert os.waitpid(child, 0)[1] == 0\n"
         "assert group.rank == 0\n"
     )

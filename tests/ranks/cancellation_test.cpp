@@ -74,7 +74,7 @@ void cancel(asio::cancellation_signal& signal) { signal.emit(asio::cancellation_
 // A load and a call of each kind.
 void load_and_call(group& all, const std::string& file, asio::cancellation_signal& signal,
                    const group_options& how = {}) {
-  loader with(host(), small_limits(2, read_engine::threads));
+  loader with(host(), small_options(2, read_engine::threads));
   group_load load = get(load_async(with, borrowed(all), file, how, cancelled_by(signal)));
   (void)get(load.tensor_async("t0", cancelled_by(signal)));
   (void)get(load.shard_async("t1", 0, cancelled_by(signal)));
@@ -140,7 +140,7 @@ TEST_CASE("group_load: a call that was cancelled before its turn is aborted then
   const made_file file(equal_tensors(3, 50'000));
   std::promise<void> cancelled;
   const auto said = all_said(2, [&](group& all) {
-    loader with(host(), small_limits(2, read_engine::threads));
+    loader with(host(), small_options(2, read_engine::threads));
     group_load load = get(load_async(with, borrowed(all), file.name(), {}, asio::use_future));
     asio::cancellation_signal signal;
     if (all.rank() == 0) cancelled.get_future().wait();
@@ -208,7 +208,7 @@ TEST_CASE("group_load: cancelled at any step of its loader, a call is aborted as
 TEST_CASE("group_load: destroying the context of a handler cancels its call") {
   const made_file file(equal_tensors(3, 50'000));
   const auto said = all_said(2, [&](group& all) {
-    loader with(host(), small_limits(2, read_engine::threads));
+    loader with(host(), small_options(2, read_engine::threads));
     group_load load = get(load_async(with, borrowed(all), file.name(), {}, asio::use_future));
     if (all.rank() == 0) return (void)get(load.tensor_async("t0", asio::use_future));
     {

@@ -198,7 +198,7 @@ TEST_CASE("group_load: a group of the program's own never sees an empty message"
         threads.emplace_back([&, rank] {
           try {
             queue_group all(queues, rank, ranks);
-            loader with(host(), small_limits(2, read_engine::threads));
+            loader with(host(), small_options(2, read_engine::threads));
             group_load load = begin(with, all, file.name());
             wrong[rank] = all_right(load, tensors, rank, ranks);
           } catch (const std::exception& e) {
@@ -232,7 +232,7 @@ TEST_CASE("group_load: what ranks get of random checkpoints is what the file hol
       group_options how;
       if (round == 3) how.reading = group_reading::own;
       on_threads(ranks, [&](group& all) {
-        loader with(host(), small_limits(2, read_engine::threads));
+        loader with(host(), small_options(2, read_engine::threads));
         group_load load = begin(with, all, file.name(), how);
         return all_right(load, tensors, all.rank(), all.size());
       });
@@ -244,7 +244,7 @@ TEST_CASE("group_load: all ranks together read the checkpoint once, each an equa
   const made_file file({f32("a", 3'000'000), f32("b", 5), f32("c", 1'000'000)});
   std::vector<std::uint64_t> read(4);
   on_threads(4, [&](group& all) {
-    loader with(host(), small_limits(2));
+    loader with(host(), small_options(2));
     const group_load load = begin(with, all, file.name());
     read[all.rank()] = load.stats().bytes_direct + load.stats().bytes_buffered;
     return std::string();
@@ -262,7 +262,7 @@ TEST_CASE("group_load: ranks that read their own shards read no more than those"
   std::vector<shaped> tensors = {{"a", "F32", 4, {1000, 1000}}, {"b", "F32", 4, {1000, 1000}}};
   const made_file file(made_file::as_it_is::text, text_of(tensors, 5));
   on_threads(4, [&](group& all) {
-    loader with(host(), small_limits(2));
+    loader with(host(), small_options(2));
     group_options how;
     how.reading = group_reading::own;
     group_load load = begin(with, all, file.name(), how);
@@ -283,7 +283,7 @@ TEST_CASE("group_load: shards of several tensors are fused in the order of their
                                  {"wide", "F32", 4, {6, 5}}};
   const made_file file(made_file::as_it_is::text, text_of(tensors, 3));
   on_threads(3, [&](group& all) {
-    loader with(host(), small_limits(2, read_engine::threads));
+    loader with(host(), small_options(2, read_engine::threads));
     group_load load = begin(with, all, file.name());
     const tensor qkv = get(load.fused_async("qkv", {"v", "q", "k"}, 0, use_future));
     const auto part = [&](std::size_t t, std::size_t dim) {
@@ -315,7 +315,7 @@ TEST_CASE("group_load: tensors are converted by who reads them") {
   std::vector<shaped> tensors = {{"a", "BF16", 2, {7, 8}}};
   const made_file file(made_file::as_it_is::text, text_of(tensors, 8));
   on_threads(3, [&](group& all) {
-    loader with(host(), small_limits(2, read_engine::threads));
+    loader with(host(), small_options(2, read_engine::threads));
     group_options how;
     how.load.dtype = dtype::f32;
     group_load load = begin(with, all, file.name(), how);
@@ -337,14 +337,14 @@ TEST_CASE("group_load: tensors are converted by who reads them") {
 TEST_CASE("group_load: calls that differ are the same error on every rank, and the next is right") {
   const made_file file({f32("a", 10), f32("b", 10)});
   const auto said = all_said(3, [&](group& all) {
-    loader with(host(), small_limits(2, read_engine::threads));
+    loader with(host(), small_options(2, read_engine::threads));
     group_load load = begin(with, all, file.name());
     const std::string other = all.rank() == 2 ? "b" : "a";
     const auto failed = failure_of(load.tensor_async(other, use_future));
     const auto none = code_of(load.tensor_async("c", use_future));
     const auto dimension = code_of(load.shard_async("a", 1, use_future));
     const auto rank = code_of(load.push_async("a", 3, use_future));
-    if (get(load.tensor_async("a", use_future)).bytes() != 40) throw std::logic_error("a");
+    if (get(load.tensor_async("a", use_future)).size_bytes() != 40) throw std::logic_error("a");
     if (none != errc::no_such_tensor) throw std::logic_error("c");
     if (dimension != errc::invalid_selection) throw std::logic_error("dimension");
     if (rank != errc::invalid_selection) throw std::logic_error("rank");
@@ -360,7 +360,7 @@ TEST_CASE("group_load: files that hold other tensors are an error on every rank"
   const made_file first({f32("a", 10)});
   const made_file second({f32("a", 11)});
   const auto said = all_said(3, [&](group& all) {
-    loader with(host(), small_limits(2, read_engine::threads));
+    loader with(host(), small_options(2, read_engine::threads));
     begin(with, all, all.rank() == 1 ? second.name() : first.name());
   });
   for (const std::string& each : said) {
@@ -372,7 +372,7 @@ TEST_CASE("group_load: files that hold other tensors are an error on every rank"
 TEST_CASE("group_load: what fails on one rank is its error there, and ends the others with it") {
   const made_file file(equal_tensors(3, 200'000));
   const auto said = all_said(3, [&](group& all) {
-    loader with(host(), small_limits(2, read_engine::threads));
+    loader with(host(), small_options(2, read_engine::threads));
     begin(with, all, all.rank() == 1 ? "/no/such/file.safetensors" : file.name());
   });
   CHECK(said[1] == "/no/such/file.safetensors: there is no such file or folder");
@@ -380,7 +380,7 @@ TEST_CASE("group_load: what fails on one rank is its error there, and ends the o
   CHECK(said[2] == said[0]);
 
   const auto limited = all_said(2, [&](group& all) {
-    limits within = small_limits(2, read_engine::threads);
+    loader_options within = small_options(2, read_engine::threads);
     if (all.rank() == 1) within.arena_bytes_max = 1000;
     loader with(host(), within);
     begin(with, all, file.name());
@@ -395,7 +395,7 @@ TEST_CASE("group_load: options that ranks cannot have are refused") {
     group_options how;
     change(how);
     return all_said(1, [&](group& all) {
-      loader with(host(), small_limits(2, read_engine::threads));
+      loader with(host(), small_options(2, read_engine::threads));
       begin(with, all, file.name(), how);
     })[0];
   };

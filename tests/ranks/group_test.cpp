@@ -229,7 +229,7 @@ TEST_CASE("group: who is no rank of it, or comes twice, ends the meeting for all
     CHECK(holds(said[0], stranger == 3 ? "rank 3 of 4 joined a group of 3" : "joined already"));
     CHECK(said[2] != "");
   }
-  CHECK(holds(what_of([&] { thread_groups(0); }), "1 to 127"));
+  CHECK(holds(what_of([&] { make_thread_ranks(0); }), "1 to 127"));
   CHECK(holds(what_of([&] { join_group("x", 5, 5); }), "rank is 5 of 5"));
   CHECK(holds(what_of([&] {
                 join_group((folder.path() / "r").string(), 0, 2, std::chrono::milliseconds(20));

@@ -79,7 +79,8 @@ void write(const ringload::tensor& made, const std::filesystem::path& to) {
   file << name(made.dtype());
   for (const std::uint64_t size : made.shape()) file << ' ' << size;
   file << '\n';
-  file.write(static_cast<const char*>(made.data()), static_cast<std::streamsize>(made.bytes()));
+  file.write(static_cast<const char*>(made.data()),
+             static_cast<std::streamsize>(made.size_bytes()));
 }
 
 int run(char** argv, const std::vector<std::string>& calls) {
@@ -89,7 +90,7 @@ int run(char** argv, const std::vector<std::string>& calls) {
   const std::chrono::milliseconds timeout(std::atoi(argv[4]));
   const std::shared_ptr<ringload::group> ranks =
       socket == "mpi" ? mpi_ranks(timeout) : ringload::join_group(socket, rank, count, timeout);
-  ringload::limits within;
+  ringload::loader_options within;
   within.slots = 2;
   ringload::loader loader(ringload::host(), within);
   ringload::group_options how;

@@ -109,7 +109,7 @@ TEST_CASE("division: whatever the catalog, each row is read once, and no rank re
       const tensor_info& info = all.tensors[t];
       CHECK(next[t] == (info.shape.empty() ? 1 : info.shape.front()));
     }
-    const std::uint64_t share = all.bytes() / ranks;
+    const std::uint64_t share = all.size_bytes() / ranks;
     for (const std::uint64_t bytes : read) CHECK(bytes <= share + largest_row + 1);
   }
 }

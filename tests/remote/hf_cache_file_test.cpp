@@ -127,10 +127,10 @@ TEST_CASE("range_set: a text that is none, or of another file, is refused") {
   }
 }
 
-TEST_CASE("cached_blob: bytes in any order become a blob, a link and a ref") {
+TEST_CASE("hf_cache_file: bytes in any order become a blob, a link and a ref") {
   const temporary_folder at;
   const std::string content = blob_content(3'000'000);
-  const auto blob = *cached_blob::open(place_of(at.path(), content));
+  const auto blob = *hf_cache_file::open(place_of(at.path(), content));
   REQUIRE(blob != nullptr);
   CHECK(blob->write(2'000'000, bytes_at(content, 2'000'000, 1'000'000)).has_value());
   CHECK(blob->advance().has_value());
@@ -151,16 +151,16 @@ TEST_CASE("cached_blob: bytes in any order become a blob, a link and a ref") {
   CHECK(files_in(repository / "blobs") == 1);
 }
 
-TEST_CASE("cached_blob: what was interrupted is gone on with") {
+TEST_CASE("hf_cache_file: what was interrupted is gone on with") {
   const temporary_folder at;
   const std::string content = blob_content(100'000);
   {
-    const auto blob = *cached_blob::open(place_of(at.path(), content));
+    const auto blob = *hf_cache_file::open(place_of(at.path(), content));
     CHECK(blob->write(40'000, bytes_at(content, 40'000, 10'000)).has_value());
     CHECK(blob->write(0, bytes_at(content, 0, 1'000)).has_value());
   }
   CHECK(files_in(repository_in(at.path()) / "snapshots") == 0);
-  const auto blob = *cached_blob::open(place_of(at.path(), content));
+  const auto blob = *hf_cache_file::open(place_of(at.path(), content));
   REQUIRE(blob != nullptr);
   CHECK(blob->has(40'000, 10'000));
   CHECK(!blob->has(39'999, 10));
@@ -175,29 +175,29 @@ TEST_CASE("cached_blob: what was interrupted is gone on with") {
   CHECK(blob->published());
 }
 
-TEST_CASE("cached_blob: a record of another size, or a file that lost its end, begins anew") {
+TEST_CASE("hf_cache_file: a record of another size, or a file that lost its end, begins anew") {
   const temporary_folder at;
   const std::string content = blob_content(10'000);
   {
-    const auto blob = *cached_blob::open(place_of(at.path(), content));
+    const auto blob = *hf_cache_file::open(place_of(at.path(), content));
     CHECK(blob->write(0, bytes_at(content, 0, 100)).has_value());
   }
   const std::string partial =
       (repository_in(at.path()) / "blobs" / sha256_hex(content)).native() + ".ringload";
   CHECK(file_text(partial + ".ranges") == "10000\n0 100\n");
   fs::resize_file(partial, 50);
-  CHECK(!(*cached_blob::open(place_of(at.path(), content)))->has(0, 1));
+  CHECK(!(*hf_cache_file::open(place_of(at.path(), content)))->has(0, 1));
   std::ofstream(partial + ".ranges") << "9999\n0 100\n";
-  CHECK(!(*cached_blob::open(place_of(at.path(), content)))->has(0, 1));
+  CHECK(!(*hf_cache_file::open(place_of(at.path(), content)))->has(0, 1));
 }
 
-TEST_CASE("cached_blob: bytes that are not those of the digest do not get into the cache") {
+TEST_CASE("hf_cache_file: bytes that are not those of the digest do not get into the cache") {
   const temporary_folder at;
   const std::string content = blob_content(10'000);
   std::string wrong = content;
   wrong[5'000] ^= 1;
   {
-    const auto blob = *cached_blob::open(place_of(at.path(), content));
+    const auto blob = *hf_cache_file::open(place_of(at.path(), content));
     CHECK(blob->write(0, bytes_at(wrong, 0, wrong.size())).has_value());
     const auto ended = blob->advance();
     REQUIRE(!ended.has_value());
@@ -210,17 +210,17 @@ TEST_CASE("cached_blob: bytes that are not those of the digest do not get into t
   CHECK(files_in(repository_in(at.path()) / "snapshots") == 0);
 }
 
-TEST_CASE("cached_blob: begun anew, nothing of an earlier load is there, nor in the record") {
+TEST_CASE("hf_cache_file: begun anew, nothing of an earlier load is there, nor in the record") {
   const temporary_folder at;
   const std::string content = blob_content(100'000);
   std::string wrong = content;
   wrong[3] ^= 1;
   {
-    const auto blob = *cached_blob::open(place_of(at.path(), content));
+    const auto blob = *hf_cache_file::open(place_of(at.path(), content));
     CHECK(blob->write(0, bytes_at(wrong, 0, 1'000)).has_value());
     CHECK(blob->advance().has_value());
   }
-  const auto blob = *cached_blob::open(place_of(at.path(), content));
+  const auto blob = *hf_cache_file::open(place_of(at.path(), content));
   CHECK(blob->advance().has_value());
   CHECK(blob->begin_anew());
   CHECK(!blob->has(0, 1));
@@ -233,35 +233,35 @@ TEST_CASE("cached_blob: begun anew, nothing of an earlier load is there, nor in 
   CHECK(blob->published());
 }
 
-TEST_CASE("cached_blob: a digest of git's is one of its objects") {
+TEST_CASE("hf_cache_file: a digest of git's is one of its objects") {
   const temporary_folder at;
   const std::string content = "hello\n";
   blob_place place = place_of(at.path(), content, "config.json");
   place.file.digest = "ce013625030ba8dba906f756967f9e9ca394464a";  // git hash-object
-  const auto blob = *cached_blob::open(place);
+  const auto blob = *hf_cache_file::open(place);
   CHECK(blob->write(0, bytes_at(content, 0, content.size())).has_value());
   CHECK(blob->advance().has_value());
   CHECK(blob->published());
 }
 
-TEST_CASE("cached_blob: an empty file is whole at once") {
+TEST_CASE("hf_cache_file: an empty file is whole at once") {
   const temporary_folder at;
-  const auto blob = *cached_blob::open(place_of(at.path(), "", "empty"));
+  const auto blob = *hf_cache_file::open(place_of(at.path(), "", "empty"));
   CHECK(blob->advance().has_value());
   CHECK(blob->published());
 }
 
-TEST_CASE("cached_blob: a blob that is there gets the link of another commit") {
+TEST_CASE("hf_cache_file: a blob that is there gets the link of another commit") {
   const temporary_folder at;
   const std::string content = blob_content(10'000);
   {
-    const auto blob = *cached_blob::open(place_of(at.path(), content));
+    const auto blob = *hf_cache_file::open(place_of(at.path(), content));
     CHECK(blob->write(0, bytes_at(content, 0, content.size())).has_value());
     CHECK(blob->advance().has_value());
   }
   blob_place place = place_of(at.path(), content);
   place.commit = std::string(40, 'b');
-  const auto blob = *cached_blob::open(place);
+  const auto blob = *hf_cache_file::open(place);
   CHECK(blob->published());
   CHECK(blob->has(0, content.size()));
   CHECK(file_text(repository_in(at.path()) / "snapshots" / place.commit / place.file.name) ==
@@ -269,19 +269,19 @@ TEST_CASE("cached_blob: a blob that is there gets the link of another commit") {
   CHECK(file_text(repository_in(at.path()) / "refs/main") == place.commit);
 }
 
-TEST_CASE("cached_blob: the lock of huggingface_hub is taken, and kept to") {
+TEST_CASE("hf_cache_file: the lock of huggingface_hub is taken, and kept to") {
   const temporary_folder at;
   const std::string content = blob_content(1'000);
   const fs::path lock = at.path() / ".locks/models--owner--name" / (sha256_hex(content) + ".lock");
-  const auto blob = *cached_blob::open(place_of(at.path(), content));
+  const auto blob = *hf_cache_file::open(place_of(at.path(), content));
   REQUIRE(blob != nullptr);
   const unique_fd other(::open(lock.c_str(), O_RDWR | O_CLOEXEC));
   REQUIRE(other);
   CHECK(::flock(other.get(), LOCK_EX | LOCK_NB) != 0);
-  CHECK(*cached_blob::open(place_of(at.path(), content)) == nullptr);
+  CHECK(*hf_cache_file::open(place_of(at.path(), content)) == nullptr);
 }
 
-TEST_CASE("caching_source: what passes is cached, and read from there by the next") {
+TEST_CASE("hf_cache_source: what passes is cached, and read from there by the next") {
   const temporary_folder at;
   const std::string content = blob_content(300'000);
   const auto remote = std::make_shared<memory_source>(content);
@@ -289,7 +289,7 @@ TEST_CASE("caching_source: what passes is cached, and read from there by the nex
   const auto report = [&](const hub_cached_file& each) { told.push_back(each); };
   {
     const auto threads = std::make_shared<cache_threads>(report);
-    const auto source = make_caching_source(remote, place_of(at.path(), content), threads);
+    const auto source = make_hf_cache_source(remote, place_of(at.path(), content), threads);
     CHECK(read_text(*source, 100'000, 200'000) == content.substr(100'000));
     CHECK(read_text(*source, 0, 60'000) == content.substr(0, 60'000));
     CHECK(remote->reads == 2);
@@ -303,20 +303,21 @@ TEST_CASE("caching_source: what passes is cached, and read from there by the nex
   CHECK(file_text(repository_in(at.path()) / "blobs" / sha256_hex(content)) == content);
 
   const auto threads = std::make_shared<cache_threads>(report);
-  const auto again = make_caching_source(remote, place_of(at.path(), content), threads);
+  const auto again = make_hf_cache_source(remote, place_of(at.path(), content), threads);
   CHECK(read_text(*again, 0, 300'000) == content);
   CHECK(remote->reads == 3);
 }
 
-TEST_CASE("caching_source: an interrupted load leaves what it has, and the next fetches the rest") {
+TEST_CASE(
+    "hf_cache_source: an interrupted load leaves what it has, and the next fetches the rest") {
   const temporary_folder at;
   const std::string content = blob_content(4'000'000);
   const auto remote = std::make_shared<memory_source>(content);
   std::vector<hub_cached_file> told;
   const auto open = [&] {
-    return make_caching_source(remote, place_of(at.path(), content),
-                               std::make_shared<cache_threads>(
-                                   [&](const hub_cached_file& each) { told.push_back(each); }));
+    return make_hf_cache_source(remote, place_of(at.path(), content),
+                                std::make_shared<cache_threads>(
+                                    [&](const hub_cached_file& each) { told.push_back(each); }));
   };
   {
     const auto source = open();
@@ -346,13 +347,13 @@ TEST_CASE("caching_source: an interrupted load leaves what it has, and the next 
   CHECK(told[1].whole);
 }
 
-TEST_CASE("caching_source: where the cache cannot be written, the load goes on without it") {
+TEST_CASE("hf_cache_source: where the cache cannot be written, the load goes on without it") {
   const temporary_folder at;
   const std::string content = blob_content(1'000);
   std::ofstream(at.path() / "models--owner--name") << "in the way";
   const auto remote = std::make_shared<memory_source>(content);
   std::vector<hub_cached_file> told;
-  const auto source = make_caching_source(
+  const auto source = make_hf_cache_source(
       remote, place_of(at.path(), content),
       std::make_shared<cache_threads>([&](const hub_cached_file& each) { told.push_back(each); }));
   CHECK(source == remote);

@@ -44,7 +44,7 @@ TEST_CASE("http: a file is loaded by ranges, on connections that are kept") {
       CHECK(right(found));
       CHECK(found.catalog().files.front().path == server.address("/m/model.safetensors"));
       const load_stats stats = found.stats();
-      CHECK(stats.bytes_remote >= found.catalog().bytes() - (128 << 10));
+      CHECK(stats.bytes_remote >= found.catalog().size_bytes() - (128 << 10));
       CHECK(stats.requests > 3);
       CHECK(stats.requests_repeated == 0);
       CHECK(stats.seconds_to_first_byte > 0);
@@ -101,12 +101,12 @@ TEST_CASE("http: a load through a window counts what all its parts have asked fo
   loader with = loads();
   load_options windowed;
   windowed.window_bytes = 32 << 20;
-  loading load =
+  load_operation load =
       get(with.start_async(server.address("/x.safetensors"), windowed, asio::use_future));
   std::uint64_t bytes = 0;
-  while (auto next = get(load.next_async(asio::use_future))) bytes += next->bytes();
+  while (auto next = get(load.next_async(asio::use_future))) bytes += next->size_bytes();
   const load_stats stats = load.progress();
-  CHECK(bytes == load.catalog().bytes());
+  CHECK(bytes == load.catalog().size_bytes());
   CHECK(stats.bytes_remote >= bytes - (128 << 10));
   CHECK(stats.requests > 3);
   CHECK(stats.seconds_to_first_byte > stats.seconds_opening);

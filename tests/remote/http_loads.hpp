@@ -42,13 +42,13 @@ inline remote_options quick() {
 }
 
 inline loader loads(const remote_options& how = quick(), std::uint32_t slots = 4) {
-  return loader(counted_host(), small_limits(slots), {remote(how)});
+  return loader(counted_host(), small_options(slots), {remote(how)});
 }
 
 inline bool right(const model& found) {
   std::string all;
   for (const tensor& t : found) all += bytes_of(t);
-  return object.ends_with(all) && all.size() == found.catalog().bytes() && found.size() == 4;
+  return object.ends_with(all) && all.size() == found.catalog().size_bytes() && found.size() == 4;
 }
 
 inline web_reply good(const web_request& asked, std::uint64_t) { return web_range(asked, object); }

@@ -186,7 +186,7 @@ TEST_CASE("http: a hundred loads that are cancelled leave no descriptor, thread 
   });
   const auto cancel_some = [&](int times) {
     const auto over_http = remote(quick());
-    loader with(counted_host(), small_limits(), {over_http});
+    loader with(counted_host(), small_options(), {over_http});
     for (int i = 0; i < times; ++i) {
       asio::cancellation_signal signal;
       server.forget_answered();

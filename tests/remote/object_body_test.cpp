@@ -178,7 +178,7 @@ TEST_CASE("http: a server without ranges is asked once, for a file of any size")
     loader with = loads(little(), slots);
     const model found = get(with.load_async(name, asio::use_future));
     CHECK(right(found));
-    CHECK(found.stats().bytes_remote >= found.catalog().bytes());
+    CHECK(found.stats().bytes_remote >= found.catalog().size_bytes());
     CHECK(found.stats().seconds_to_first_byte > 0);
   }
   for (const scripted_server::rule& rule :

@@ -27,7 +27,7 @@ const catalog three = catalog_of({{"a", 100}, {"b", 10}, {"c", 10}});
 
 result<std::vector<device_choice>> choose(const selection& wanted, std::uint32_t devices,
                                           const std::function<bool(std::uint32_t)>& is_chosen) {
-  return choose_devices(three, wanted.wishes(), is_chosen, devices, "model");
+  return choose_devices(three, wanted.requests(), is_chosen, devices, "model");
 }
 
 result<std::vector<device_choice>> choose(const selection& wanted, std::uint32_t devices) {

@@ -51,18 +51,18 @@ bool floats_only(dtype from, dtype to) {
 }
 
 result<matching> matched(const catalog& from, const std::vector<destination>& into,
-                         const fill_policies& how = {}) {
+                         const fill_options& how = {}) {
   return match(from, into, how, floats_only);
 }
 
 std::string refusal(const catalog& from, const std::vector<destination>& into,
-                    const fill_policies& how = {}) {
+                    const fill_options& how = {}) {
   const auto found = matched(from, into, how);
   return found ? "" : to_error(found.error()).what();
 }
 
 boost::system::error_code code(const catalog& from, const std::vector<destination>& into,
-                               const fill_policies& how = {}) {
+                               const fill_options& how = {}) {
   const auto found = matched(from, into, how);
   return found ? boost::system::error_code() : found.error().code;
 }
@@ -165,39 +165,39 @@ TEST_CASE("match: a destination without a tensor is an error, or is reported") {
   const std::vector<destination> into = {at("a", 0, {2, 3}), at("c", 32, {1})};
   CHECK(refusal(two, into) == "destination 'c': the checkpoint has no tensor 'c'");
   CHECK(code(two, into) == errc::no_such_tensor);
-  fill_policies report;
-  report.missing = fill_policies::on_missing::report;
+  fill_options report;
+  report.missing = fill_options::on_missing::report;
   CHECK(matched(two, into, report)->missing == names{"c"});
 }
 
 TEST_CASE("match: a tensor without a destination is passed over, reported, or an error") {
   const std::vector<destination> into = {at("b", 0, {4})};
-  fill_policies how;
+  fill_options how;
   CHECK(matched(two, into, how)->unexpected.empty());
-  how.unexpected = fill_policies::on_unexpected::report;
+  how.unexpected = fill_options::on_unexpected::report;
   CHECK(matched(two, into, how)->unexpected == names{"a"});
-  how.unexpected = fill_policies::on_unexpected::error;
+  how.unexpected = fill_options::on_unexpected::error;
   CHECK(code(two, into, how) == errc::unexpected_tensor);
   CHECK(refusal(two, into, how) == "m.safetensors: tensor 'a': no destination is for it");
 }
 
 TEST_CASE("match: another element type is refused, or converted where that can be") {
   const std::vector<destination> half = {at("b", 0, {4}, dtype::f16)};
-  fill_policies how;
+  fill_options how;
   CHECK(code(two, half, how) == errc::wrong_dtype);
   CHECK(refusal(two, half, how) ==
         "m.safetensors: tensor 'b': the checkpoint has F32, destination 'b' F16");
-  how.dtype = fill_policies::on_dtype::convert;
+  how.dtype = fill_options::on_dtype::convert;
   CHECK(matched(two, half, how)->tensors.size() == 1);
   CHECK(code(two, {at("b", 0, {4}, dtype::c64)}, how) == errc::unsupported_dtype);
 }
 
 TEST_CASE("match: another shape is refused, or repeated by PyTorch's rule") {
-  fill_policies how;
+  fill_options how;
   CHECK(code(two, {at("b", 0, {2, 2})}, how) == errc::wrong_shape);
   CHECK(refusal(two, {at("b", 0, {3, 4})}, how) ==
         "m.safetensors: tensor 'b': the checkpoint has [4], destination 'b' [3, 4]");
-  how.shape = fill_policies::on_shape::broadcast;
+  how.shape = fill_options::on_shape::broadcast;
   const auto rows = matched(two, {at("b", 0, {3, 4})}, how);
   REQUIRE(rows.has_value());
   CHECK(rows->tensors[0].repeated == std::vector<bool>{true, false});
@@ -210,7 +210,7 @@ TEST_CASE("match: another shape is refused, or repeated by PyTorch's rule") {
 }
 
 TEST_CASE("match: names may differ by a rule, and two destinations may take one tensor") {
-  fill_policies how;
+  fill_options how;
   how.rename = [](std::string_view name) { return std::string(name.substr(name.find('.') + 1)); };
   const auto found = matched(two, {at("x.b", 0, {4}), at("y.b", 64, {4})}, how);
   REQUIRE(found.has_value());

@@ -36,7 +36,7 @@ catalog layers() {
 // "embed@0[100,4] norm@0[4]": name, device and shape of each.
 std::string placed(const selection& wanted, std::uint32_t devices) {
   const catalog from = layers();
-  const auto which = choose(from, name_index(from), wanted.wishes(), "here", devices);
+  const auto which = choose(from, name_index(from), wanted.requests(), "here", devices);
   if (!which) return which.error().where + ": " + which.error().cause;
   std::string text;
   for (const chosen_tensor& each : *which) {

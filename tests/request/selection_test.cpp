@@ -40,7 +40,7 @@ names names_of(const catalog& from) {
 }
 
 boost::system::error_code code_of(const catalog& from, const selection& wanted) {
-  auto which = choose(from, name_index(from), wanted.wishes());
+  auto which = choose(from, name_index(from), wanted.requests());
   if (!which) return which.error().code;
   auto made = catalog_of(from, *which);
   return made ? boost::system::error_code() : made.error().code;
@@ -127,7 +127,7 @@ TEST_CASE("glob: agrees with the definition on all short texts, and takes no exp
 }
 
 TEST_CASE("selection: without a wish everything is chosen, whole") {
-  auto which = choose(llama, name_index(llama), select().wishes());
+  auto which = choose(llama, name_index(llama), select().requests());
   REQUIRE(which.has_value());
   REQUIRE(which->size() == llama.tensors.size());
   for (const chosen_tensor& each : *which) {
@@ -191,7 +191,7 @@ TEST_CASE("selection: a slice is a range of one dimension, and chooses its tenso
   REQUIRE(names_of(made) == names{"embed", "norm"});
   CHECK(made.tensors[0].shape == shape{3, 2});
   CHECK(made.tensors[0].bytes == 3 * 2 * 4);
-  const auto which = choose(llama, name_index(llama), some.wishes());
+  const auto which = choose(llama, name_index(llama), some.requests());
   CHECK(which->front().boxes.front().ranges == std::vector<range>{{2, 5}, {0, 2}});
 
   CHECK(code_of(llama, select().slice("embed", 0, 8, 0)) == boost::system::error_code());
@@ -206,7 +206,7 @@ TEST_CASE("selection: a slice is a range of one dimension, and chooses its tenso
 TEST_CASE("selection: shards are blocks of the size divided by the ranks, rounded up") {
   const catalog odd = catalog_with({{"w", {5, 3}}});
   const auto rows = [&](std::uint64_t rank, std::uint64_t ranks) {
-    return choose(odd, name_index(odd), select().shard("w", 0, rank, ranks).wishes())
+    return choose(odd, name_index(odd), select().shard("w", 0, rank, ranks).requests())
         ->front()
         .boxes.front()
         .ranges;
@@ -230,7 +230,7 @@ TEST_CASE("selection: fused tensors are one behind the other, in the caller's or
   const catalog made = chosen(llama, some);
   CHECK(names_of(made) == names{"embed", "layers.0.qk", "layers.1.k", "layers.1.q", "norm"});
   CHECK(made.tensors[1].shape == shape{4 + 2, 4});
-  const auto which = choose(llama, name_index(llama), some.wishes());
+  const auto which = choose(llama, name_index(llama), some.requests());
   const chosen_tensor& fused = (*which)[1];
   REQUIRE(fused.boxes.size() == 2);
   CHECK(fused.boxes[0].tensor == 2);

@@ -32,8 +32,8 @@ class admission_run {
   }
 
  private:
-  static limits ordering(std::uint64_t bytes) {
-    limits within;
+  static loader_options ordering(std::uint64_t bytes) {
+    loader_options within;
     within.bytes_in_flight = bytes;
     return within;
   }

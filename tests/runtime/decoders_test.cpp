@@ -69,7 +69,7 @@ struct cut_stream {
   std::string stored;
   std::vector<std::byte> memory;
   stored_stream how;
-  wanted_list::stream from = {};
+  plan_input_builder::stream from = {};
   verification checked;
   plan made;
   running_stream one;

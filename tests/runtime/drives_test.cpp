@@ -14,7 +14,7 @@ using detail::drives;
 
 TEST_CASE("drives: one has all workers, of several each has its share") {
   boost::asio::io_context loop;
-  const limits within;
+  const loader_options within;
   drives all(loop, within);
   all.share_out(16);
   drive& slow = all.of(1);
@@ -49,7 +49,7 @@ TEST_CASE("drives: one has all workers, of several each has its share") {
 
 TEST_CASE("drives: each has a worker, however many they are") {
   boost::asio::io_context loop;
-  const limits within;
+  const loader_options within;
   drives all(loop, within);
   all.share_out(2);
   for (std::uint64_t id = 0; id < 5; ++id) all.begin_load(all.of(id));
@@ -62,7 +62,7 @@ TEST_CASE("drives: each has a worker, however many they are") {
 
 TEST_CASE("drives: their number is bounded, those beyond share the last one") {
   boost::asio::io_context loop;
-  const limits within;
+  const loader_options within;
   drives all(loop, within);
   for (std::uint64_t id = 0; id + 1 < drives::drives_max; ++id) (void)all.of(id);
   drive& last = all.of(1000);
@@ -72,7 +72,7 @@ TEST_CASE("drives: their number is bounded, those beyond share the last one") {
 
 TEST_CASE("drives: the bytes in flight are of the one that may have most") {
   boost::asio::io_context loop;
-  limits within = chosen_limits({}, device_kind::host);
+  loader_options within = chosen_options({}, device_kind::host);
   const drives none(loop, within);
   CHECK(none.bytes_in_flight_max() == bytes_in_flight_at_first);
   within.bytes_in_flight = 12'345'678;

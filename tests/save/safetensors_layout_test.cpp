@@ -39,7 +39,7 @@ std::string header(const std::vector<layout_tensor>& tensors,
 
 file_entries parsed(const file_layout& file) {
   const auto text = std::as_bytes(std::span(file.head)).subspan(8);
-  auto found = parse_safetensors(text, file.bytes, profile::strict);
+  auto found = parse_safetensors(text, file.bytes, strictness::strict);
   if (!found) FAIL(message_of(found.error()));
   return *found;
 }

@@ -31,18 +31,18 @@ namespace {
 struct replaced {
   explicit replaced(bool in_folder) : folder_is_target(in_folder) {
     target = (place.path() / (in_folder ? "model" : "model.safetensors")).string();
-    loader with(host(), small_limits(2));
+    loader with(host(), small_options(2));
     const std::string text = "before";
-    get(with.save_async(target, {tensor_view("old", text.data(), dtype::u8, {6})}, use_future));
+    get(with.save_async(target, {tensor_ref("old", text.data(), dtype::u8, {6})}, use_future));
   }
 
-  std::vector<tensor_view> tensors() const {
-    return {tensor_view("a", memory.data(), dtype::u8, {150'001}),
-            tensor_view("b", memory.data() + 150'001, dtype::bf16, {2, 40'000}),
-            tensor_view("c", memory.data() + 7, dtype::f32, {20'000})};
+  std::vector<tensor_ref> tensors() const {
+    return {tensor_ref("a", memory.data(), dtype::u8, {150'001}),
+            tensor_ref("b", memory.data() + 150'001, dtype::bf16, {2, 40'000}),
+            tensor_ref("c", memory.data() + 7, dtype::f32, {20'000})};
   }
-  saving how() const {
-    saving out;
+  save_options how() const {
+    save_options out;
     if (folder_is_target) out.shard_count = 2;
     return out;
   }
@@ -52,12 +52,12 @@ struct replaced {
     return found.tensors.size() == 1 && found.tensors[0].name == "old";
   }
   bool is_after() const {
-    loader with(host(), small_limits(2));
+    loader with(host(), small_options(2));
     const model found = get(with.load_async(target, use_future));
     if (found.size() != 3) return false;
-    for (const tensor_view& one : tensors()) {
+    for (const tensor_ref& one : tensors()) {
       const tensor loaded = found.find(one.name);
-      if (!loaded || std::memcmp(loaded.data(), one.data, loaded.bytes()) != 0) return false;
+      if (!loaded || std::memcmp(loaded.data(), one.data, loaded.size_bytes()) != 0) return false;
     }
     return true;
   }
@@ -75,8 +75,9 @@ struct replaced {
 
 std::uint64_t writes_of(const replaced& what, read_engine engine) {
   write_script script;
-  scripted_saver with(script, small_limits(2, engine));
-  const saved done = get(with.save_async(what.target, what.tensors(), what.how(), use_future));
+  scripted_saver with(script, small_options(2, engine));
+  const save_result done =
+      get(with.save_async(what.target, what.tensors(), what.how(), use_future));
   CHECK(what.is_after());
   CHECK(done.writes == script.log().size());
   return done.writes;
@@ -96,7 +97,7 @@ TEST_CASE("save: an error at any write leaves what was there before, and nothing
           write_script script([&](const write_request&, std::uint64_t nth) {
             return nth == n ? -number : write_script::as_written;
           });
-          scripted_saver with(script, small_limits(2, engine));
+          scripted_saver with(script, small_options(2, engine));
           const auto failed =
               failure_of(with.save_async(what.target, what.tensors(), what.how(), use_future));
           REQUIRE(failed);
@@ -121,7 +122,7 @@ TEST_CASE("save: short writes of every awkward length are resumed where they sto
     write_script script([&](const write_request& w, std::uint64_t) {
       return w.direct ? std::max(most, 4096) : std::max(most, 64);
     });
-    scripted_saver with(script, small_limits(2));
+    scripted_saver with(script, small_options(2));
     get(with.save_async(what.target, what.tensors(), what.how(), use_future));
     CHECK(what.is_after());
     for (const write_request& w : script.log()) {
@@ -137,7 +138,7 @@ TEST_CASE("save: a write that takes nothing, or is interrupted forever, is an er
   for (const int answer : {0, -EINTR, -EAGAIN}) {
     const replaced what(false);
     write_script script([&](const write_request&, std::uint64_t) { return answer; });
-    scripted_saver with(script, small_limits(1));
+    scripted_saver with(script, small_options(1));
     const auto code = code_of(with.save_async(what.target, what.tensors(), what.how(), use_future));
     CHECK(code.value() == (answer == 0 ? EIO : -answer));
     CHECK(script.log().size() < 5000);
@@ -151,7 +152,7 @@ TEST_CASE("save: occasional EINTR and EAGAIN are retried") {
     if (nth % 3 == 1) return -EINTR;
     return nth % 3 == 2 ? -EAGAIN : write_script::as_written;
   });
-  scripted_saver with(script, small_limits(2));
+  scripted_saver with(script, small_options(2));
   get(with.save_async(what.target, what.tensors(), what.how(), use_future));
   CHECK(what.is_after());
 }
@@ -162,10 +163,10 @@ TEST_CASE(
   write_script script([](const write_request& w, std::uint64_t) {
     return w.direct ? -EINVAL : write_script::as_written;
   });
-  scripted_saver with(script, small_limits(2));
-  saving how = what.how();
+  scripted_saver with(script, small_options(2));
+  save_options how = what.how();
   how.read_back = true;
-  const saved done = get(with.save_async(what.target, what.tensors(), how, use_future));
+  const save_result done = get(with.save_async(what.target, what.tensors(), how, use_future));
   CHECK(what.is_after());
   CHECK(done.bytes_direct == 0);
   CHECK(done.route_reason != "");
@@ -201,8 +202,8 @@ TEST_CASE("save: what was written wrong is found by reading it back") {
       return std::unique_ptr<block_writer>(
           std::make_unique<other_bytes>(std::move(real), room, count));
     };
-    const auto with = detail::engine::make({host()}, small_limits(2, engine), wrap);
-    saving how = what.how();
+    const auto with = detail::engine::make({host()}, small_options(2, engine), wrap);
+    save_options how = what.how();
     how.read_back = true;
     auto done = asio::async_initiate<const asio::use_future_t<>&, detail::save_signature>(
         detail::initiate_save(with), use_future,
@@ -225,7 +226,7 @@ TEST_CASE("save: cancelled at any write, it leaves what was there before, or is 
         if (nth == n) signal.emit(asio::cancellation_type::total);
         return write_script::as_written;
       });
-      scripted_saver with(script, small_limits(2));
+      scripted_saver with(script, small_options(2));
       auto done = with.save_async(what.target, what.tensors(), what.how(),
                                   asio::bind_cancellation_slot(signal.slot(), use_future));
       const auto code = code_of(std::move(done));
@@ -247,7 +248,7 @@ TEST_CASE(
   const replaced what(true);
   {
     asio::cancellation_signal signal;
-    loader with(host(), small_limits(2));
+    loader with(host(), small_options(2));
     auto done = with.save_async(what.target, what.tensors(), what.how(),
                                 asio::bind_cancellation_slot(signal.slot(), use_future));
     signal.emit(asio::cancellation_type::total);
@@ -256,7 +257,7 @@ TEST_CASE(
     const bool one_of_both = code ? what.is_before() : what.is_after();
     CHECK(one_of_both);
   }
-  auto with = std::make_unique<loader>(host(), small_limits(2));
+  auto with = std::make_unique<loader>(host(), small_options(2));
   auto done = with->save_async(what.target, what.tensors(), what.how(), use_future);
   with.reset();
   const auto code = code_of(std::move(done));
@@ -267,12 +268,12 @@ TEST_CASE(
 TEST_CASE("save: where there is not enough room, that is found before anything is written") {
   const temporary_folder place("/dev/shm");
   write_script script;
-  scripted_saver with(script, small_limits(2));
+  scripted_saver with(script, small_options(2));
   const std::string path = (place.path() / "large.safetensors").string();
   // Never touched: the room is checked first.
   const std::byte none = {};
-  const tensor_view large("large", &none, dtype::u8, {std::uint64_t{1} << 45});
-  const auto failed = failure_of(with.save_async(path, {large}, saving(), use_future));
+  const tensor_ref large("large", &none, dtype::u8, {std::uint64_t{1} << 45});
+  const auto failed = failure_of(with.save_async(path, {large}, save_options(), use_future));
   REQUIRE(failed);
   CHECK(failed->code().value() == ENOSPC);
   CHECK(holds(failed->what(), path));

@@ -36,8 +36,8 @@ std::vector<saved_tensor> random_tensors(std::mt19937_64& random, unsigned count
   return all;
 }
 
-std::vector<tensor_view> views(const std::vector<saved_tensor>& of) {
-  std::vector<tensor_view> out;
+std::vector<tensor_ref> views(const std::vector<saved_tensor>& of) {
+  std::vector<tensor_ref> out;
   for (const saved_tensor& one : of) out.push_back(one.view);
   return out;
 }
@@ -76,7 +76,7 @@ saved_tensor small(std::string name, std::string text) {
   saved_tensor one;
   one.dense = text;
   const auto owner = std::make_shared<std::string>(std::move(text));
-  one.view = tensor_view(std::move(name), owner->data(), dtype::u8, {owner->size()});
+  one.view = tensor_ref(std::move(name), owner->data(), dtype::u8, {owner->size()});
   one.view.owner = owner;
   return one;
 }
@@ -88,11 +88,11 @@ TEST_CASE("save: random tensors of every type and layout come back, through ever
   const temporary_folder folder;
   const temporary_folder in_memory("/dev/shm");
   for (const read_engine engine : {read_engine::automatic, read_engine::threads}) {
-    loader with(host(), small_limits(3, engine));
+    loader with(host(), small_options(3, engine));
     for (int round = 0; round < 40; ++round) {
       CAPTURE(round);
       const auto tensors = random_tensors(random, static_cast<unsigned>(random() % 12), 300'000);
-      saving how;
+      save_options how;
       how.read_back = random() % 2 == 0;
       how.sync = random() % 2 == 0;
       how.alignment = 8U << random() % 12;
@@ -102,7 +102,7 @@ TEST_CASE("save: random tensors of every type and layout come back, through ever
       if (sharded) how.shard_bytes = 50'000;
       const fs::path place = random() % 4 == 0 ? in_memory.path() : folder.path();
       const std::string path = (place / (sharded ? "shards" : "one.safetensors")).string();
-      const saved done = get(with.save_async(path, views(tensors), how, use_future));
+      const save_result done = get(with.save_async(path, views(tensors), how, use_future));
       CHECK(wrong_in(path, tensors) == "");
       std::uint64_t bytes = 0;
       for (const std::string& file : done.files) bytes += fs::file_size(file);
@@ -120,21 +120,21 @@ TEST_CASE("save: tensors of another device are copied to the host, strided and c
   std::mt19937_64 random(2);
   const temporary_folder folder;
   const std::string path = (folder.path() / "a.safetensors").string();
-  loader with(distant_device(), small_limits(3));
-  loader on_host(host(), small_limits(3));
+  loader with(distant_device(), small_options(3));
+  loader on_host(host(), small_options(3));
   for (int round = 0; round < 30; ++round) {
     auto tensors = random_tensors(random, 6, 200'000);
-    std::vector<tensor_view> given = views(tensors);
-    for (tensor_view& one : given) {
+    std::vector<tensor_ref> given = views(tensors);
+    for (tensor_ref& one : given) {
       if (random() % 4 == 0) continue;
       one.on = distant_device();
       one.data = on_distant(one.data);
     }
-    saving how;
+    save_options how;
     how.read_back = round % 2 == 0;
     how.digest = digest_algorithm::crc32c;
     if (round % 3 == 0) how.dtype = dtype::bf16;
-    const saved done = get(with.save_async(path, given, how, use_future));
+    const save_result done = get(with.save_async(path, given, how, use_future));
     if (!how.dtype) {
       CHECK(wrong_in(path, tensors) == "");
     } else {
@@ -149,7 +149,7 @@ TEST_CASE("save: tensors of another device are copied to the host, strided and c
 TEST_CASE("save: a copy from the device that fails, fails the save, which leaves nothing") {
   const temporary_folder folder;
   const std::string path = (folder.path() / "a.safetensors").string();
-  loader with(distant_device(), small_limits(2));
+  loader with(distant_device(), small_options(2));
   saved_tensor one = small("a", noise(500'000, 1));
   one.view.on = distant_device();
   one.view.data = on_distant(one.view.data);
@@ -157,25 +157,25 @@ TEST_CASE("save: a copy from the device that fails, fails the save, which leaves
   CHECK(code_of(with.save_async(path, {one.view}, use_future)) == errc::device_unavailable);
   copies_until_failure = -1;
   CHECK(names_in(folder.path()).empty());
-  loader elsewhere(host(), small_limits(2));
+  loader elsewhere(host(), small_options(2));
   CHECK(code_of(elsewhere.save_async(path, {one.view}, use_future)) == errc::device_unavailable);
 }
 
 TEST_CASE("save: a conversion gives the bytes that a converting load gives") {
   const temporary_folder folder;
-  loader with(host(), small_limits(3));
+  loader with(host(), small_options(3));
   std::mt19937_64 random(3);
   const std::string plain = (folder.path() / "plain.safetensors").string();
   const std::string converted = (folder.path() / "converted.safetensors").string();
-  for (const dtype from : {dtype::f32, dtype::f16, dtype::bf16, dtype::f8_e4m3, dtype::f8_e5m2}) {
+  for (const dtype from : {dtype::f32, dtype::f16, dtype::bf16, dtype::f8_e4m3fn, dtype::f8_e5m2}) {
     const std::string memory = noise(131'072, random());
     const std::uint64_t columns = memory.size() / (bits(from) / 8) / 16;
-    tensor_view dense("dense", memory.data(), from, {columns, 16});
-    tensor_view turned("turned", memory.data(), from, {16, columns});
+    tensor_ref dense("dense", memory.data(), from, {columns, 16});
+    tensor_ref turned("turned", memory.data(), from, {16, columns});
     turned.strides = {1, 16};
     // An odd number of bytes in front, so that elements lie across the ends of slots.
-    const tensor_view odd("odd", memory.data(), dtype::u8, {3});
-    saving how;
+    const tensor_ref odd("odd", memory.data(), dtype::u8, {3});
+    save_options how;
     how.order = tensor_order::given;
     get(with.save_async(plain, {odd, dense, turned}, how, use_future));
     for (const dtype to : {dtype::f32, dtype::f16, dtype::bf16}) {
@@ -192,13 +192,13 @@ TEST_CASE("save: a conversion gives the bytes that a converting load gives") {
       }
     }
   }
-  saving how;
+  save_options how;
   how.dtype = dtype::c64;
   CHECK(code_of(with.save_async(plain, {small("a", "b").view}, how, use_future)) ==
         errc::unsupported_dtype);
   how.dtype = dtype::f32;
-  how.converts = [](const tensor_view& one) { return one.name == "c"; };
-  std::vector<tensor_view> both = {small("a", "b").view, small("c", "\x03").view};
+  how.converts = [](const tensor_ref& one) { return one.name == "c"; };
+  std::vector<tensor_ref> both = {small("a", "b").view, small("c", "\x03").view};
   get(with.save_async(plain, both, how, use_future));
   const model mixed = get(with.load_async(plain, use_future));
   CHECK(mixed.at("a").dtype() == dtype::u8);
@@ -208,16 +208,16 @@ TEST_CASE("save: a conversion gives the bytes that a converting load gives") {
 TEST_CASE("save: what a load brought is saved as it was, and DLPack's tensors are let go of") {
   const made_file file({{"a", 999}, f32("b", 20'000), {"c", 150'000}}, 3);
   const temporary_folder folder;
-  loader with(host(), small_limits(3));
+  loader with(host(), small_options(3));
   const model loaded = get(with.load_async(file.name(), use_future));
   const std::string path = (folder.path() / "again.safetensors").string();
-  get(with.save_async(path, views_of(loaded), use_future));
+  get(with.save_async(path, refs_of(loaded), use_future));
   const model again = get(with.load_async(path, use_future));
   for (std::size_t i = 0; i < loaded.size(); ++i) {
     const bool same = bytes_of(again.at(loaded[i].name())) == bytes_of(loaded[i]);
     CHECK(same);
   }
-  std::vector<tensor_view> given;
+  std::vector<tensor_ref> given;
   given.push_back(view_of("x", to_dlpack(loaded.at("b"))));
   given.push_back(view_of("y", to_legacy_dlpack(loaded.at("c"))));
   const std::weak_ptr<const void> held = given[0].owner;
@@ -231,16 +231,16 @@ TEST_CASE("save: what a load brought is saved as it was, and DLPack's tensors ar
 TEST_CASE("save: aligned memory is written from where it lies") {
   const temporary_folder folder;
   const std::string path = (folder.path() / "a.safetensors").string();
-  loader with(host(), small_limits(3));
+  loader with(host(), small_options(3));
   constexpr std::uint64_t bytes = 512 * 1024;
   const std::unique_ptr<std::byte, void (*)(void*)> memory(
       static_cast<std::byte*>(std::aligned_alloc(4096, bytes)), std::free);
   const std::string text = noise(bytes, 4);
   std::memcpy(memory.get(), text.data(), bytes);
-  saving how;
+  save_options how;
   how.alignment = 4096;
-  const tensor_view one("a", memory.get(), dtype::u8, {bytes});
-  const saved done = get(with.save_async(path, {one}, how, use_future));
+  const tensor_ref one("a", memory.get(), dtype::u8, {bytes});
+  const save_result done = get(with.save_async(path, {one}, how, use_future));
   CHECK(file_bytes(path, 4096, bytes) == text);
   if (done.bytes_direct > 0) {
     CHECK(done.bytes_direct == 4096 + bytes);
@@ -254,16 +254,16 @@ TEST_CASE("save: digests are those that a manifest of the file has") {
   std::mt19937_64 random(5);
   const temporary_folder folder;
   const std::string path = (folder.path() / "a.safetensors").string();
-  loader with(host(), small_limits(3));
+  loader with(host(), small_options(3));
   const auto tensors = random_tensors(random, 9, 300'000);
-  saving how;
+  save_options how;
   how.digest = digest_algorithm::crc32c;
-  const saved done = get(with.save_async(path, views(tensors), how, use_future));
+  const save_result done = get(with.save_async(path, views(tensors), how, use_future));
   REQUIRE(done.digests.size() == tensors.size());
   manifest listed;
   listed.tensors = done.digests;
   load_options options;
-  options.verify.listed = &listed;
+  options.verify.checksums = &listed;
   CHECK(get(with.load_async(path, options, use_future)).size() == tensors.size());
   how.digest = digest_algorithm::sha256;
   CHECK(code_of(with.save_async(path, views(tensors), how, use_future)) ==
@@ -273,11 +273,11 @@ TEST_CASE("save: digests are those that a manifest of the file has") {
 TEST_CASE("save: what was there is replaced by what is whole, or not at all") {
   const temporary_folder folder;
   const std::string path = (folder.path() / "a.safetensors").string();
-  loader with(host(), small_limits(2));
+  loader with(host(), small_options(2));
   const saved_tensor first = small("a", "first");
   const saved_tensor second = small("a", "second");
   get(with.save_async(path, {first.view}, use_future));
-  saving how;
+  save_options how;
   how.replace = false;
   CHECK(code_of(with.save_async(path, {second.view}, how, use_future)).value() == EEXIST);
   CHECK(wrong_in(path, {first}) == "");
@@ -289,7 +289,7 @@ TEST_CASE("save: what was there is replaced by what is whole, or not at all") {
   const fs::path many = folder.path() / "many";
   how.shard_count = 3;
   const std::vector<saved_tensor> three = {first, small("b", "bb"), small("c", "ccc")};
-  const saved done = get(with.save_async(many.string(), views(three), how, use_future));
+  const save_result done = get(with.save_async(many.string(), views(three), how, use_future));
   CHECK(done.files.size() == 4);
   CHECK(done.files.back() == (many / "model.safetensors.index.json").string());
   CHECK(wrong_in(many.string(), three) == "");
@@ -305,25 +305,25 @@ TEST_CASE("save: what was there is replaced by what is whole, or not at all") {
 
 TEST_CASE("save: a path says what is written, or the settings do") {
   const temporary_folder folder;
-  loader with(host(), small_limits(2));
+  loader with(host(), small_options(2));
   const saved_tensor one = small("a", "text");
-  const auto saves_as = [&](const std::string& name, saving how = {}) {
+  const auto saves_as = [&](const std::string& name, save_options how = {}) {
     const std::string path = (folder.path() / name).string();
     return get(with.save_async(path, {one.view}, std::move(how), use_future)).files.at(0);
   };
   CHECK(saves_as("x.safetensors") == (folder.path() / "x.safetensors").string());
   CHECK(saves_as("plain") == (folder.path() / "plain/model.safetensors").string());
   CHECK(saves_as("Qwen2.5/") == (folder.path() / "Qwen2.5/model.safetensors").string());
-  saving ordered;
+  save_options ordered;
   ordered.format = save_format::safetensors;
   CHECK(saves_as("Qwen3.5", ordered) == (folder.path() / "Qwen3.5/model.safetensors").string());
-  const auto code = [&](const fs::path& path, saving how = {}) {
+  const auto code = [&](const fs::path& path, save_options how = {}) {
     return code_of(with.save_async(path.string(), {one.view}, std::move(how), use_future));
   };
   CHECK(code(folder.path() / "x.bin") == errc::invalid_saving);
   CHECK(code(folder.path() / "none/x.safetensors").value() == ENOENT);
   CHECK(code("/dev/null/x.safetensors").value() == ENOTDIR);
-  saving shards;
+  save_options shards;
   shards.shard_count = 2;
   CHECK(code(folder.path() / "y.safetensors", shards) == errc::invalid_saving);
   fs::create_directory(folder.path() / "folder.safetensors");
@@ -334,16 +334,16 @@ TEST_CASE("save: a path says what is written, or the settings do") {
 TEST_CASE("save: tensors that are none are refused, and named") {
   const temporary_folder folder;
   const std::string path = (folder.path() / "a.safetensors").string();
-  loader with(host(), small_limits(2));
-  const auto refusal = [&](const tensor_view& one) {
+  loader with(host(), small_options(2));
+  const auto refusal = [&](const tensor_ref& one) {
     const auto failed = failure_of(with.save_async(path, {one}, use_future));
     REQUIRE(failed);
     CHECK(holds(failed->what(), "tensor 'w'"));
     return failed->code();
   };
   const std::array<float, 4> memory = {};
-  tensor_view good("w", memory.data(), dtype::f32, {2, 2});
-  tensor_view bad = good;
+  tensor_ref good("w", memory.data(), dtype::f32, {2, 2});
+  tensor_ref bad = good;
   bad.strides = {1};
   CHECK(refusal(bad) == errc::invalid_tensor);
   bad = good;
@@ -359,21 +359,21 @@ TEST_CASE("save: tensors that are none are refused, and named") {
   bad = good;
   bad.strides = {std::int64_t{1} << 62, 1};
   CHECK(refusal(bad) == errc::invalid_tensor);
-  bad = tensor_view("w", memory.data(), dtype::f4, {2, 2});
+  bad = tensor_ref("w", memory.data(), dtype::f4, {2, 2});
   bad.strides = {2, 1};
   CHECK(refusal(bad) == errc::invalid_tensor);
-  bad = tensor_view("w", memory.data(), dtype::c128, {1});
+  bad = tensor_ref("w", memory.data(), dtype::c128, {1});
   CHECK(refusal(bad) == errc::unsupported_dtype);
   CHECK(code_of(with.save_async(path, {good, good}, use_future)) == errc::duplicate_tensor);
 }
 
 TEST_CASE("save: progress reaches the total, which is the size of the files") {
   const temporary_folder folder;
-  loader with(host(), small_limits(2));
-  saving how;
+  loader with(host(), small_options(2));
+  save_options how;
   how.progress = std::make_shared<save_progress>();
   const std::string path = (folder.path() / "a.safetensors").string();
-  const saved done =
+  const save_result done =
       get(with.save_async(path, {small("a", noise(300'000, 1)).view}, how, use_future));
   CHECK(how.progress->bytes_total() == done.bytes);
   CHECK(how.progress->bytes() == done.bytes);
@@ -384,9 +384,9 @@ TEST_CASE("save: several at once, beside loads, all come back") {
   std::mt19937_64 random(6);
   const temporary_folder folder;
   const made_file file(equal_tensors(20, 100'000), 3);
-  loader with(host(), small_limits(4));
+  loader with(host(), small_options(4));
   std::vector<std::vector<saved_tensor>> all;
-  std::vector<std::future<saved>> saves;
+  std::vector<std::future<save_result>> saves;
   std::vector<std::future<model>> loads;
   for (int i = 0; i < 6; ++i) {
     all.push_back(random_tensors(random, 8, 200'000));
@@ -407,27 +407,27 @@ TEST_CASE("save: a .zt file is the one that a writer makes, on the host and from
   const temporary_folder folder;
   const std::string path = (folder.path() / "a.zt").string();
   const std::string beside = (folder.path() / "b.zt").string();
-  loader with(distant_device(), small_limits(3));
+  loader with(distant_device(), small_options(3));
   for (int round = 0; round < 30; ++round) {
     CAPTURE(round);
     auto tensors = random_tensors(random, static_cast<unsigned>(random() % 8), 200'000);
     std::erase_if(tensors, [](const saved_tensor& one) { return bits(one.view.dtype) % 8 != 0; });
-    saving how;
+    save_options how;
     how.metadata = {{"z", "1"}, {"a", "2"}};
     how.alignment = 8U << random() % 12;
     how.read_back = round % 2 == 0;
     how.sync = false;
-    std::vector<tensor_view> given = views(tensors);
-    for (tensor_view& one : given) {
+    std::vector<tensor_ref> given = views(tensors);
+    for (tensor_ref& one : given) {
       if (random() % 2 == 0) continue;
       one.on = distant_device();
       one.data = on_distant(one.data);
     }
-    const saved done = get(with.save_async(path, given, how, use_future));
+    const save_result done = get(with.save_async(path, given, how, use_future));
     CHECK(wrong_in(path, tensors) == "");
     CHECK(done.bytes == fs::file_size(path));
 
-    writing same;
+    writer_options same;
     same.alignment = std::max(64U, how.alignment);
     same.sync = false;
     writer out(beside, same);
@@ -445,22 +445,22 @@ TEST_CASE("save: memory that several tensors have is written to .zt once, under 
   const std::string path = (folder.path() / "a.zt").string();
   const std::string memory = noise(4'000'000, 1);
   const char* const at = memory.data();
-  const tensor_view tied("tied", at, dtype::f32, {1000, 1000});
-  tensor_view flipped("flipped", at, dtype::f32, {1000, 1000});
+  const tensor_ref tied("tied", at, dtype::f32, {1000, 1000});
+  tensor_ref flipped("flipped", at, dtype::f32, {1000, 1000});
   flipped.strides = {1, 1000};
-  tensor_view flipped_too = flipped;
+  tensor_ref flipped_too = flipped;
   flipped_too.name = "flipped too";
-  const std::vector<tensor_view> given = {tensor_view("first", at, dtype::f32, {1000, 1000}),
-                                          tied,
-                                          tensor_view("flat", at, dtype::f32, {1'000'000}),
-                                          tensor_view("as integers", at, dtype::i32, {1000, 1000}),
-                                          tensor_view("half", at, dtype::f32, {500, 1000}),
-                                          flipped,
-                                          flipped_too,
-                                          tensor_view("nothing", at, dtype::f32, {0}),
-                                          tensor_view("nothing too", at, dtype::f32, {0})};
-  loader with(host(), small_limits(3));
-  saving how;
+  const std::vector<tensor_ref> given = {tensor_ref("first", at, dtype::f32, {1000, 1000}),
+                                         tied,
+                                         tensor_ref("flat", at, dtype::f32, {1'000'000}),
+                                         tensor_ref("as integers", at, dtype::i32, {1000, 1000}),
+                                         tensor_ref("half", at, dtype::f32, {500, 1000}),
+                                         flipped,
+                                         flipped_too,
+                                         tensor_ref("nothing", at, dtype::f32, {0}),
+                                         tensor_ref("nothing too", at, dtype::f32, {0})};
+  loader with(host(), small_options(3));
+  save_options how;
   how.digest = digest_algorithm::crc32c;
   CHECK(get(with.save_async(path, given, how, use_future)).digests.size() == given.size());
   CHECK(fs::file_size(path) > 14'000'000);
@@ -482,19 +482,19 @@ TEST_CASE("save: memory that several tensors have is written to .zt once, under 
 TEST_CASE("save: what .zt does not have is refused, and nothing appears") {
   const temporary_folder folder;
   const std::string path = (folder.path() / "a.zt").string();
-  loader with(host(), small_limits(2));
-  const tensor_view one = small("a", "text").view;
-  const auto refused = [&](std::vector<tensor_view> what, const saving& how) {
+  loader with(host(), small_options(2));
+  const tensor_ref one = small("a", "text").view;
+  const auto refused = [&](std::vector<tensor_ref> what, const save_options& how) {
     return code_of(with.save_async(path, std::move(what), how, use_future));
   };
-  saving wrong;
+  save_options wrong;
   wrong.shard_bytes = 100;
   CHECK(refused({one}, wrong) == errc::invalid_saving);
-  wrong = saving();
+  wrong = save_options();
   wrong.metadata = {{"a", "1"}, {"a", "2"}};
   CHECK(refused({one}, wrong) == errc::invalid_saving);
   CHECK(refused({one, one}, {}) == errc::duplicate_tensor);
-  CHECK(refused({tensor_view("\xFF", one.data, dtype::u8, {4})}, {}) == errc::header_not_utf8);
-  CHECK(refused({tensor_view("a", one.data, dtype::f4, {8})}, {}) == errc::unsupported_dtype);
+  CHECK(refused({tensor_ref("\xFF", one.data, dtype::u8, {4})}, {}) == errc::header_not_utf8);
+  CHECK(refused({tensor_ref("a", one.data, dtype::f4, {8})}, {}) == errc::unsupported_dtype);
   CHECK(names_in(folder.path()).empty());
 }

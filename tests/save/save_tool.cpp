@@ -40,7 +40,7 @@ ringload::dtype dtype_of(const std::string& name) {
   return *found;
 }
 
-tensor_view view_in(const std::string& memory, const std::string& line) {
+tensor_ref view_in(const std::string& memory, const std::string& line) {
   std::istringstream in(line);
   std::string type;
   std::size_t offset = 0;
@@ -48,7 +48,7 @@ tensor_view view_in(const std::string& memory, const std::string& line) {
   std::string strides;
   in >> type >> offset >> shape >> strides;
   in.get();
-  tensor_view out;
+  tensor_ref out;
   std::getline(in, out.name);
   out.data = memory.data() + offset;
   out.dtype = dtype_of(type);
@@ -58,13 +58,13 @@ tensor_view view_in(const std::string& memory, const std::string& line) {
 }
 
 struct settings {
-  saving how;
-  limits within;
+  save_options how;
+  loader_options within;
 };
 
 settings settings_of(const std::vector<std::string>& words) {
   settings made;
-  saving& how = made.how;
+  save_options& how = made.how;
   made.within.slot_bytes = 64 * 1024;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -99,7 +99,7 @@ void run(const std::vector<std::string>& words) {
   if (words.size() < 2) throw std::runtime_error("usage: save_tool MEMORY DESTINATION ...");
   std::ifstream file(words[0], std::ios::binary);
   const std::string memory{std::istreambuf_iterator<char>(file), {}};
-  std::vector<tensor_view> tensors;
+  std::vector<tensor_ref> tensors;
   for (std::string line; std::getline(std::cin, line);) {
     if (!line.empty()) tensors.push_back(view_in(memory, line));
   }

@@ -33,7 +33,7 @@ struct made {
     writer out(path);
     put(out, noise_view("raw", dtype::f32, {3000, 500}, 1), packed(0, digest_algorithm::crc32c));
     put(out, noise_view("packed", dtype::u8, {7'000'001}, 2), packed(1));
-    storing how;
+    object_options how;
     how.attributes = {{"kept", attribute::json(R"([1,{"a":2}])")}};
     put(out, noise_view("small", dtype::u8, {3}, 3), how);
     get(out.add_alias_async("again", "raw", asio::use_future));
@@ -42,7 +42,7 @@ struct made {
     bytes["again"] = bytes["raw"];
   }
 
-  void put(writer& to, const tensor_view& what, const storing& how) {
+  void put(writer& to, const tensor_ref& what, const object_options& how) {
     bytes[what.name] = text_of(what);
     add(to, what, how);
   }
@@ -56,7 +56,7 @@ TEST_CASE("writer: appending keeps all that was there, and its bytes") {
   const std::string before = file_text(one.path);
   std::filesystem::permissions(one.path, std::filesystem::perms(0640));
   writer out = writer::append(one.path);
-  one.put(out, noise_view("new", dtype::u16, {5'000'000}, 9), storing());
+  one.put(out, noise_view("new", dtype::u16, {5'000'000}, 9), object_options());
   CHECK(file_text(one.path) == before);
   finish(out);
   CHECK(loaded_bytes(one.path) == one.bytes);
@@ -102,7 +102,7 @@ TEST_CASE("writer: objects are copied as they are stored, and bytes they share o
   writer out(path);
   add(out, noise_view("first", dtype::u8, {100}));
   const auto wanted = [](std::string_view name) { return name != "packed"; };
-  get(out.copy_async(one.path, wanted, copying(), asio::use_future));
+  get(out.copy_async(one.path, wanted, copy_options(), asio::use_future));
   finish(out);
   one.bytes.erase("packed");
   one.bytes["first"] = text_of(noise_view("first", dtype::u8, {100}));
@@ -113,9 +113,9 @@ TEST_CASE("writer: objects are copied as they are stored, and bytes they share o
   CHECK(manifest.find("kept\x82\x01\xA1\x61"
                       "a\x02") != std::string::npos);
   writer twice(path);
-  get(twice.copy_async(one.path, nullptr, copying(), asio::use_future));
+  get(twice.copy_async(one.path, nullptr, copy_options(), asio::use_future));
   CHECK(code_of_call([&] {
-          get(twice.copy_async(one.path, nullptr, copying(), asio::use_future));
+          get(twice.copy_async(one.path, nullptr, copy_options(), asio::use_future));
         }) == errc::duplicate_tensor);
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("writer: objects are encoded anew where that is wanted, and keep their
   const auto recoded = [&](int level, std::optional<digest_algorithm> digest) {
     const std::string path = one.other("b.zt");
     writer out(path);
-    get(out.copy_async(one.path, nullptr, copying{level, digest}, asio::use_future));
+    get(out.copy_async(one.path, nullptr, copy_options{level, digest}, asio::use_future));
     finish(out);
     CHECK(loaded_bytes(path) == one.bytes);
     const std::string text = file_text(path);
@@ -145,11 +145,11 @@ TEST_CASE("writer: objects are encoded anew where that is wanted, and keep their
 TEST_CASE("writer: a tensor's elements are replaced, and its digest") {
   writer_files::made one;
   writer alone(one.other("b.zt"));
-  const tensor_view old = noise_view("t", dtype::f32, {2'000'000}, 4);
+  const tensor_ref old = noise_view("t", dtype::f32, {2'000'000}, 4);
   add(alone, old, packed(0, digest_algorithm::crc32c));
   add(alone, noise_view("z", dtype::u8, {70}, 5));
   finish(alone);
-  const tensor_view young = noise_view("t", dtype::f32, {2'000'000}, 6);
+  const tensor_ref young = noise_view("t", dtype::f32, {2'000'000}, 6);
   writer out = writer::append(one.other("b.zt"));
   get(out.replace_async(young, asio::use_future));
   finish(out);
@@ -167,7 +167,7 @@ TEST_CASE("writer: what has just been appended can be replaced too") {
   const writer_files::made one;
   writer out = writer::append(one.path);
   add(out, noise_view("new", dtype::u8, {9'000'000}, 4));
-  const tensor_view young = noise_view("new", dtype::u8, {9'000'000}, 5);
+  const tensor_ref young = noise_view("new", dtype::u8, {9'000'000}, 5);
   get(out.replace_async(young, asio::use_future));
   add(out, noise_view("last", dtype::u8, {9}, 4));
   finish(out);
@@ -177,7 +177,7 @@ TEST_CASE("writer: what has just been appended can be replaced too") {
 TEST_CASE("writer: only the same type and shape replace, and only what is raw and not shared") {
   const writer_files::made one;
   const std::string before = file_text(one.path);
-  const auto refused = [&](const tensor_view& by) {
+  const auto refused = [&](const tensor_ref& by) {
     writer out = writer::append(one.path);
     return code_of_call([&] { get(out.replace_async(by, asio::use_future)); });
   };
@@ -203,7 +203,7 @@ TEST_CASE("writer: bytes that do not match their digest are copied, but not enco
     std::string damaged = file_text(one.other("c.zt"));
     damaged[info.offset + info.stored_bytes / 2] ^= 1;
     write_file(one.other("c.zt"), damaged);
-    const auto copied = [&](const copying& how) -> std::string {
+    const auto copied = [&](const copy_options& how) -> std::string {
       try {
         writer out(one.other("b.zt"));
         get(out.copy_async(one.other("c.zt"), nullptr, how, asio::use_future));
@@ -213,10 +213,10 @@ TEST_CASE("writer: bytes that do not match their digest are copied, but not enco
       }
       return "";
     };
-    CHECK(copied(copying()).empty());
+    CHECK(copied(copy_options()).empty());
     CHECK(read_catalog(one.other("b.zt")).tensors.at(0).digest == info.digest);
-    for (const copying& how : {copying{5, {}}, copying{0, digest_algorithm::crc32c},
-                               copying{{}, digest_algorithm::crc32c}}) {
+    for (const copy_options& how : {copy_options{5, {}}, copy_options{0, digest_algorithm::crc32c},
+                                    copy_options{{}, digest_algorithm::crc32c}}) {
       const std::string why = copied(how);
       CHECK(why.find("c.zt: tensor '" + std::string(name) + "'") != std::string::npos);
       CHECK(why.find("hash to crc32c:0x") != std::string::npos);
@@ -235,14 +235,14 @@ TEST_CASE(
   std::string text = file_text(one.other("c.zt"));
   text.replace(text.find("crc32c:0x"), 9, "xxh3x64:=");
   write_file(one.other("c.zt"), text);
-  const auto copied = [&](const copying& how) {
+  const auto copied = [&](const copy_options& how) {
     writer out(one.other("b.zt"));
     get(out.copy_async(one.other("c.zt"), nullptr, how, asio::use_future));
     return finish(out).notes.size();
   };
-  CHECK(copied(copying()) == 0);
+  CHECK(copied(copy_options()) == 0);
   CHECK(file_text(one.other("b.zt")).find("xxh3x64:=") != std::string::npos);
-  CHECK(copied(copying{3, {}}) == 1);
+  CHECK(copied(copy_options{3, {}}) == 1);
   CHECK(file_text(one.other("b.zt")).find("xxh3x64:=") == std::string::npos);
 }
 
@@ -261,7 +261,7 @@ TEST_CASE("writer: attributes that are read and written again are the same CBOR"
   const auto write = [&](const std::string& path, const attributes& own,
                          const attributes& of_file) {
     writer out(path);
-    storing how;
+    object_options how;
     how.attributes = own;
     add(out, noise_view("t", dtype::u8, {4}), how);
     object_info group;
@@ -269,7 +269,8 @@ TEST_CASE("writer: attributes that are read and written again are the same CBOR"
     group.layout = "group";
     group.attributes = own;
     get(out.declare_async(group, asio::use_future));
-    get(out.add_part_async("g", noise_view("p", dtype::u8, {4}), storing(), asio::use_future));
+    get(out.add_part_async("g", noise_view("p", dtype::u8, {4}), object_options(),
+                           asio::use_future));
     for (const auto& [key, value] : of_file) {
       get(out.set_attribute_async(key, value, asio::use_future));
     }
@@ -289,14 +290,14 @@ TEST_CASE("writer: two that append to one file do not lose each other's tensors"
   writer_files::made one;
   const auto busy = boost::system::error_code(EBUSY, boost::system::system_category());
   writer first = writer::append(one.path);
-  one.put(first, noise_view("first", dtype::u8, {10}, 1), storing());
+  one.put(first, noise_view("first", dtype::u8, {10}, 1), object_options());
   {
     writer second = writer::append(one.path);
     CHECK(code_of_call([&] { add(second, noise_view("second", dtype::u8, {10})); }) == busy);
   }
   finish(first);
   writer third = writer::append(one.path);
-  one.put(third, noise_view("third", dtype::u8, {10}, 3), storing());
+  one.put(third, noise_view("third", dtype::u8, {10}, 3), object_options());
   // Another file takes its place meanwhile.
   std::filesystem::copy_file(one.path, one.other("b.zt"));
   std::filesystem::rename(one.other("b.zt"), one.path);
@@ -309,7 +310,7 @@ TEST_CASE("writer: appending to a link appends to what it leads to") {
   writer_files::made one;
   std::filesystem::create_symlink("a.zt", one.other("link.zt"));
   writer out = writer::append(one.other("link.zt"));
-  one.put(out, noise_view("new", dtype::u8, {10}, 1), storing());
+  one.put(out, noise_view("new", dtype::u8, {10}, 1), object_options());
   finish(out);
   CHECK(std::filesystem::is_symlink(one.other("link.zt")));
   CHECK(loaded_bytes(one.path) == one.bytes);
@@ -328,7 +329,7 @@ TEST_CASE("writer: a file with an object that cannot be read is rewritten withou
   const auto copied = [&](std::function<bool(std::string_view)> chosen) {
     return code_of_call([&] {
       writer out(one.other("b.zt"));
-      get(out.copy_async(one.path, std::move(chosen), copying(), asio::use_future));
+      get(out.copy_async(one.path, std::move(chosen), copy_options(), asio::use_future));
       finish(out);
     });
   };
@@ -337,7 +338,7 @@ TEST_CASE("writer: a file with an object that cannot be read is rewritten withou
   one.bytes.erase("small");
   CHECK(loaded_bytes(one.other("b.zt")) == one.bytes);
   // A load of all is refused by the object's name, and a load of the others is not.
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const checkpoint opened = get(with.open_async(one.path, asio::use_future));
   const auto loaded = [&](const selection& wanted) {
     return code_of_call([&] { get(with.load_async(opened, wanted, asio::use_future)); });
@@ -348,7 +349,7 @@ TEST_CASE("writer: a file with an object that cannot be read is rewritten withou
   CHECK_FALSE(loaded(select().except("small")));
   CHECK_FALSE(loaded(select().names({"raw", "packed"})));
   load_options lax;
-  lax.strictness = profile::reference;
+  lax.strictness = strictness::reference;
   const model rest = get(with.load_async(one.path, lax, asio::use_future));
   CHECK(rest.size() == one.bytes.size());
   CHECK(rest.catalog().notes.size() == 1);

@@ -48,21 +48,21 @@ TEST_CASE("writer: tensors of all types and sizes, raw and packed, come back") {
   std::mt19937_64 random(7);
   std::map<std::string, std::string> expected;
   {
-    writing how;
+    writer_options how;
     how.zstd_threads = 3;
     writer out(at.path, how);
     for (unsigned i = 0; i < 60; ++i) {
       const auto type = static_cast<dtype>(random() % dtype_count);
       if (bits(type) < 8) continue;
       const std::uint64_t sizes[] = {0, 1, 7, 4096, 100'001};
-      const tensor_view view =
+      const tensor_ref view =
           noise_view("t" + std::to_string(i), type, {sizes[random() % 5], 1 + random() % 3}, i);
       const std::optional<digest_algorithm> digest =
           random() % 2 == 0 ? std::optional(digest_algorithm::crc32c) : std::nullopt;
       add(out, view, packed(static_cast<int>(random() % 3), digest));
       expected[view.name] = text_of(view);
     }
-    const written done = finish(out);
+    const write_result done = finish(out);
     CHECK(done.bytes == std::filesystem::file_size(at.path));
   }
   CHECK(loaded_bytes(at.path) == expected);
@@ -70,8 +70,8 @@ TEST_CASE("writer: tensors of all types and sizes, raw and packed, come back") {
 
 TEST_CASE("writer: many blocks and frames, in the order of adding") {
   const writer_tests::place at;
-  const tensor_view raw = noise_view("raw", dtype::u8, {11'000'003}, 3);
-  tensor_view flat("flat", nullptr, dtype::f32, {2'500'000});
+  const tensor_ref raw = noise_view("raw", dtype::u8, {11'000'003}, 3);
+  tensor_ref flat("flat", nullptr, dtype::f32, {2'500'000});
   const auto memory = std::make_shared<std::string>(writer_tests::zeros_view_bytes(10'000'000));
   flat.data = memory->data();
   flat.owner = memory;
@@ -79,11 +79,11 @@ TEST_CASE("writer: many blocks and frames, in the order of adding") {
   auto first = out.add_async(flat, packed(1), asio::use_future);
   auto second = out.add_async(raw, asio::use_future);
   auto third =
-      out.add_async(tensor_view(noise_view("tail", dtype::u16, {5})), packed(1), asio::use_future);
+      out.add_async(tensor_ref(noise_view("tail", dtype::u16, {5})), packed(1), asio::use_future);
   get(std::move(first));
   get(std::move(second));
   get(std::move(third));
-  const written done = finish(out);
+  const write_result done = finish(out);
   CHECK(done.bytes < 11'100'000);
   const catalog found = read_catalog(at.path);
   CHECK(found.tensors.at(0).name == "flat");
@@ -97,13 +97,13 @@ TEST_CASE("writer: many blocks and frames, in the order of adding") {
 TEST_CASE("writer: the bytes of a file do not depend on the number of threads") {
   std::string files[2];
   for (unsigned threads : {1U, 4U}) {
-    writing how;
+    writer_options how;
     how.zstd_threads = threads;
     writer out = writer::in_memory(how);
     for (unsigned i = 0; i < 9; ++i) {
       add(out, noise_view("t" + std::to_string(i), dtype::u8, {1'000'000}, i), packed(2));
     }
-    const written done = finish(out);
+    const write_result done = finish(out);
     CHECK(done.file.size() == done.bytes);
     files[threads / 4].assign(reinterpret_cast<const char*>(done.file.data()), done.file.size());
   }
@@ -114,12 +114,12 @@ TEST_CASE("writer: a strided view is written row-major") {
   const writer_tests::place at;
   std::vector<std::uint16_t> memory(12);
   std::iota(memory.begin(), memory.end(), std::uint16_t{0});
-  tensor_view view("t", memory.data(), dtype::u16, {4, 3});
+  tensor_ref view("t", memory.data(), dtype::u16, {4, 3});
   view.strides = {1, 4};
   writer out(at.path);
   add(out, view);
   finish(out);
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const model all = get(with.load_async(at.path, asio::use_future));
   const auto values = all.at("t").as<std::uint16_t>();
   CHECK(std::vector<std::uint16_t>(values.begin(), values.end()) ==
@@ -130,7 +130,7 @@ TEST_CASE("writer: sparse objects, attributes, and a second name for the same by
   const writer_tests::place at;
   const std::uint64_t indices[] = {0, 3, 1};
   const std::uint64_t indptr[] = {0, 2, 3};
-  const tensor_view dense = noise_view("dense", dtype::bf16, {3, 4});
+  const tensor_ref dense = noise_view("dense", dtype::bf16, {3, 4});
   writer out(at.path);
   object_info csr;
   csr.name = "s";
@@ -138,12 +138,12 @@ TEST_CASE("writer: sparse objects, attributes, and a second name for the same by
   csr.shape = {2, 4};
   csr.attributes = {{"k", 5}};
   get(out.declare_async(csr, asio::use_future));
-  const auto part = [&](tensor_view view) {
+  const auto part = [&](tensor_ref view) {
     return get(out.add_part_async("s", std::move(view), packed(3), asio::use_future));
   };
   part(noise_view("values", dtype::f32, {3}));
-  part(tensor_view("indices", indices, dtype::u64, {3}));
-  part(tensor_view("indptr", indptr, dtype::u64, {3}));
+  part(tensor_ref("indices", indices, dtype::u64, {3}));
+  part(tensor_ref("indptr", indptr, dtype::u64, {3}));
   add(out, dense, packed(3));
   get(out.add_alias_async("again", "dense", asio::use_future));
   get(out.set_attribute_async("model", "tiny", asio::use_future));
@@ -166,21 +166,21 @@ TEST_CASE("writer: sparse objects, attributes, and a second name for the same by
 TEST_CASE("first_of_same: the same memory, type, shape and strides; never what is empty") {
   std::vector<float> words(12);
   const auto view = [&](std::size_t first, std::vector<std::uint64_t> shape, dtype type) {
-    return tensor_view("t", &words[first], type, std::move(shape));
+    return tensor_ref("t", &words[first], type, std::move(shape));
   };
   const std::vector<std::uint64_t> square = {3, 4};
-  tensor_view turned = view(0, {4, 3}, dtype::f32);
+  tensor_ref turned = view(0, {4, 3}, dtype::f32);
   turned.strides = {1, 4};
-  const std::vector<tensor_view> all = {view(0, square, dtype::f32),
-                                        view(0, square, dtype::f32),
-                                        view(0, square, dtype::i32),
-                                        view(0, {4, 3}, dtype::f32),
-                                        turned,
-                                        view(4, {4}, dtype::f32),
-                                        view(0, {0, 4}, dtype::f32),
-                                        view(0, {0, 4}, dtype::f32),
-                                        turned,
-                                        view(0, square, dtype::f32)};
+  const std::vector<tensor_ref> all = {view(0, square, dtype::f32),
+                                       view(0, square, dtype::f32),
+                                       view(0, square, dtype::i32),
+                                       view(0, {4, 3}, dtype::f32),
+                                       turned,
+                                       view(4, {4}, dtype::f32),
+                                       view(0, {0, 4}, dtype::f32),
+                                       view(0, {0, 4}, dtype::f32),
+                                       turned,
+                                       view(0, square, dtype::f32)};
   CHECK(first_of_same(all) == std::vector<std::size_t>{0, 0, 2, 3, 4, 5, 6, 7, 4, 0});
   CHECK(first_of_same({}).empty());
 }
@@ -193,14 +193,15 @@ TEST_CASE("writer: parts that do not fit each other are refused at the end, and 
   coo.layout = "sparse_coo";
   coo.shape = {2, 4};
   get(out.declare_async(coo, asio::use_future));
-  get(out.add_part_async("s", noise_view("values", dtype::f32, {3}), storing(), asio::use_future));
+  get(out.add_part_async("s", noise_view("values", dtype::f32, {3}), object_options(),
+                         asio::use_future));
   CHECK(code_of_call([&] { finish(out); }) == errc::malformed_header);
   CHECK(at.files() == 0);
 }
 
 TEST_CASE("writer: tensors begin where they are wanted") {
   const writer_tests::place at;
-  writing how;
+  writer_options how;
   how.alignment = 4096;
   writer out(at.path, how);
   add(out, noise_view("a", dtype::u8, {5}));
@@ -214,9 +215,9 @@ TEST_CASE("writer: tensors begin where they are wanted") {
 TEST_CASE("writer: a step that is refused leaves the file as it was, and the next may succeed") {
   const writer_tests::place at;
   writer out(at.path);
-  const tensor_view a = noise_view("a", dtype::u8, {5});
+  const tensor_ref a = noise_view("a", dtype::u8, {5});
   add(out, a, packed(1));
-  const auto refused = [&](const tensor_view& what, storing how = {}) {
+  const auto refused = [&](const tensor_ref& what, object_options how = {}) {
     return code_of_call([&] { add(out, what, std::move(how)); });
   };
   CHECK(refused(a) == errc::duplicate_tensor);
@@ -224,10 +225,10 @@ TEST_CASE("writer: a step that is refused leaves the file as it was, and the nex
   CHECK(refused(noise_view("b", dtype::u8, {5}), packed(0, digest_algorithm::sha256)) ==
         errc::digest_unavailable);
   CHECK(refused(noise_view("\xFF", dtype::u8, {5})) == errc::header_not_utf8);
-  tensor_view small = noise_view("b", dtype::u8, {5});
+  tensor_ref small = noise_view("b", dtype::u8, {5});
   small.bytes = 4;
   CHECK(refused(small) == errc::invalid_tensor);
-  storing wrong;
+  object_options wrong;
   wrong.type = "complex64";
   CHECK(refused(noise_view("b", dtype::u8, {8}), wrong) == errc::malformed_header);
   wrong = {};
@@ -238,18 +239,19 @@ TEST_CASE("writer: a step that is refused leaves the file as it was, and the nex
   };
   CHECK(alias("a", "a") == errc::duplicate_tensor);
   CHECK(alias("b", "nobody") == errc::no_such_tensor);
-  const auto replaced = [&](const tensor_view& by) {
+  const auto replaced = [&](const tensor_ref& by) {
     return code_of_call([&] { get(out.replace_async(by, asio::use_future)); });
   };
   CHECK(replaced(a) == errc::unsupported_feature);
   CHECK(replaced(noise_view("nobody", dtype::u8, {5})) == errc::no_such_tensor);
   const auto copied = [&](const std::string& file) {
-    return code_of_call([&] { get(out.copy_async(file, nullptr, copying(), asio::use_future)); });
+    return code_of_call(
+        [&] { get(out.copy_async(file, nullptr, copy_options(), asio::use_future)); });
   };
   CHECK(copied(at.path + ".none") == boost::system::errc::no_such_file_or_directory);
-  const tensor_view b = noise_view("b", dtype::u8, {5}, 2);
+  const tensor_ref b = noise_view("b", dtype::u8, {5}, 2);
   add(out, b);
-  const written done = finish(out);
+  const write_result done = finish(out);
   CHECK(done.writes > 0);
   CHECK(done.seconds > 0);
   CHECK(loaded_bytes(at.path) ==
@@ -267,7 +269,7 @@ TEST_CASE("writer: objects are copied all or none if a name is there already") {
   add(out, noise_view("z", dtype::u8, {5}));
   const auto copied = [&](std::function<bool(std::string_view)> chosen) {
     return code_of_call(
-        [&] { get(out.copy_async(from, std::move(chosen), copying(), asio::use_future)); });
+        [&] { get(out.copy_async(from, std::move(chosen), copy_options(), asio::use_future)); });
   };
   CHECK(copied(nullptr) == errc::duplicate_tensor);
   CHECK_FALSE(copied([](std::string_view name) { return name == "a"; }));
@@ -277,17 +279,17 @@ TEST_CASE("writer: objects are copied all or none if a name is there already") {
 
 TEST_CASE("writer: what it cannot write is refused by name") {
   const writer_tests::place at;
-  const auto refused = [&](tensor_view what, storing how = {}) {
+  const auto refused = [&](tensor_ref what, object_options how = {}) {
     writer out(at.path);
     return code_of_call([&] { add(out, std::move(what), std::move(how)); });
   };
-  CHECK(refused(tensor_view("t", nullptr, dtype::u8, {5})) == errc::invalid_tensor);
-  CHECK(refused(tensor_view("t", "x", dtype::f4, {2})) == errc::unsupported_dtype);
+  CHECK(refused(tensor_ref("t", nullptr, dtype::u8, {5})) == errc::invalid_tensor);
+  CHECK(refused(tensor_ref("t", "x", dtype::f4, {2})) == errc::unsupported_dtype);
   CHECK(refused(noise_view("t", dtype::u8, {5}), packed(23)) == errc::invalid_saving);
   CHECK(refused(noise_view("t", dtype::u8, {5}), packed(0, digest_algorithm::sha256)) ==
         errc::digest_unavailable);
   CHECK(refused(noise_view("\xFF", dtype::u8, {5})) == errc::header_not_utf8);
-  tensor_view small = noise_view("t", dtype::u8, {5});
+  tensor_ref small = noise_view("t", dtype::u8, {5});
   small.bytes = 4;
   CHECK(refused(small) == errc::invalid_tensor);
   CHECK(at.files() == 0);
@@ -296,7 +298,7 @@ TEST_CASE("writer: what it cannot write is refused by name") {
 TEST_CASE("writer: a file that is there stays, unless it may be replaced") {
   const writer_tests::place at;
   write_file(at.path, "before");
-  writing how;
+  writer_options how;
   how.replace = false;
   const auto exists = boost::system::error_code(EEXIST, boost::system::system_category());
   CHECK(code_of_call([&] { writer(at.path, how); }) == exists);
@@ -324,7 +326,7 @@ TEST_CASE("writer: one that is dropped, or cancelled, leaves what was there") {
   // The hash of the first bytes waits until the cancellation has come.
   std::promise<void> begun;
   std::promise<void> emitted;
-  writing how;
+  writer_options how;
   how.sha256 = [&] {
     hasher one;
     one.update = [&, waited = false](std::span<const std::byte>) mutable {
@@ -355,38 +357,38 @@ TEST_CASE("writer: one that is dropped, or cancelled, leaves what was there") {
 
 TEST_CASE("writer: digests for a manifest are of the tensors' own bytes") {
   const writer_tests::place at;
-  writing how;
+  writer_options how;
   how.manifest_digest = digest_algorithm::crc32c;
   writer out(at.path, how);
-  const tensor_view view = noise_view("t", dtype::f32, {3'000'000});
+  const tensor_ref view = noise_view("t", dtype::f32, {3'000'000});
   add(out, view, packed(1, digest_algorithm::crc32c));
-  const written done = finish(out);
+  const write_result done = finish(out);
   REQUIRE(done.digests.size() == 1);
   manifest listed;
   listed.tensors = done.digests;
   load_options checked;
   checked.verify = &listed;
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   CHECK(get(with.load_async(at.path, checked, asio::use_future)).size() == 1);
 }
 
 TEST_CASE("writer: a safetensors file, in the order that was planned") {
   const writer_tests::place at;
   const std::string path = at.path + ".safetensors";
-  const tensor_view a = noise_view("a", dtype::f32, {1'500'000});
-  const tensor_view b = noise_view("b", dtype::u8, {3});
+  const tensor_ref a = noise_view("a", dtype::f32, {1'500'000});
+  const tensor_ref b = noise_view("b", dtype::u8, {3});
   const std::vector<planned_tensor> plan = {{"a", a.dtype, a.shape}, {"b", b.dtype, b.shape}};
   writer out(path, plan, {{"k", "v"}});
   add(out, a);
   add(out, b);
-  const written done = finish(out);
+  const write_result done = finish(out);
   CHECK(done.bytes == std::filesystem::file_size(path));
   const auto bytes = loaded_bytes(path);
   CHECK(bytes.at("a") == text_of(a));
   CHECK(bytes.at("b") == text_of(b));
   CHECK(read_catalog(path).metadata == decltype(catalog().metadata){{"k", "v"}});
 
-  const auto refused = [&](const tensor_view& what, storing how = {}) {
+  const auto refused = [&](const tensor_ref& what, object_options how = {}) {
     writer again(path, plan, {});
     return code_of_call([&] { add(again, what, std::move(how)); });
   };
@@ -402,15 +404,15 @@ TEST_CASE("writer: a safetensors file, in the order that was planned") {
 
 TEST_CASE("writer: in memory a file has the bytes that it has on a drive") {
   const writer_tests::place at;
-  const tensor_view a = noise_view("a", dtype::f32, {1'500'000});
-  const tensor_view b = noise_view("b", dtype::u8, {3});
+  const tensor_ref a = noise_view("a", dtype::f32, {1'500'000});
+  const tensor_ref b = noise_view("b", dtype::u8, {3});
   const std::vector<planned_tensor> plan = {{"a", a.dtype, a.shape}, {"b", b.dtype, b.shape}};
   const auto fill = [&](writer to) {
     add(to, a);
     add(to, b);
     return finish(to);
   };
-  const auto same = [&](const written& in_memory, const std::string& path) {
+  const auto same = [&](const write_result& in_memory, const std::string& path) {
     const std::string there = file_text(path);
     return in_memory.bytes == there.size() &&
            std::ranges::equal(in_memory.file, std::as_bytes(std::span<const char>(there)));
@@ -424,12 +426,12 @@ TEST_CASE("writer: in memory a file has the bytes that it has on a drive") {
 
 TEST_CASE("writer: tensors of another device are copied to the host, strided ones too") {
   const writer_tests::place at;
-  tensor_view rows = noise_view("rows", dtype::f32, {700, 2000});
-  tensor_view columns = noise_view("columns", dtype::u16, {300, 900});
+  tensor_ref rows = noise_view("rows", dtype::f32, {700, 2000});
+  tensor_ref columns = noise_view("columns", dtype::u16, {300, 900});
   columns.strides = {1, 300};
   const auto fill = [&](const std::string& path, bool distant) {
     writer out(path);
-    for (tensor_view view : {rows, columns}) {
+    for (tensor_ref view : {rows, columns}) {
       if (distant) {
         view.data = on_distant(view.data);
         view.on = distant_device();

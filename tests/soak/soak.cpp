@@ -120,11 +120,11 @@ class soak {
 
   void renew_loader() {
     loader_.reset();
-    limits within;
+    loader_options within;
     within.slots = static_cast<std::uint32_t>(1 + pick(16));
     within.slot_bytes = std::uint64_t{64 * 1024} << pick(6);
     within.bytes_in_flight = pick(2) == 0 ? 0 : 1 + pick(16 << 20);
-    within.kept_bytes = pick(2) == 0 ? 0 : pick(64 << 20);
+    within.cached_bytes = pick(2) == 0 ? 0 : pick(64 << 20);
     within.engine = pick(3) == 0 ? read_engine::threads : read_engine::automatic;
     within.copy_threads = static_cast<std::uint32_t>(1 + pick(4));
     within.reader_threads = static_cast<std::uint32_t>(1 + pick(8));
@@ -135,7 +135,7 @@ class soak {
 
   load_options random_options() {
     load_options how;
-    how.strictness = pick(2) == 0 ? profile::strict : profile::reference;
+    how.strictness = pick(2) == 0 ? strictness::strict : strictness::reference;
     how.route = pick(2) == 0 ? read_route::automatic : read_route::buffered;
     return how;
   }
@@ -170,7 +170,7 @@ class soak {
 
   void tensor_by_tensor(const checkpoint& c) {
     auto started = loader_->start_async(c.path.string(), random_options(), asio::use_future);
-    loading load = await(started);
+    load_operation load = await(started);
     const std::size_t count = load.catalog().tensors.size();
     if (count > 0) {
       const std::string name = load.catalog().tensors[pick(count)].name;
@@ -191,7 +191,7 @@ class soak {
 
   void cancelled_load(const checkpoint& c) {
     auto started = loader_->start_async(c.path.string(), random_options(), asio::use_future);
-    loading load = await(started);
+    load_operation load = await(started);
     auto whole = load.finish_async(asio::use_future);
     for (std::uint64_t spin = pick(20'000); spin > 0; --spin)
       std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -208,7 +208,7 @@ class soak {
   void abandoned_load(const checkpoint& c) {
     auto started = loader_->start_async(c.path.string(), random_options(), asio::use_future);
     {
-      const loading gone = await(started);
+      const load_operation gone = await(started);
     }
     if (pick(4) == 0) loader_.reset();
     if (!loader_) renew_loader();
@@ -249,11 +249,11 @@ class soak {
   }
 
   void check_bytes(const checkpoint& c, const tensor& t, std::uint64_t offset) {
-    const std::span<const char> expected = bytes_at(c.seed, offset, t.bytes(), words_);
-    if (t.bytes() > 0 && std::memcmp(t.data(), expected.data(), t.bytes()) != 0) {
+    const std::span<const char> expected = bytes_at(c.seed, offset, t.size_bytes(), words_);
+    if (t.size_bytes() > 0 && std::memcmp(t.data(), expected.data(), t.size_bytes()) != 0) {
       fail(fmt::format("{}: the bytes of tensor {} are wrong", c.path.string(), t.name()));
     }
-    done.bytes += t.bytes();
+    done.bytes += t.size_bytes();
   }
 
   const fs::path folder_;

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <ringload/limits.hpp>
 #include <ringload/model.hpp>
+#include <ringload/options.hpp>
 #include <string>
 #include <vector>
 
@@ -51,7 +51,7 @@ inline std::string conversion_error(const tensor& t, const std::string& bytes,
     type = to;
   }
   if (t.dtype() != type) return info.name + ": another dtype";
-  if (t.bytes() != wanted.size()) return info.name + ": another size";
+  if (t.size_bytes() != wanted.size()) return info.name + ": another size";
   if (reinterpret_cast<std::uintptr_t>(t.data()) % alignment(type) != 0) {
     return info.name + ": misaligned";
   }

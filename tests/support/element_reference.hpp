@@ -17,10 +17,10 @@ namespace ringload::testing {
 
 static_assert(std::numeric_limits<long double>::digits >= 64);
 
-inline constexpr dtype element_kinds[] = {dtype::boolean, dtype::i8,      dtype::u8,     dtype::i16,
-                                          dtype::u16,     dtype::i32,     dtype::u32,    dtype::i64,
-                                          dtype::u64,     dtype::f16,     dtype::bf16,   dtype::f32,
-                                          dtype::f64,     dtype::f8_e4m3, dtype::f8_e5m2};
+inline constexpr dtype element_kinds[] = {
+    dtype::boolean, dtype::i8,  dtype::u8,  dtype::i16,       dtype::u16,
+    dtype::i32,     dtype::u32, dtype::i64, dtype::u64,       dtype::f16,
+    dtype::bf16,    dtype::f32, dtype::f64, dtype::f8_e4m3fn, dtype::f8_e5m2};
 
 struct element_layout {
   bool is_float = false;
@@ -36,7 +36,7 @@ inline element_layout layout_of(dtype type) {
     case dtype::f32: return {true, true, 23, 127, 0x7FC00000U};
     case dtype::f16: return {true, true, 10, 15, 0x7E00U};
     case dtype::bf16: return {true, true, 7, 127, 0x7FC0U};
-    case dtype::f8_e4m3: return {true, true, 3, 7, 0x7FU};
+    case dtype::f8_e4m3fn: return {true, true, 3, 7, 0x7FU};
     case dtype::f8_e5m2: return {true, true, 2, 15, 0x7FU};
     case dtype::i8:
     case dtype::i16:
@@ -62,7 +62,7 @@ inline long double number_of(std::uint64_t word, dtype type) {
   const std::uint64_t one = exponent == 0 ? 0 : std::uint64_t{1} << as.fraction_bits;
   long double made = std::ldexp(static_cast<long double>(one | fraction),
                                 std::max(exponent, 1) - as.bias - as.fraction_bits);
-  if (type == dtype::f8_e4m3) {
+  if (type == dtype::f8_e4m3fn) {
     if (rest == 0x7F) made = NAN;
   } else if (exponent == 2 * as.bias + 1) {
     made = fraction != 0 ? NAN : INFINITY;
@@ -89,8 +89,8 @@ inline std::uint64_t float_word(long double number, dtype type) {
   const std::uint64_t sign = std::signbit(number) ? std::uint64_t{1} << (bits(type) - 1) : 0;
   const long double size = std::fabs(number);
   if (std::isnan(size)) return sign | as.nan;
-  // f8_e4m3 has none, but one NaN after its largest number.
-  const bool no_infinity = type == dtype::f8_e4m3;
+  // f8_e4m3fn has none, but one NaN after its largest number.
+  const bool no_infinity = type == dtype::f8_e4m3fn;
   const std::uint64_t infinity =
       no_infinity ? as.nan - 1 : static_cast<std::uint64_t>(2 * as.bias + 1) << as.fraction_bits;
   if (std::isinf(size)) return sign | infinity;

@@ -31,7 +31,7 @@ inline float_format format_of(dtype type) {
     case dtype::f16: return {5, 10};
     case dtype::bf16: return {8, 7};
     case dtype::f8_e5m2: return {5, 2};
-    case dtype::f8_e4m3: return {4, 3, false};
+    case dtype::f8_e4m3fn: return {4, 3, false};
     default: throw std::runtime_error("no such floating type");
   }
 }

@@ -105,14 +105,14 @@ inline std::string file_bytes(const std::string& path, std::uint64_t offset, std
 }
 
 inline std::string_view bytes_of(const tensor& t) {
-  return {static_cast<const char*>(t.data()), t.bytes()};
+  return {static_cast<const char*>(t.data()), t.size_bytes()};
 }
 
 // Empty if the tensor is as in its file; else its name and what is wrong.
 inline std::string difference(const tensor& loaded, const tensor_info& info, const catalog& in) {
   if (!loaded) return info.name + ": no tensor";
   if (loaded.name() != info.name) return info.name + ": another name";
-  if (loaded.bytes() != info.bytes) return info.name + ": another size";
+  if (loaded.size_bytes() != info.bytes) return info.name + ": another size";
   if (loaded.data() == nullptr) return info.name + ": no address";
   if (reinterpret_cast<std::uintptr_t>(loaded.data()) % alignment(info.dtype) != 0) {
     return info.name + ": misaligned";

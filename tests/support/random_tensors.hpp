@@ -19,12 +19,12 @@
 namespace ringload::testing {
 
 struct saved_tensor {
-  tensor_view view;
+  tensor_ref view;
   std::string dense;  // Row-major, without gaps.
 };
 
 // Of a strided view whose element at index 0 is at `first`.
-inline std::string dense_bytes_of(const tensor_view& one, const char* first) {
+inline std::string dense_bytes_of(const tensor_ref& one, const char* first) {
   const std::size_t width = bits(one.dtype) / 8;
   std::uint64_t count = 1;
   for (const std::uint64_t size : one.shape) count *= size;
@@ -45,7 +45,7 @@ inline std::string dense_bytes_of(const tensor_view& one, const char* first) {
 inline saved_tensor random_tensor(std::mt19937_64& random, std::string name, std::uint64_t bytes) {
   const auto type = static_cast<dtype>(random() % (dtype_count - 1));  // Without c128.
   saved_tensor out;
-  tensor_view& view = out.view;
+  tensor_ref& view = out.view;
   view.name = std::move(name);
   view.dtype = type;
   const bool in_bytes = bits(type) % 8 == 0;

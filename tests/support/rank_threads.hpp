@@ -32,7 +32,7 @@ inline std::string what_of(const std::function<void()>& work) {
 inline std::vector<std::string> all_said(std::uint32_t ranks,
                                          const std::function<void(group&)>& work,
                                          std::chrono::milliseconds timeout = patience) {
-  std::vector<std::unique_ptr<group>> groups = thread_groups(ranks, timeout);
+  std::vector<std::unique_ptr<group>> groups = make_thread_ranks(ranks, timeout);
   std::vector<std::string> said(ranks);
   std::vector<std::jthread> threads;
   for (std::uint32_t r = 0; r < ranks; ++r) {

@@ -20,9 +20,10 @@ namespace ringload::testing {
 
 class scripted_loader {
  public:
-  explicit scripted_loader(read_script& script, const limits& within = {}, device on = host())
+  explicit scripted_loader(read_script& script, const loader_options& within = {},
+                           device on = host())
       : scripted_loader(script, within, std::vector{on}) {}
-  scripted_loader(read_script& script, const limits& within, std::vector<device> on)
+  scripted_loader(read_script& script, const loader_options& within, std::vector<device> on)
       : script_(script), engine_(detail::engine::make(std::move(on), within, script.wrapper())) {
     script.runs_in(engine_->loop);
   }
@@ -49,13 +50,13 @@ class scripted_loader {
   }
   template <class CompletionToken>
   auto start_async(std::string_view source, load_options options, CompletionToken&& token) {
-    return boost::asio::async_initiate<CompletionToken, detail::loading_signature>(
+    return boost::asio::async_initiate<CompletionToken, detail::load_operation_signature>(
         detail::initiate_start(engine_), token,
         detail::load_request(detail::source_name(std::string(source)), {}, options));
   }
   template <class CompletionToken>
   auto start_async(const checkpoint& file, load_options options, CompletionToken&& token) {
-    return boost::asio::async_initiate<CompletionToken, detail::loading_signature>(
+    return boost::asio::async_initiate<CompletionToken, detail::load_operation_signature>(
         detail::initiate_start(engine_), token, detail::load_request(file, {}, options));
   }
   template <class CompletionToken>

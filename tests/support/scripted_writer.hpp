@@ -84,7 +84,8 @@ class scripted_writer final : public block_writer {
 
 class scripted_saver {
  public:
-  explicit scripted_saver(write_script& script, const limits& within = {}, device on = host()) {
+  explicit scripted_saver(write_script& script, const loader_options& within = {},
+                          device on = host()) {
     detail::engine::wrappers wrap;
     wrap.of_writer = [&script](std::unique_ptr<block_writer> real) {
       return std::unique_ptr<block_writer>(
@@ -98,7 +99,7 @@ class scripted_saver {
   ~scripted_saver() { engine_->close(); }
 
   template <class CompletionToken>
-  auto save_async(std::string_view path, std::vector<tensor_view> tensors, saving how,
+  auto save_async(std::string_view path, std::vector<tensor_ref> tensors, save_options how,
                   CompletionToken&& token) {
     return boost::asio::async_initiate<CompletionToken, detail::save_signature>(
         detail::initiate_save(engine_), token,

@@ -3,14 +3,15 @@
 
 // Slots so small that a file of some hundred KiB takes several reads.
 
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 
 namespace ringload::testing {
 
 inline constexpr std::uint64_t small_slot = 64 * 1024;
 
-inline limits small_limits(std::uint32_t slots = 4, read_engine engine = read_engine::automatic) {
-  limits within;
+inline loader_options small_options(std::uint32_t slots = 4,
+                                    read_engine engine = read_engine::automatic) {
+  loader_options within;
   within.slots = slots;
   within.slot_bytes = small_slot;
   within.copy_threads = 1;

@@ -19,17 +19,17 @@
 namespace ringload::testing {
 
 // Noise as the elements of a tensor, which the view keeps.
-inline tensor_view noise_view(std::string name, dtype type, std::vector<std::uint64_t> shape,
-                              std::uint64_t seed = 1) {
+inline tensor_ref noise_view(std::string name, dtype type, std::vector<std::uint64_t> shape,
+                             std::uint64_t seed = 1) {
   std::uint64_t bytes = bits(type) / 8;
   for (const std::uint64_t size : shape) bytes *= size;
   const auto memory = std::make_shared<std::string>(noise(bytes, seed));
-  tensor_view out(std::move(name), memory->data(), type, std::move(shape));
+  tensor_ref out(std::move(name), memory->data(), type, std::move(shape));
   out.owner = memory;
   return out;
 }
 
-inline std::string text_of(const tensor_view& of) {
+inline std::string text_of(const tensor_ref& of) {
   std::uint64_t bytes = bits(of.dtype) / 8;
   for (const std::uint64_t size : of.shape) bytes *= size;
   return {static_cast<const char*>(of.data), bytes};
@@ -37,22 +37,22 @@ inline std::string text_of(const tensor_view& of) {
 
 // The bytes of all tensors, by name.
 inline std::map<std::string, std::string> loaded_bytes(const std::string& path) {
-  loader with(host(), small_limits());
+  loader with(host(), small_options());
   const model all = get(with.load_async(path, boost::asio::use_future));
   std::map<std::string, std::string> out;
   for (const tensor t : all) {
-    out.emplace(t.name(), std::string(static_cast<const char*>(t.data()), t.bytes()));
+    out.emplace(t.name(), std::string(static_cast<const char*>(t.data()), t.size_bytes()));
   }
   return out;
 }
 
-inline std::uint64_t add(writer& to, tensor_view what, storing how = {}) {
+inline std::uint64_t add(writer& to, tensor_ref what, object_options how = {}) {
   return get(to.add_async(std::move(what), std::move(how), boost::asio::use_future));
 }
-inline written finish(writer& to) { return get(to.finish_async(boost::asio::use_future)); }
+inline write_result finish(writer& to) { return get(to.finish_async(boost::asio::use_future)); }
 
-inline storing packed(int level, std::optional<digest_algorithm> digest = {}) {
-  storing how;
+inline object_options packed(int level, std::optional<digest_algorithm> digest = {}) {
+  object_options how;
   how.zstd_level = level;
   how.digest = digest;
   return how;

@@ -4,7 +4,7 @@
     python swap_models.py MODEL        and then: nc 127.0.0.1 8377
 
 A line "swap PATH" loads another model, and any other line is answered by the one that is there.
-Memory of the model that went is kept for the next (kept_bytes), so a swap waits for bytes alone.
+Memory of the model that went is kept for the next (cached_bytes), so a swap waits for bytes alone.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Server:
 
 
 async def main(path, port=8377):
-    async with ringload.Loader(kept_bytes="16GiB") as loader:
+    async with ringload.Loader(cached_bytes="16GiB") as loader:
         server = Server(loader, await loader.load(path))
         listening = await asyncio.start_server(server.answer, "127.0.0.1", port)
         async with listening:

@@ -29,7 +29,7 @@ from ._keeper import Keeper, attach
 from ._load import Load, Stream
 from ._loader import Loader
 from ._operation import Operation
-from ._ranks import GroupLoad, join_group, join_group_async, thread_groups
+from ._ranks import GroupLoad, join_group, join_group_async, make_thread_ranks
 from ._results import Filled, Saved
 from ._tensor_info import TensorInfo
 
@@ -69,7 +69,7 @@ __all__ = [
     "save",
     "select",
     "stream",
-    "thread_groups",
+    "make_thread_ranks",
 ]
 
 

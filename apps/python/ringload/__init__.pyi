@@ -267,7 +267,7 @@ class Loader:
         slot_bytes: _Size = ...,
         bytes_in_flight: _Size = ...,
         arena_bytes_max: _Size = ...,
-        kept_bytes: _Size = ...,
+        cached_bytes: _Size = ...,
         copy_threads: int = ...,
         reader_threads: int = ...,
         engine: Literal["automatic", "ring", "threads"] = ...,
@@ -378,7 +378,7 @@ def join_group(socket: _Path, rank: int, ranks: int, timeout: float = 300.0) -> 
 def join_group_async(
     socket: _Path, rank: int, ranks: int, timeout: float = 300.0
 ) -> Operation[Group]: ...
-def thread_groups(ranks: int, timeout: float = 300.0) -> list[Group]: ...
+def make_thread_ranks(ranks: int, timeout: float = 300.0) -> list[Group]: ...
 def attach(socket: _Path, name: str, timeout: float = 10.0) -> Model: ...
 def load(
     source: _Source,

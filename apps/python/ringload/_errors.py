@@ -85,7 +85,7 @@ _classes = {
 }
 _usage = frozenset(
     "invalid_source_name ambiguous_source codec_unavailable engine_unavailable direct_unavailable "
-    "invalid_limits device_unavailable unsupported_dtype invalid_destination unexpected_tensor "
+    "invalid_options device_unavailable unsupported_dtype invalid_destination unexpected_tensor "
     "wrong_dtype wrong_shape invalid_selection not_mappable invalid_tensor invalid_saving "
     "digest_unavailable mismatched_call usage".split()
 )
@@ -104,9 +104,9 @@ def _system_class(number):
 
 # The library's names for what Python's options have other names for.
 _structs = re.compile(
-    r"\b(?:load_options|limits|loader_options|open_options|fill_policies|fill_options|saving"
+    r"\b(?:load_options|limits|loader_options|open_options|fill_options|fill_options|saving"
     r"|save_options|writing|writer_options|storing|object_options|remote_options|hub_options"
-    r"|s3_options|verification|manifest|group_options|keeper_settings|keeper_options)::(\w+)"
+    r"|s3_options|verification|manifest|group_options|keeper_options|keeper_options)::(\w+)"
 )
 _operations = re.compile(r"\b(start|next|tensor|finish|copy|load|open|fill|save)_async\b")
 _options = {

@@ -58,7 +58,7 @@ class Loader:
 
         limits, all optional: slots (1 to 1024 buffers, so many reads in flight), slot_bytes (64KiB
         to 64MiB, the largest read), bytes_in_flight, arena_bytes_max (of the tensors of one load),
-        kept_bytes (freed memory that is kept for the next loads), copy_threads, reader_threads (1
+        cached_bytes (freed memory that is kept for the next loads), copy_threads, reader_threads (1
         to 64), engine ("automatic", "ring" for io_uring, "threads"), huge_pages ("transparent",
         "reserved", "none"). Sizes are numbers or texts such as "4MiB".
 

@@ -50,9 +50,9 @@ def join_group_async(socket, rank, ranks, timeout=300.0):
     return joining
 
 
-def thread_groups(ranks, timeout=300.0):
+def make_thread_ranks(ranks, timeout=300.0):
     """A list of Groups, one for each of so many threads of this process."""
-    return _core.thread_groups(ranks, timeout)
+    return _core.make_thread_ranks(ranks, timeout)
 
 
 class GroupLoad:

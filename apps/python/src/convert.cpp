@@ -151,7 +151,7 @@ nb::dict dict_of(const composite_info& info) {
   return all;
 }
 
-nb::dict dict_of(const saved& done) {
+nb::dict dict_of(const save_result& done) {
   nb::dict all;
   all["files"] = list_of(done.files);
   all["nbytes"] = done.bytes;

@@ -12,7 +12,7 @@
 #include <ringload/checkpoint.hpp>
 #include <ringload/dtype.hpp>
 #include <ringload/fill.hpp>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <ringload/save.hpp>
 #include <ringload/selection.hpp>
 #include <ringload/stats.hpp>
@@ -26,9 +26,9 @@
 namespace ringload {
 inline namespace v0 {
 enum class group_reading : std::uint8_t;
-struct storing;
+struct object_options;
 struct remote_options;
-struct writing;
+struct writer_options;
 }  // namespace v0
 }  // namespace ringload
 
@@ -36,7 +36,7 @@ namespace ringload::python {
 
 namespace nb = nanobind;
 
-/// "bf16", "f8_e4m3", "bool"
+/// "bf16", "f8_e4m3fn", "bool"
 std::string name_of(dtype type);
 /// The type of that name, in either case. Throws usage_error.
 dtype dtype_of(std::string_view name);
@@ -61,19 +61,19 @@ nb::dict dict_of(const load_stats& stats);
 nb::list list_of(const std::vector<file_stats>& stats, const catalog& of);
 nb::dict dict_of(const tensor_info& info);
 nb::dict dict_of(const composite_info& info);
-nb::dict dict_of(const saved& done);
+nb::dict dict_of(const save_result& done);
 
 /// "divided" or "own". Throws usage_error.
 group_reading group_reading_of(const std::string& name);
 
 /// Options that a dictionary names; None stands for the default. Throws usage_error for an unknown
 /// key or value, and nb::type_error for a value of another type.
-limits limits_of(const nb::dict& given);
+loader_options loader_options_of(const nb::dict& given);
 open_options open_options_of(const nb::dict& given);
-saving saving_of(const nb::dict& given);
-fill_policies policies_of(const nb::dict& given);
-writing writing_of(const nb::dict& given);
-storing storing_of(const nb::dict& given);
+save_options save_options_of(const nb::dict& given);
+fill_options fill_options_of(const nb::dict& given);
+writer_options writer_options_of(const nb::dict& given);
+object_options object_options_of(const nb::dict& given);
 #if RINGLOAD_PYTHON_REMOTE
 remote_options remote_options_of(const nb::dict& given);
 #endif
@@ -93,7 +93,7 @@ struct loading_options {
 /// The tensors of a sequence of (name, DLPack capsule) or (name, Tensor). Capsules stay theirs who
 /// made them: they must live until the operation is over.
 std::vector<destination> destinations_of(const nb::sequence& named, const device& on);
-std::vector<tensor_view> views_of(const nb::sequence& named, const device& on);
+std::vector<tensor_ref> refs_of(const nb::sequence& named, const device& on);
 
 /// Sets the exception of Python's that fits.
 void set_python_error(const std::exception_ptr& failure);

@@ -50,7 +50,7 @@ const char* name_of(errc code) {
     RINGLOAD_NAMED(memory_exceeded);
     RINGLOAD_NAMED(engine_unavailable);
     RINGLOAD_NAMED(direct_unavailable);
-    RINGLOAD_NAMED(invalid_limits);
+    RINGLOAD_NAMED(invalid_options);
     RINGLOAD_NAMED(device_unavailable);
     RINGLOAD_NAMED(unsupported_dtype);
     RINGLOAD_NAMED(invalid_destination);

@@ -111,12 +111,12 @@ std::vector<destination> destinations_of(const nb::sequence& named, const device
   });
 }
 
-std::vector<tensor_view> views_of(const nb::sequence& named, const device& on) {
-  return all_of<tensor_view>(named, [&](std::string name, nb::handle from) {
+std::vector<tensor_ref> refs_of(const nb::sequence& named, const device& on) {
+  return all_of<tensor_ref>(named, [&](std::string name, nb::handle from) {
     if (nb::isinstance<held_tensor>(from)) {
-      return tensor_view(std::move(name), *nb::cast<const held_tensor&>(from).of);
+      return tensor_ref(std::move(name), *nb::cast<const held_tensor&>(from).of);
     }
-    return described<tensor_view>(
+    return described<tensor_ref>(
         std::move(name), from, on,
         [](std::string n, dlpack::managed_tensor* m, const device& d) {
           return view_of(std::move(n), m, d);

@@ -179,7 +179,7 @@ begun join(const path_argument& socket_path, std::uint32_t rank, std::uint32_t r
 
 nb::list groups_of_threads(std::uint32_t ranks, double seconds) {
   nb::list all;
-  for (auto& each : thread_groups(ranks, timeout_of(seconds))) {
+  for (auto& each : make_thread_ranks(ranks, timeout_of(seconds))) {
     all.append(object_of(std::shared_ptr<group>(std::move(each))));
   }
   return all;
@@ -248,7 +248,7 @@ void bind_group(nb::module_& in) {
       .def("infos", &infos_of);
   in.def("join_group", &join, nb::arg("socket"), nb::arg("rank"), nb::arg("ranks"),
          nb::arg("seconds"));
-  in.def("thread_groups", &groups_of_threads, nb::arg("ranks"), nb::arg("seconds"));
+  in.def("make_thread_ranks", &groups_of_threads, nb::arg("ranks"), nb::arg("seconds"));
 }
 
 }  // namespace ringload::python

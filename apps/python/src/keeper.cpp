@@ -29,7 +29,7 @@ class held_keeper {
   held_keeper(const path_argument& socket, unsigned mode, std::vector<unsigned> users,
               std::uint32_t connections_max)
       : of_(nullptr) {
-    keeper_settings how;
+    keeper_options how;
     how.mode = mode;
     how.users = std::move(users);
     how.connections_max = connections_max;

@@ -65,7 +65,7 @@ class held_loader {
       : of_(std::make_shared<running<loader>>()) {
     std::vector<device> targets;
     for (const std::string& name : on) targets.push_back(device_of(name));
-    const limits bounds = limits_of(within);
+    const loader_options bounds = loader_options_of(within);
     auto with = extensions(with_hdf5, remote_settings);
     const without_gil waiting;
     (*of_)->of = std::make_shared<loader>(std::move(targets), bounds, std::move(with));
@@ -120,7 +120,7 @@ class held_loader {
     loader& with = open_loader();
     const loading_options options(how);
     selection some = wanted != nullptr ? *wanted : selection();
-    begun started = begin<loading>(*of_, [&](auto handler) {
+    begun started = begin<load_operation>(*of_, [&](auto handler) {
       if (is_path(source)) {
         with.start_async(nb::cast<path_argument>(source).bytes, std::move(some), options.of,
                          std::move(handler));
@@ -144,10 +144,10 @@ class held_loader {
     loader& with = open_loader();
     const loading_options options(how);
     auto destinations = destinations_of(into, with.device());
-    return begin<filled>(
+    return begin<fill_result>(
         *of_,
         [&](auto handler) {
-          with.fill_async(*file.of, std::move(destinations), policies_of(policies),
+          with.fill_async(*file.of, std::move(destinations), fill_options_of(policies),
                           wanted != nullptr ? *wanted : selection(), options.of,
                           std::move(handler));
         },
@@ -156,11 +156,11 @@ class held_loader {
 
   begun save(const path_argument& path, const nb::sequence& tensors, const nb::dict& how) {
     loader& with = open_loader();
-    auto views = views_of(tensors, with.device());
-    return begin<saved>(
+    auto views = refs_of(tensors, with.device());
+    return begin<save_result>(
         *of_,
         [&](auto handler) {
-          with.save_async(path.bytes, std::move(views), saving_of(how), std::move(handler));
+          with.save_async(path.bytes, std::move(views), save_options_of(how), std::move(handler));
         },
         tensors);
   }
@@ -215,12 +215,12 @@ nb::tuple drained(const held_cache_reports& self) {
 }
 
 // A load in flight. Dropping it cancels it.
-struct held_loading {
+struct held_load_operation {
   struct parts {
     std::shared_ptr<running<loader>> by;
-    loading of;
+    load_operation of;
   };
-  held_loading(std::shared_ptr<running<loader>> by, loading of)
+  held_load_operation(std::shared_ptr<running<loader>> by, load_operation of)
       : parts_(parts{std::move(by), std::move(of)}) {}
 
   parts& checked() {
@@ -232,42 +232,43 @@ struct held_loading {
 };
 
 void bind_loading(nb::module_& in) {
-  nb::class_<held_loading>(in, "Loading", "A load in flight.")
+  nb::class_<held_load_operation>(in, "Loading", "A load in flight.")
       .def("tensor",
-           [](held_loading& self, const std::string& name) {
+           [](held_load_operation& self, const std::string& name) {
              auto& [by, of] = self.checked();
              return begin<tensor>(by,
                                   [&](auto handler) { of.tensor_async(name, std::move(handler)); });
            })
       .def("next",
-           [](held_loading& self) {
+           [](held_load_operation& self) {
              auto& [by, of] = self.checked();
              return begin<std::optional<tensor>>(
                  by, [&](auto handler) { of.next_async(std::move(handler)); });
            })
       .def("finish",
-           [](held_loading& self) {
+           [](held_load_operation& self) {
              auto& [by, of] = self.checked();
              begun finishing =
                  begin<model>(by, [&](auto handler) { of.finish_async(std::move(handler)); });
              if (by->of) finishing->of->devices = by->of->devices().size();
              return finishing;
            })
-      .def("progress", [](held_loading& self) { return dict_of(self.checked().of.progress()); })
+      .def("progress",
+           [](held_load_operation& self) { return dict_of(self.checked().of.progress()); })
       .def("progress_of_files",
-           [](held_loading& self) {
-             const loading& of = self.checked().of;
+           [](held_load_operation& self) {
+             const load_operation& of = self.checked().of;
              return list_of(of.progress_of_files(), of.catalog());
            })
       .def("infos",
-           [](held_loading& self) {
+           [](held_load_operation& self) {
              nb::list all;
              for (const tensor_info& t : self.checked().of.catalog().tensors) {
                all.append(dict_of(t));
              }
              return all;
            })
-      .def("cancel", [](held_loading& self) {
+      .def("cancel", [](held_load_operation& self) {
         if (!self.parts_.inherited()) self.parts_->of.cancel();
       });
 }
@@ -291,8 +292,8 @@ device device_of(std::string_view name) {
   throw usage_error("there is no device '" + std::string(name) + "'");
 }
 
-nb::object object_of(loading of, const std::shared_ptr<running<loader>>& by) {
-  return nb::cast(new held_loading(by, std::move(of)), nb::rv_policy::take_ownership);
+nb::object object_of(load_operation of, const std::shared_ptr<running<loader>>& by) {
+  return nb::cast(new held_load_operation(by, std::move(of)), nb::rv_policy::take_ownership);
 }
 
 void bind_loader(nb::module_& in) {

@@ -22,7 +22,7 @@ inline namespace v0 {
 class group;
 class group_load;
 class loader;
-class loading;
+class load_operation;
 }  // namespace v0
 }  // namespace ringload
 
@@ -75,7 +75,7 @@ std::unique_ptr<held_operation> begin(const std::shared_ptr<Runner>& runner, Ini
 }
 
 /// A loading as Python's object, with the loader that runs it.
-nanobind::object object_of(loading of, const std::shared_ptr<running<loader>>& by);
+nanobind::object object_of(load_operation of, const std::shared_ptr<running<loader>>& by);
 
 /// A group, and what a rank has of a load, as Python's objects.
 nanobind::object object_of(std::shared_ptr<group> of);

@@ -22,7 +22,7 @@
 #include <ringload/fill.hpp>
 #include <ringload/group.hpp>
 #include <ringload/group_load.hpp>
-#include <ringload/loading.hpp>
+#include <ringload/load_operation.hpp>
 #include <ringload/model.hpp>
 #include <ringload/save.hpp>
 #include <ringload/tensor.hpp>
@@ -53,8 +53,9 @@ class waker {
 };
 
 /// An empty tensor is the end of those that a loading gives.
-using any_result = std::variant<std::monostate, checkpoint, model, loading, tensor, filled, saved,
-                                std::uint64_t, written, std::shared_ptr<group>, group_load>;
+using any_result =
+    std::variant<std::monostate, checkpoint, model, load_operation, tensor, fill_result,
+                 save_result, std::uint64_t, write_result, std::shared_ptr<group>, group_load>;
 
 class operation_state {
  public:

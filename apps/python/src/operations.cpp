@@ -71,13 +71,13 @@ nb::object result_of(any_result result, const held_operation& of) {
         } else if constexpr (std::is_same_v<T, tensor>) {
           if (!value) return nb::none();
           return object_of<held_tensor>(std::move(value));
-        } else if constexpr (std::is_same_v<T, loading>) {
+        } else if constexpr (std::is_same_v<T, load_operation>) {
           return object_of(std::move(value), of.of->by);
         } else if constexpr (std::is_same_v<T, group_load>) {
           return object_of(std::move(value), of.of->by, of.of->ranks);
         } else if constexpr (std::is_same_v<T, std::shared_ptr<group>>) {
           return object_of(std::move(value));
-        } else if constexpr (std::is_same_v<T, filled>) {
+        } else if constexpr (std::is_same_v<T, fill_result>) {
           nb::dict done;
           nb::list missing;
           for (const auto& name : value.missing) missing.append(str_of(name));
@@ -87,9 +87,9 @@ nb::object result_of(any_result result, const held_operation& of) {
           done["unexpected"] = unexpected;
           done["stats"] = dict_of(value.stats);
           return done;
-        } else if constexpr (std::is_same_v<T, saved>) {
+        } else if constexpr (std::is_same_v<T, save_result>) {
           return dict_of(value);
-        } else if constexpr (std::is_same_v<T, written>) {
+        } else if constexpr (std::is_same_v<T, write_result>) {
           const auto* bytes = reinterpret_cast<const char*>(value.file.data());
           nb::dict done;
           done["nbytes"] = value.bytes;

@@ -120,11 +120,11 @@ setter digest(std::optional<digest_algorithm>& into) {
   };
 }
 
-setter strictness(profile& into) {
-  return word(into, {{"strict", profile::strict}, {"reference", profile::reference}});
+setter strictness(strictness& into) {
+  return word(into, {{"strict", strictness::strict}, {"reference", strictness::reference}});
 }
 
-setter nameless(nameless_types& into) {
+setter nameless(unnamed_dtypes& into) {
   return [&into](nb::handle value) {
     for (nb::handle one : value) {
       const dtype chosen = dtype_of(checked<std::string>(one, "names of types"));
@@ -151,13 +151,13 @@ group_reading group_reading_of(const std::string& name) {
   return chosen;
 }
 
-limits limits_of(const nb::dict& given) {
-  limits within;
+loader_options loader_options_of(const nb::dict& given) {
+  loader_options within;
   apply(given, {{"slots", number(within.slots)},
                 {"slot_bytes", number(within.slot_bytes)},
                 {"bytes_in_flight", number(within.bytes_in_flight)},
                 {"arena_bytes_max", number(within.arena_bytes_max)},
-                {"kept_bytes", number(within.kept_bytes)},
+                {"cached_bytes", number(within.cached_bytes)},
                 {"copy_threads", number(within.copy_threads)},
                 {"reader_threads", number(within.reader_threads)},
                 {"engine", word(within.engine, {{"automatic", read_engine::automatic},
@@ -191,9 +191,9 @@ loading_options::loading_options(const nb::dict& given) {
     }
     const std::string text = checked<path_argument>(value, "a str").bytes;
     if (text == "if_present") {
-      of.verify = {stored_digests::if_present, &make_sha256};
+      of.verify = {embedded_digests::if_present, &make_sha256};
     } else if (text == "require") {
-      of.verify = {stored_digests::require, &make_sha256};
+      of.verify = {embedded_digests::require, &make_sha256};
     } else {
       listed_ = read_manifest(text);
       listed_.sha256 = &make_sha256;
@@ -221,8 +221,8 @@ loading_options::loading_options(const nb::dict& given) {
          {"verify", verify}});
 }
 
-saving saving_of(const nb::dict& given) {
-  saving how;
+save_options save_options_of(const nb::dict& given) {
+  save_options how;
   how.sha256 = &make_sha256;
   const setter progress = [&how](nb::handle value) {
     how.progress = nb::cast<const held_progress&>(value).of;
@@ -245,9 +245,9 @@ saving saving_of(const nb::dict& given) {
   return how;
 }
 
-fill_policies policies_of(const nb::dict& given) {
-  using p = fill_policies;
-  fill_policies how;
+fill_options fill_options_of(const nb::dict& given) {
+  using p = fill_options;
+  fill_options how;
   apply(given,
         {{"missing",
           word(how.missing, {{"error", p::on_missing::error}, {"report", p::on_missing::report}})},
@@ -261,8 +261,8 @@ fill_policies policies_of(const nb::dict& given) {
   return how;
 }
 
-writing writing_of(const nb::dict& given) {
-  writing how;
+writer_options writer_options_of(const nb::dict& given) {
+  writer_options how;
   how.sha256 = &make_sha256;
   apply(given, {{"alignment", number(how.alignment)},
                 {"zstd_threads", number(how.zstd_threads)},
@@ -320,8 +320,8 @@ remote_options remote_options_of(const nb::dict& given) {
 }
 #endif
 
-storing storing_of(const nb::dict& given) {
-  storing how;
+object_options object_options_of(const nb::dict& given) {
+  object_options how;
   const setter attributes = [&how](nb::handle value) {
     how.attributes = attributes_of(nb::cast<nb::dict>(value));
   };

@@ -53,7 +53,7 @@ void describe_as_integers(dlpack::tensor& described, std::uint64_t bytes) {
 
 nb::object to_capsule(const held_tensor& self, bool as_integers) {
   auto* exported = to_legacy_dlpack(*self.of);
-  if (as_integers) describe_as_integers(exported->dl_tensor, self.of->bytes());
+  if (as_integers) describe_as_integers(exported->dl_tensor, self.of->size_bytes());
   return capsule_of(exported, "dltensor");
 }
 
@@ -150,12 +150,12 @@ int give_buffer(const tensor& t, PyObject* self, buffer_view* view, int flags, c
   const auto itemsize = static_cast<Py_ssize_t>(format != nullptr ? bits(t.dtype()) / 8 : 1);
   Py_ssize_t stride = itemsize;
   for (std::size_t i = rank; i-- > 0;) {
-    numbers[i] = static_cast<Py_ssize_t>(format != nullptr ? t.shape()[i] : t.bytes());
+    numbers[i] = static_cast<Py_ssize_t>(format != nullptr ? t.shape()[i] : t.size_bytes());
     numbers[rank + i] = stride;
     stride *= numbers[i];
   }
   view->buf = t.data();
-  view->len = static_cast<Py_ssize_t>(t.bytes());
+  view->len = static_cast<Py_ssize_t>(t.size_bytes());
   view->itemsize = itemsize;
   view->readonly = t.read_only() ? 1 : 0;
   view->ndim = static_cast<int>(rank);
@@ -269,7 +269,7 @@ void bind_tensor(nb::module_& in) {
           "The type's name: 'bf16', 'f8_e4m3', 'bool'.")
       .def_prop_ro("shape", [](const held_tensor& self) { return tuple_of(self.of->shape()); })
       .def_prop_ro("ndim", [](const held_tensor& self) { return self.of->shape().size(); })
-      .def_prop_ro("nbytes", [](const held_tensor& self) { return self.of->bytes(); })
+      .def_prop_ro("nbytes", [](const held_tensor& self) { return self.of->size_bytes(); })
       .def_prop_ro(
           "device", [](const held_tensor& self) { return device_name(self.of->device()); },
           "'cpu' or 'cuda:0'.")

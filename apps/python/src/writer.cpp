@@ -45,7 +45,7 @@ class held_writer {
   begun add(const nb::sequence& one, const nb::dict& how) {
     return step(
         [&](writer& to, auto handler) {
-          to.add_async(the_view(one), storing_of(how), std::move(handler));
+          to.add_async(the_view(one), object_options_of(how), std::move(handler));
         },
         one);
   }
@@ -64,7 +64,7 @@ class held_writer {
   begun add_part(const std::string& object, const nb::sequence& one, const nb::dict& how) {
     return step(
         [&](writer& to, auto handler) {
-          to.add_part_async(object, the_view(one), storing_of(how), std::move(handler));
+          to.add_part_async(object, the_view(one), object_options_of(how), std::move(handler));
         },
         one);
   }
@@ -81,7 +81,7 @@ class held_writer {
                    std::string_view name) { return !left_out.contains(name); };
     }
     return step([&](writer& to, auto handler) {
-      to.copy_async(file.bytes, std::move(chosen), copying(), std::move(handler));
+      to.copy_async(file.bytes, std::move(chosen), copy_options(), std::move(handler));
     });
   }
 
@@ -100,11 +100,12 @@ class held_writer {
   std::uint64_t bytes_taken() { return checked().bytes_taken(); }
 
   begun finish() {
-    return begin<written>(*of_, [&](auto handler) { checked().finish_async(std::move(handler)); });
+    return begin<write_result>(*of_,
+                               [&](auto handler) { checked().finish_async(std::move(handler)); });
   }
 
  private:
-  static tensor_view the_view(const nb::sequence& one) { return views_of(one, host()).at(0); }
+  static tensor_ref the_view(const nb::sequence& one) { return refs_of(one, host()).at(0); }
 
   writer& checked() {
     refuse_inherited(of_.inherited(), "the writer");
@@ -126,17 +127,17 @@ class held_writer {
 void bind_writer(nb::module_& in) {
   nb::class_<held_writer>(in, "ZtWriter", "A .zt file that is written object by object.")
       .def(nb::new_([](const path_argument& path, const nb::dict& how) {
-             return std::make_unique<held_writer>(writer(path.bytes, writing_of(how)));
+             return std::make_unique<held_writer>(writer(path.bytes, writer_options_of(how)));
            }),
            nb::arg("path"), nb::arg("options"))
-      .def_static(
-          "append",
-          [](const path_argument& path, const nb::dict& how) {
-            return std::make_unique<held_writer>(writer::append(path.bytes, writing_of(how)));
-          })
+      .def_static("append",
+                  [](const path_argument& path, const nb::dict& how) {
+                    return std::make_unique<held_writer>(
+                        writer::append(path.bytes, writer_options_of(how)));
+                  })
       .def_static("in_memory",
                   [](const nb::dict& how) {
-                    return std::make_unique<held_writer>(writer::in_memory(writing_of(how)));
+                    return std::make_unique<held_writer>(writer::in_memory(writer_options_of(how)));
                   })
       .def("add", &held_writer::add, nb::arg("tensor"), nb::arg("options"))
       .def("declare", &held_writer::declare, nb::arg("name"), nb::arg("layout"), nb::arg("shape"),
@@ -151,7 +152,7 @@ void bind_writer(nb::module_& in) {
       .def("finish", &held_writer::finish);
   in.def(
       "first_of_same",
-      [](const nb::sequence& tensors) { return first_of_same(views_of(tensors, host())); },
+      [](const nb::sequence& tensors) { return first_of_same(refs_of(tensors, host())); },
       nb::arg("tensors"),
       "By position, the first tensor that is the same memory, of the same type and shape.");
 }

@@ -89,7 +89,8 @@ void convert_by_f32(const std::byte* from, std::byte* to, std::size_t elements, 
       convert_all<in, out>(from, to, elements);
     }
   };
-  if (kinds.to == float_type::f8_e4m3) return with_source<float_type::f8_e4m3>(kinds.from, work);
+  if (kinds.to == float_type::f8_e4m3fn)
+    return with_source<float_type::f8_e4m3fn>(kinds.from, work);
   if (kinds.to == float_type::f8_e5m2) return with_source<float_type::f8_e5m2>(kinds.from, work);
   with_types(kinds, work);
 }
@@ -171,9 +172,9 @@ void convert_integers(const std::byte* from, std::byte* to, std::size_t elements
 
 // Indexed by element_kind.
 constexpr dtype dtypes[element_kind_count] = {
-    dtype::f32, dtype::f16,     dtype::bf16, dtype::f8_e4m3, dtype::f8_e5m2,
-    dtype::f64, dtype::boolean, dtype::i8,   dtype::u8,      dtype::i16,
-    dtype::u16, dtype::i32,     dtype::u32,  dtype::i64,     dtype::u64};
+    dtype::f32, dtype::f16,     dtype::bf16, dtype::f8_e4m3fn, dtype::f8_e5m2,
+    dtype::f64, dtype::boolean, dtype::i8,   dtype::u8,        dtype::i16,
+    dtype::u16, dtype::i32,     dtype::u32,  dtype::i64,       dtype::u64};
 
 }  // namespace
 

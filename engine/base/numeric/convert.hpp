@@ -2,7 +2,7 @@
 #pragma once
 
 // Copies and converts elements on the CPU, with the same results as the GPU kernels. Rules of
-// fill_policies::dtype: a floating-point target is rounded once; an integer target is truncated and
+// fill_options::dtype: a floating-point target is rounded once; an integer target is truncated and
 // saturated.
 
 #include <cstddef>

@@ -130,8 +130,8 @@ struct element_bits<element_kind::f16> : narrow_float_bits<element_kind::f16, f1
 template <>
 struct element_bits<element_kind::bf16> : narrow_float_bits<element_kind::bf16, bf16_fields> {};
 template <>
-struct element_bits<element_kind::f8_e4m3> : narrow_float_bits<element_kind::f8_e4m3, e4m3_fields> {
-};
+struct element_bits<element_kind::f8_e4m3fn>
+    : narrow_float_bits<element_kind::f8_e4m3fn, e4m3_fields> {};
 template <>
 struct element_bits<element_kind::f8_e5m2> : narrow_float_bits<element_kind::f8_e5m2, e5m2_fields> {
 };
@@ -218,7 +218,7 @@ RINGLOAD_ANYWHERE auto with_kind(element_kind kind, const Work& work) {
     case element_kind::blocks: break;  // Blocks are dequantised elsewhere.
     case element_kind::f16: return work(kind_tag<element_kind::f16>());
     case element_kind::bf16: return work(kind_tag<element_kind::bf16>());
-    case element_kind::f8_e4m3: return work(kind_tag<element_kind::f8_e4m3>());
+    case element_kind::f8_e4m3fn: return work(kind_tag<element_kind::f8_e4m3fn>());
     case element_kind::f8_e5m2: return work(kind_tag<element_kind::f8_e5m2>());
     case element_kind::f64: return work(kind_tag<element_kind::f64>());
     case element_kind::boolean: return work(kind_tag<element_kind::boolean>());

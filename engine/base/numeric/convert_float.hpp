@@ -7,8 +7,8 @@
 // as C++17.
 //
 // A NaN becomes the quiet NaN of its sign without payload: 0x7FC00000, 0x7E00, 0x7FC0, and 0x7F in
-// the FP8 formats, as in PyTorch and CUDA. A number that is too large becomes infinity. f8_e4m3 has
-// no infinity, so there such a number, and infinity itself, becomes 448, its largest. Subnormal
+// the FP8 formats, as in PyTorch and CUDA. A number that is too large becomes infinity. f8_e4m3fn
+// has no infinity, so there such a number, and infinity itself, becomes 448, its largest. Subnormal
 // numbers are read and produced.
 
 #include <cstdint>
@@ -60,7 +60,7 @@ struct float_fields {
   static constexpr unsigned bias = Bias;
   static constexpr word too_large = TooLarge;
   static constexpr word nan = Nan;
-  // The power of two above the largest number. f8_e4m3 has numbers in the place of infinity.
+  // The power of two above the largest number. f8_e4m3fn has numbers in the place of infinity.
   static constexpr bool has_infinity = (too_large & ((word{1} << fraction_bits) - 1U)) == 0;
   static constexpr unsigned past_exponent = bias + (has_infinity ? 1 : 2);
 };
@@ -99,7 +99,7 @@ RINGLOAD_ANYWHERE inline typename To::word rounded(typename From::word from) noe
   const wide half = (wide{1} << (places - 1U)) - 1U + ((fraction >> places) & 1U);
   const wide subnormal = (fraction + half) >> places;
   const wide finite = exponent >= least ? normal : subnormal;
-  // In f8_e4m3 the word after 448 is NaN; in other formats the carry ends at infinity.
+  // In f8_e4m3fn the word after 448 is NaN; in other formats the carry ends at infinity.
   const wide bounded = !To::has_infinity && finite > To::too_large ? wide{To::too_large} : finite;
   static_assert(From::has_infinity);
   const wide special = rest > From::too_large ? wide{To::nan} : wide{To::too_large};
@@ -175,7 +175,7 @@ struct float_bits<float_type::f16> {
 };
 
 template <>
-struct float_bits<float_type::f8_e4m3> {
+struct float_bits<float_type::f8_e4m3fn> {
   using word = std::uint8_t;
 
   RINGLOAD_ANYWHERE static std::uint32_t widen(word from) noexcept {
@@ -224,7 +224,7 @@ auto with_source(float_type from, Work work) {
   switch (from) {
     case float_type::f16: return work(float_tag<float_type::f16>(), float_tag<To>());
     case float_type::bf16: return work(float_tag<float_type::bf16>(), float_tag<To>());
-    case float_type::f8_e4m3: return work(float_tag<float_type::f8_e4m3>(), float_tag<To>());
+    case float_type::f8_e4m3fn: return work(float_tag<float_type::f8_e4m3fn>(), float_tag<To>());
     case float_type::f8_e5m2: return work(float_tag<float_type::f8_e5m2>(), float_tag<To>());
     default: return work(float_tag<float_type::f32>(), float_tag<To>());
   }

@@ -15,7 +15,7 @@ enum class element_kind : std::uint8_t {
   f32,
   f16,
   bf16,
-  f8_e4m3,
+  f8_e4m3fn,
   f8_e5m2,
   f64,
   boolean,

@@ -312,7 +312,7 @@ device cuda_device(int index) noexcept {
 
 void copy_to_host(const tensor& source, std::uint64_t from, std::span<std::byte> into) {
   assert(source.device().kind() == device_kind::cuda);
-  assert(from <= source.bytes() && into.size() <= source.bytes() - from);
+  assert(from <= source.size_bytes() && into.size() <= source.size_bytes() - from);
   if (into.empty()) return;
   const device on = source.device();
   auto& memory = static_cast<cuda_arena&>(source.memory());

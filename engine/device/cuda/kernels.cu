@@ -130,7 +130,7 @@ __device__ void scatter_to(const scatter_piece& piece) {
     case float_type::f32: scatter_one<as_converted<float_type::f32, To>>(piece); return;
     case float_type::f16: scatter_one<as_converted<float_type::f16, To>>(piece); return;
     case float_type::bf16: scatter_one<as_converted<float_type::bf16, To>>(piece); return;
-    case float_type::f8_e4m3: scatter_one<as_converted<float_type::f8_e4m3, To>>(piece); return;
+    case float_type::f8_e4m3fn: scatter_one<as_converted<float_type::f8_e4m3fn, To>>(piece); return;
     case float_type::f8_e5m2: scatter_one<as_converted<float_type::f8_e5m2, To>>(piece); return;
     default: return;  // A load that needs any other kind is refused before.
   }
@@ -274,7 +274,7 @@ __device__ void convert_to(const box_piece& piece) {
     case float_type::f32: convert_numbers<float_type::f32, To>(piece); return;
     case float_type::f16: convert_numbers<float_type::f16, To>(piece); return;
     case float_type::bf16: convert_numbers<float_type::bf16, To>(piece); return;
-    case float_type::f8_e4m3: convert_numbers<float_type::f8_e4m3, To>(piece); return;
+    case float_type::f8_e4m3fn: convert_numbers<float_type::f8_e4m3fn, To>(piece); return;
     case float_type::f8_e5m2: convert_numbers<float_type::f8_e5m2, To>(piece); return;
     default: break;
   }

@@ -213,7 +213,7 @@ void describe(tensor_claim claim, std::endian order, entry& out) {
   out.stored = one_stream(std::move(raw), out.shape, width, width);
 }
 
-bool read_infos(input_cursor& in, const prologue& has, profile strictness,
+bool read_infos(input_cursor& in, const prologue& has, strictness strictness,
                 std::vector<tensor_claim>& out) {
   std::unordered_set<std::string> names;
   names.reserve(has.tensors);
@@ -221,7 +221,7 @@ bool read_infos(input_cursor& in, const prologue& has, profile strictness,
   for (std::uint64_t i = 0; i < has.tensors; ++i) {
     tensor_claim& claim = out.emplace_back();
     if (!read_info(in, has.order, claim)) return false;
-    if (claim.name.empty() && strictness == profile::strict) {
+    if (claim.name.empty() && strictness == strictness::strict) {
       return in.fail(at_tensor(claim, errc::malformed_header, "its name is empty"));
     }
     if (!names.insert(claim.name).second) {
@@ -262,7 +262,7 @@ void add_notes(file_entries& found, const data_section& data, std::endian order,
 
 }  // namespace
 
-result<file_entries> parse_gguf(input& from, profile strictness) {
+result<file_entries> parse_gguf(input& from, strictness strictness) {
   const std::uint64_t file_bytes = from.bytes();
   input_cursor in(from, 0, std::min(file_bytes, gguf_header_bytes_max));
   prologue has;

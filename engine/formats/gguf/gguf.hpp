@@ -30,6 +30,6 @@ inline constexpr std::uint64_t gguf_metadata_bytes_max = std::uint64_t{16} << 20
 
 // A tensor of blocks ("q4_k") is one dimension of bytes as they are stored, with `type` and
 // `original_shape`. Faults name the tensor and the byte of the file; the caller adds the file.
-result<file_entries> parse_gguf(input& from, profile strictness);
+result<file_entries> parse_gguf(input& from, strictness strictness);
 
 }  // namespace ringload::inline v0

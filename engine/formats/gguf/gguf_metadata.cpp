@@ -63,7 +63,7 @@ std::uint64_t bytes_of(value_type type) noexcept {
 class metadata_reader {
  public:
   metadata_reader(input_cursor& in, const gguf_pairs& pairs) noexcept
-      : in_(in), order_(pairs.order), strict_(pairs.strictness == profile::strict) {}
+      : in_(in), order_(pairs.order), strict_(pairs.strictness == strictness::strict) {}
 
   bool pair(std::string& key, attribute& out, std::uint64_t& alignment, bool& left_out);
 

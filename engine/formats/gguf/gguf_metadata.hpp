@@ -20,7 +20,7 @@ inline constexpr std::uint64_t gguf_pair_bytes_min = 8 + 1 + 4 + 1;
 struct gguf_pairs {
   std::endian order = std::endian::little;
   std::uint64_t count = 0;
-  profile strictness = profile::strict;
+  ringload::strictness strictness = ringload::strictness::strict;
 };
 
 // Adds the pairs to the metadata of `found`, and sets `alignment` if a pair does. False: `in` says

@@ -57,13 +57,13 @@ struct float_layout {
   dtype type;
 };
 
-// f8_e4m3 is without infinities, like the type of that name in HDF5 2.
+// f8_e4m3fn is without infinities, like the type of that name in HDF5 2.
 constexpr std::array<float_layout, 6> float_layouts = {{
     {4, 23, 8, 23, 127, dtype::f32},
     {8, 52, 11, 52, 1023, dtype::f64},
     {2, 10, 5, 10, 15, dtype::f16},
     {2, 7, 8, 7, 127, dtype::bf16},
-    {1, 3, 4, 3, 7, dtype::f8_e4m3},
+    {1, 3, 4, 3, 7, dtype::f8_e4m3fn},
     {1, 2, 5, 2, 15, dtype::f8_e5m2},
 }};
 

@@ -56,14 +56,14 @@ entry entry_of(npy_header header, stored_stream from, std::uint64_t first_byte) 
 
 // Whether the array fits in what holds it: a file, or a member.
 result<void> check_bytes(std::uint64_t header_bytes, std::uint64_t data_bytes,
-                         std::uint64_t holder_bytes, profile strictness) {
+                         std::uint64_t holder_bytes, strictness strictness) {
   const std::uint64_t there = holder_bytes - header_bytes;
   if (data_bytes > there) {
     return fault{errc::extent_outside_file, "byte " + grouped(header_bytes),
                  "its elements have " + grouped(data_bytes) + " bytes, but only " + grouped(there) +
                      " follow"};
   }
-  if (data_bytes < there && strictness == profile::strict) {
+  if (data_bytes < there && strictness == strictness::strict) {
     return fault{errc::trailing_bytes, "byte " + grouped(header_bytes + data_bytes),
                  "the array ends here, and " + grouped(there - data_bytes) + " more bytes follow"};
   }

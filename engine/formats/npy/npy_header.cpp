@@ -130,7 +130,7 @@ result<void> npy_header_reader::descr() {
   }
   const std::string_view type = text->substr(1);
   const auto row = std::ranges::find(npy_types, type, &npy_type_row::text);
-  const nameless_types& nameless = how_.nameless;
+  const unnamed_dtypes& nameless = how_.nameless;
   if (row != npy_types.end()) {
     found_.dtype = row->dtype;
     found_.swap_bytes = text->front() == '>' ? row->swap_bytes : std::uint8_t{0};

@@ -176,7 +176,7 @@ result<void> assembler::assemble() {
 
 }  // namespace
 
-result<file_entries> parse_onnx(input& from, profile) {
+result<file_entries> parse_onnx(input& from, strictness) {
   onnx_model model;
   input_cursor in(from, 0, from.bytes());
   if (!read_onnx_model(in, model)) return in.error();

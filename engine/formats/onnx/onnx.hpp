@@ -32,6 +32,6 @@ inline constexpr std::uint64_t onnx_name_bytes_max = std::uint64_t{16} << 20;
 // External data is in `files_beside`; that it lies in those files is checked where their sizes are
 // known, when the catalog is assembled. Both profiles accept the same. Faults name the tensor and
 // the byte of the file; the caller adds the file.
-result<file_entries> parse_onnx(input& from, profile strictness);
+result<file_entries> parse_onnx(input& from, strictness strictness);
 
 }  // namespace ringload::inline v0

@@ -66,7 +66,7 @@ constexpr auto onnx_types = std::to_array<onnx_type_row>({
     {14, dtype::c64, 64, tensor_field::float_data, {}},
     {15, dtype::c128, 128, tensor_field::double_data, {}},
     {16, dtype::bf16, 16, tensor_field::int32_data, {}},
-    {17, dtype::f8_e4m3, 8, tensor_field::int32_data, {}},
+    {17, dtype::f8_e4m3fn, 8, tensor_field::int32_data, {}},
     {18, dtype::f8_e4m3fnuz, 8, tensor_field::int32_data, {}},
     {19, dtype::f8_e5m2, 8, tensor_field::int32_data, {}},
     {20, dtype::f8_e5m2fnuz, 8, tensor_field::int32_data, {}},

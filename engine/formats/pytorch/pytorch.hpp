@@ -15,7 +15,7 @@
 namespace ringload::inline v0 {
 
 struct torch_options {
-  profile strictness = profile::strict;
+  ringload::strictness strictness = ringload::strictness::strict;
   std::string lone_name;  // What a tensor is called that was saved by itself.
 };
 

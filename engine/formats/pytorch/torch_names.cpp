@@ -104,7 +104,7 @@ constexpr std::array<element_row, 22> torch_dtypes = {{
     {"float32", 4, dtype::f32},
     {"float16", 2, dtype::f16},
     {"bfloat16", 2, dtype::bf16},
-    {"float8_e4m3fn", 1, dtype::f8_e4m3},
+    {"float8_e4m3fn", 1, dtype::f8_e4m3fn},
     {"float8_e5m2", 1, dtype::f8_e5m2},
     {"float8_e4m3fnuz", 1, dtype::f8_e4m3fnuz},
     {"float8_e5m2fnuz", 1, dtype::f8_e5m2fnuz},

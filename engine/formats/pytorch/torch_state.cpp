@@ -56,7 +56,7 @@ class state_walker {
     fault_ = {code, tensor_place(name), std::move(cause)};
     return false;
   }
-  bool strict() const { return from_.strictness == profile::strict; }
+  bool strict() const { return from_.strictness == strictness::strict; }
   bool joined(const std::string& to, std::string_view key, std::string& out);
   bool check_names();
   void add_notes();

@@ -21,7 +21,7 @@ struct torch_state_source {
   std::string lone_name;         // What an object is called that is a tensor itself.
   std::uint64_t file_bytes = 0;  // Tensors that repeat elements have at most so many bytes more...
   std::uint64_t first_byte = 0;  // Of the pickle, for messages.
-  profile strictness = profile::strict;
+  ringload::strictness strictness = ringload::strictness::strict;
 };
 
 // ...or at most so many, if that is more.

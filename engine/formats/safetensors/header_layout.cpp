@@ -31,13 +31,13 @@ std::string offsets(const claim& c) {
 
 // Multiplied from the left, as the reference does: [0, 2^63, 2^63] is 0, and [2^63, 2, 0]
 // overflows. Strict refuses both, since which of them a reader survives depends on its order.
-std::optional<std::uint64_t> elements(const entry& tensor, profile strictness) noexcept {
+std::optional<std::uint64_t> elements(const entry& tensor, strictness strictness) noexcept {
   std::uint64_t product = 1;
   std::uint64_t nonzero_product = 1;
   for (const std::uint64_t dim : tensor.shape) {
     const auto next = checked_multiply(product, dim);
     const auto next_nonzero = dim == 0 ? nonzero_product : checked_multiply(nonzero_product, dim);
-    if (!next || (!next_nonzero && strictness == profile::strict)) return std::nullopt;
+    if (!next || (!next_nonzero && strictness == strictness::strict)) return std::nullopt;
     product = *next;
     nonzero_product = next_nonzero.value_or(0);
   }
@@ -58,7 +58,7 @@ std::optional<fault> check_place(const entry& tensor, const claim& c, std::uint6
   return at_tensor(errc::invalid_offsets, tensor, c, std::move(cause));
 }
 
-std::optional<fault> check_size(const entry& tensor, const claim& c, profile strictness) {
+std::optional<fault> check_size(const entry& tensor, const claim& c, strictness strictness) {
   const auto count = elements(tensor, strictness);
   const auto bits_needed =
       count ? checked_multiply(*count, bits(tensor.dtype)) : std::optional<std::uint64_t>{};
@@ -81,7 +81,7 @@ std::optional<fault> check_size(const entry& tensor, const claim& c, profile str
 }
 
 // `data_end`, the last tensor's end in the file, is not where the file ends.
-fault at_wrong_end(const described_header& header, data_section data, std::uint64_t data_end) {
+fault at_wrong_end(const safetensors_json& header, data_section data, std::uint64_t data_end) {
   if (data_end < data.file_bytes) {
     return {errc::trailing_bytes, "byte " + grouped(data_end),
             "the last tensor ends here but the file goes on to " + grouped(data.file_bytes)};
@@ -96,7 +96,8 @@ fault at_wrong_end(const described_header& header, data_section data, std::uint6
 
 }  // namespace
 
-result<std::vector<entry>> lay_out(described_header header, data_section data, profile strictness) {
+result<std::vector<entry>> lay_out(safetensors_json header, data_section data,
+                                   strictness strictness) {
   std::ranges::sort(header.claims, {},
                     [](const claim& c) { return std::tuple(c.begin, c.end, c.tensor); });
   std::uint64_t expected = 0;

@@ -21,6 +21,7 @@ struct data_section {
 
 // The tensors in file order, their extents set. Checks in the order of the reference
 // implementation, so that of several faults the same one is reported.
-result<std::vector<entry>> lay_out(described_header header, data_section data, profile strictness);
+result<std::vector<entry>> lay_out(safetensors_json header, data_section data,
+                                   strictness strictness);
 
 }  // namespace ringload::inline v0

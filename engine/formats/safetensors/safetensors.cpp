@@ -74,7 +74,7 @@ result<std::uint64_t> safetensors_header_end(std::span<const std::byte> prefix,
 }
 
 result<file_entries> parse_safetensors(std::span<const std::byte> header, std::uint64_t file_bytes,
-                                       profile strictness) {
+                                       strictness strictness) {
   if (header.size() > safetensors_header_bytes_max) return too_large(header.size());
   const std::uint64_t data_begin = safetensors_prefix_bytes + header.size();
   if (data_begin > file_bytes) return outside_file(data_begin, file_bytes);
@@ -95,7 +95,7 @@ result<file_entries> parse_safetensors(std::span<const std::byte> header, std::u
   // Every extent lies in the file, and no two overlap.
 
   found.tensors = std::move(*placed);
-  if (strictness == profile::strict) add_notes(found, header.size());
+  if (strictness == strictness::strict) add_notes(found, header.size());
   return found;
 }
 

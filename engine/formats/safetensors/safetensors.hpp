@@ -24,6 +24,6 @@ result<std::uint64_t> safetensors_header_end(std::span<const std::byte> prefix,
 // `header` is the JSON alone, without the prefix: file bytes [8, 8 + header.size()).
 // Faults name the tensor and the byte of the file; the caller adds the file.
 result<file_entries> parse_safetensors(std::span<const std::byte> header, std::uint64_t file_bytes,
-                                       profile strictness);
+                                       strictness strictness);
 
 }  // namespace ringload::inline v0

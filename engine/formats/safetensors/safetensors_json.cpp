@@ -24,12 +24,12 @@ constexpr unsigned unknown_depth_reference = 127 - 2;
 
 class header_reader {
  public:
-  header_reader(std::string_view text, profile strictness) : in_(text), profile_(strictness) {}
+  header_reader(std::string_view text, strictness strictness) : in_(text), profile_(strictness) {}
 
-  result<described_header> read();
+  result<safetensors_json> read();
 
  private:
-  bool strict() const noexcept { return profile_ == profile::strict; }
+  bool strict() const noexcept { return profile_ == strictness::strict; }
   bool read_all();
   bool read_metadata();
   bool read_tensor(std::string_view name);
@@ -42,15 +42,15 @@ class header_reader {
   fault at_fault() const;
 
   json_reader in_;
-  profile profile_;
-  described_header out_;
+  strictness profile_;
+  safetensors_json out_;
   std::optional<std::string_view> now_in_;      // The top-level key being read.
   std::vector<std::string_view> unknown_keys_;  // Of the entry being read.
 };
 
 std::string byte_place(std::uint64_t file_byte) { return "byte " + grouped(file_byte); }
 
-result<described_header> header_reader::read() {
+result<safetensors_json> header_reader::read() {
   if (!read_all()) return at_fault();
   return std::move(out_);
 }
@@ -221,7 +221,7 @@ std::vector<std::uint32_t> by_name(const Range& range, Name name) {
   return order;
 }
 
-std::optional<fault> check_tensors_once(described_header& header, profile strictness) {
+std::optional<fault> check_tensors_once(safetensors_json& header, strictness strictness) {
   const auto name = [](const entry& e) -> const std::string& { return e.name; };
   const auto order = by_name(header.tensors, name);
   std::vector<bool> dropped(header.tensors.size());
@@ -229,7 +229,7 @@ std::optional<fault> check_tensors_once(described_header& header, profile strict
   for (std::size_t i = 1; i < order.size(); ++i) {
     const entry& first = header.tensors[order[i - 1]];
     if (first.name != header.tensors[order[i]].name) continue;
-    if (strictness == profile::strict) {
+    if (strictness == strictness::strict) {
       return fault{errc::duplicate_tensor, tensor_place(first.name),
                    "the header describes it twice, at bytes " +
                        grouped(header.claims[order[i - 1]].file_byte) + " and " +
@@ -242,7 +242,7 @@ std::optional<fault> check_tensors_once(described_header& header, profile strict
   return std::nullopt;
 }
 
-std::optional<fault> check_metadata_once(described_header& header, profile strictness) {
+std::optional<fault> check_metadata_once(safetensors_json& header, strictness strictness) {
   auto& pairs = header.metadata;
   const auto key = [](const auto& pair) -> const std::string& { return pair.first; };
   const auto order = by_name(pairs, key);
@@ -250,7 +250,7 @@ std::optional<fault> check_metadata_once(described_header& header, profile stric
   bool any = false;
   for (std::size_t i = 1; i < order.size(); ++i) {
     if (pairs[order[i - 1]].first != pairs[order[i]].first) continue;
-    if (strictness == profile::strict) {
+    if (strictness == strictness::strict) {
       return fault{errc::malformed_header, std::string(metadata_key),
                    "the key '" + printable(pairs[order[i]].first) + "' stands twice"};
     }
@@ -267,7 +267,7 @@ std::optional<fault> check_metadata_once(described_header& header, profile stric
 
 }  // namespace
 
-result<described_header> describe_header(std::string_view text, profile strictness) {
+result<safetensors_json> describe_header(std::string_view text, strictness strictness) {
   auto header = header_reader(text, strictness).read();
   if (!header) return header.error();
   if (auto bad = check_tensors_once(*header, strictness)) return *bad;

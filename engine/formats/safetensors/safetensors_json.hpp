@@ -20,11 +20,11 @@ namespace ringload::inline v0 {
 struct claim {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  std::uint32_t tensor = 0;     // Index into described_header::tensors.
+  std::uint32_t tensor = 0;     // Index into safetensors_json::tensors.
   std::uint32_t file_byte = 0;  // Of the tensor's description.
 };
 
-struct described_header {
+struct safetensors_json {
   std::vector<entry> tensors;  // In the header's order; offset and bytes are not set yet.
   std::vector<claim> claims;   // One for each tensor that counts: not for one that a later one of
                                // the same name replaces, as the reference profile allows.
@@ -32,6 +32,6 @@ struct described_header {
 };
 
 // `text` is the header's JSON, valid UTF-8. No two claims are for one name.
-result<described_header> describe_header(std::string_view text, profile strictness);
+result<safetensors_json> describe_header(std::string_view text, strictness strictness);
 
 }  // namespace ringload::inline v0

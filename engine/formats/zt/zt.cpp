@@ -28,7 +28,7 @@ constexpr std::uint64_t file_bytes_min_0_1 = 16;
 class manifest_reader {
  public:
   // Objects are kept as they are in `keep` too, unless it is null.
-  manifest_reader(input_cursor& in, profile strictness, file_entries& found,
+  manifest_reader(input_cursor& in, strictness strictness, file_entries& found,
                   zt_manifest* keep) noexcept
       : in_(in), cbor_(in), strictness_(strictness), found_(found), keep_(keep) {}
 
@@ -64,7 +64,7 @@ class manifest_reader {
 
   input_cursor& in_;
   cbor_reader cbor_;
-  const profile strictness_;
+  const strictness strictness_;
   file_entries& found_;
   zt_manifest* const keep_;
   std::uint64_t attribute_bytes_ = 0;
@@ -96,7 +96,7 @@ void manifest_reader::add(zt_object object, const zt_blobs& blobs) {
   if (found_.composites.size() > composites) first_parts_.push_back(tensors);
   if (bad) {
     found_.notes.push_back(tensor_place(name) + " cannot be loaded: " + message_of(*bad));
-    found_.unreadable.push_back({std::move(name), *bad, strictness_ == profile::reference});
+    found_.unreadable.push_back({std::move(name), *bad, strictness_ == strictness::reference});
   }
   if (keep_ == nullptr) return;
   object.unreadable = std::move(bad);
@@ -428,7 +428,7 @@ result<std::string> encoded(input& from, const range& at) {
   return at.count() == 0 ? std::string() : text_at(from, at.begin, at.count());
 }
 
-result<file_entries> parse(input& from, profile strictness, zt_manifest* keep) {
+result<file_entries> parse(input& from, strictness strictness, zt_manifest* keep) {
   const std::uint64_t file_bytes = from.bytes();
   if (file_bytes < file_bytes_min_0_1) {
     return fault{errc::header_too_small, "byte 0",
@@ -475,13 +475,13 @@ result<file_entries> parse(input& from, profile strictness, zt_manifest* keep) {
 
 }  // namespace
 
-result<file_entries> parse_zt(input& from, profile strictness) {
+result<file_entries> parse_zt(input& from, strictness strictness) {
   return parse(from, strictness, nullptr);
 }
 
 result<zt_manifest> read_zt_manifest(input& from) {
   zt_manifest out;
-  if (auto good = parse(from, profile::strict, &out); !good) return good.error();
+  if (auto good = parse(from, strictness::strict, &out); !good) return good.error();
   auto own = encoded(from, out.attribute_bytes);
   if (!own) return own.error();
   out.encoded_attributes = std::move(*own);

@@ -43,7 +43,7 @@ inline constexpr std::uint64_t zt_attribute_bytes_max = std::uint64_t{16} << 20;
 // The indices of sparse objects are counted here, and not read. An object that cannot be read does
 // not keep the others from being read: see file_entries::unreadable. Faults name the tensor and the
 // byte of the manifest; the caller adds the file.
-result<file_entries> parse_zt(input& from, profile strictness);
+result<file_entries> parse_zt(input& from, strictness strictness);
 
 // What a file says, for who writes another with the same objects in it.
 struct zt_manifest {

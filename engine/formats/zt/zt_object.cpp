@@ -52,7 +52,7 @@ struct logical_row {
   ringload::dtype means;
 };
 constexpr auto logical_types = std::to_array<logical_row>({
-    {"f8_e4m3fn", dtype::u8, dtype::f8_e4m3},
+    {"f8_e4m3fn", dtype::u8, dtype::f8_e4m3fn},
     {"f8_e5m2", dtype::u8, dtype::f8_e5m2},
     {"f8_e4m3fnuz", dtype::u8, dtype::f8_e4m3fnuz},
     {"f8_e5m2fnuz", dtype::u8, dtype::f8_e5m2fnuz},

@@ -11,7 +11,7 @@ namespace ringload::inline v0 {
 namespace {
 
 fault fault_of(const std::exception_ptr& failed) noexcept {
-  const auto found = attempt([&]() -> result<void> {
+  const auto found = catch_as_fault([&]() -> result<void> {
     std::rethrow_exception(failed);
     return {};
   });
@@ -32,7 +32,7 @@ void object_reader::start(operation& op) {
   read.stop = *op.request.stop;
   read.counts = op.request.counts;
   // A source that throws here has not started the read.
-  const auto begun = attempt([&]() -> result<void> {
+  const auto begun = catch_as_fault([&]() -> result<void> {
     op.request.object->read_async(
         read, [this, &op](const std::exception_ptr& failed) { end(loop_, op, failed); });
     return {};

@@ -40,7 +40,7 @@ struct read_request {
   const std::stop_token* stop = nullptr;  // Only for a read of an object.
   transfer_counts* counts = nullptr;
   fault* object_failed = nullptr;  // Set if the result is -EIO.
-  busy_time* times = nullptr;      // Records the work of a reading thread; null: not traced.
+  work_interval* times = nullptr;  // Records the work of a reading thread; null: not traced.
 };
 
 class reader {

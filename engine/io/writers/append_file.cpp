@@ -28,9 +28,9 @@ constexpr std::uint64_t direct_unit = ringload::block_bytes;
 }  // namespace
 
 // One write. Its end is counted even if its coroutine fails or never starts.
-class block_file::flight {
+class append_file::flight {
  public:
-  flight(block_file& owner, std::optional<std::size_t> block) noexcept
+  flight(append_file& owner, std::optional<std::size_t> block) noexcept
       : owner_(&owner), block_(block) {
     ++owner.in_flight_;
     if (block) owner.in_use_[*block] = true;
@@ -47,21 +47,21 @@ class block_file::flight {
     if (owner_->failure_ && !end.outcome) owner_->failure_ = std::move(end.outcome);
   }
 
-  block_file& owner() const noexcept { return *owner_; }
+  append_file& owner() const noexcept { return *owner_; }
 
   write_end end = {fault(errc::memory_exceeded, {})};
 
  private:
-  block_file* owner_;
+  append_file* owner_;
   std::optional<std::size_t> block_;
 };
 
-block_file::block_file(written_file& file, const std::atomic<bool>& stop)
+append_file::append_file(written_file& file, const std::atomic<bool>& stop)
     : file_(file), stop_(stop) {}
 
-result<std::unique_ptr<block_file>> block_file::make(written_file& file, std::uint64_t begin,
-                                                     const std::atomic<bool>& stop) {
-  std::unique_ptr<block_file> new_file(new block_file(file, stop));
+result<std::unique_ptr<append_file>> append_file::make(written_file& file, std::uint64_t begin,
+                                                       const std::atomic<bool>& stop) {
+  std::unique_ptr<append_file> new_file(new append_file(file, stop));
   auto memory = mapping::make(block_bytes * blocks, page_kind::transparent);
   if (!memory) return memory.error();
   new_file->memory_ = std::move(*memory);
@@ -70,7 +70,7 @@ result<std::unique_ptr<block_file>> block_file::make(written_file& file, std::ui
   return new_file;
 }
 
-void block_file::open() {
+void append_file::open() {
   // Buffered writes use the thread pool, so a ring is only created for direct writes.
   if (file_.direct) {
     if (auto new_ring = ring::make(loop_, blocks + 2)) ring_ = std::move(*new_ring);
@@ -78,7 +78,7 @@ void block_file::open() {
   writers_ = make_block_writers(loop_, ring_.get(), pool_);
 }
 
-block_file::~block_file() {
+append_file::~append_file() {
   wait_until([this] { return in_flight_ == 0; });
   if (ring_) ring_->stop();
   stay_.reset();
@@ -87,7 +87,7 @@ block_file::~block_file() {
 
 // Must also work without memory; an operation that is lost then reports it by its flight.
 template <class Condition>
-void block_file::wait_until(const Condition& met) noexcept {
+void append_file::wait_until(const Condition& met) noexcept {
   while (!met()) {
     try {
       loop_.run_one();
@@ -98,7 +98,7 @@ void block_file::wait_until(const Condition& met) noexcept {
 
 // The first block must begin at a multiple of direct_unit, so it is filled with the bytes of the
 // file before `begin`.
-result<void> block_file::load_partial_unit(std::uint64_t begin) {
+result<void> append_file::load_partial_unit(std::uint64_t begin) {
   block_offset_ = round_down(begin, direct_unit);
   const auto before = static_cast<std::size_t>(begin - block_offset_);
   while (filled_ < before) {
@@ -111,16 +111,16 @@ result<void> block_file::load_partial_unit(std::uint64_t begin) {
   return {};
 }
 
-boost::asio::awaitable<void> block_file::write_out(flight write, block_of_file extent) {
-  block_file& owner = write.owner();
+boost::asio::awaitable<void> append_file::write_out(flight write, block_of_file extent) {
+  append_file& owner = write.owner();
   const bool direct = can_be_direct(owner.file_, extent.file_offset, extent.bytes) &&
                       reinterpret_cast<std::uintptr_t>(extent.from) % direct_unit == 0;
-  co_await write_whole(owner.writers_, owner.file_, extent, direct, owner.stop_, write.end);
+  co_await write_fully(owner.writers_, owner.file_, extent, direct, owner.stop_, write.end);
   if (write.end.direct && write.end.whole) owner.bytes_direct_ += extent.bytes;
 }
 
 // Starts a write of a block or of other memory.
-void block_file::start(const block_of_file& extent, std::optional<std::size_t> block) {
+void append_file::start(const block_of_file& extent, std::optional<std::size_t> block) {
   flight write(*this, block);
   ++writes_;
   try {
@@ -131,13 +131,13 @@ void block_file::start(const block_of_file& extent, std::optional<std::size_t> b
   }
 }
 
-result<void> block_file::answer() const {
+result<void> append_file::answer() const {
   if (failure_) return {};
   const fault& failure = failure_.error();
   return failure.where.empty() ? failure.in(file_.place) : failure;
 }
 
-result<void> block_file::next_block() {
+result<void> append_file::next_block() {
   // If the allocation fails, the write that finds no room reports it.
   if (end() > file_.bytes) (void)allocate_up_to(file_, end() + allocated_at_once);
   start({block_offset_, static_cast<std::uint32_t>(filled_), begin_of(block_)}, block_);
@@ -148,7 +148,7 @@ result<void> block_file::next_block() {
   return answer();
 }
 
-result<void> block_file::append(std::span<const std::byte> bytes) {
+result<void> append_file::append(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const std::size_t step = std::min(bytes.size(), block_bytes - filled_);
     std::memcpy(begin_of(block_) + filled_, bytes.data(), step);
@@ -160,7 +160,7 @@ result<void> block_file::append(std::span<const std::byte> bytes) {
   return {};
 }
 
-result<void> block_file::pad_to(std::uint64_t offset) {
+result<void> append_file::pad_to(std::uint64_t offset) {
   while (end() < offset) {
     const auto step =
         static_cast<std::size_t>(std::min<std::uint64_t>(offset - end(), block_bytes - filled_));
@@ -172,7 +172,7 @@ result<void> block_file::pad_to(std::uint64_t offset) {
   return {};
 }
 
-result<void> block_file::finish() {
+result<void> append_file::finish() {
   // Whole units are written directly; the bytes after them may not be.
   const auto whole = static_cast<std::uint32_t>(round_down<std::uint64_t>(filled_, direct_unit));
   const auto rest = static_cast<std::uint32_t>(filled_ - whole);
@@ -188,12 +188,12 @@ result<void> block_file::finish() {
   return {};
 }
 
-result<void> block_file::wait_for_all() {
+result<void> append_file::wait_for_all() {
   wait_until([this] { return in_flight_ == 0; });
   return answer();
 }
 
-result<void> block_file::overwrite(std::uint64_t offset, std::span<const std::byte> bytes) {
+result<void> append_file::overwrite(std::uint64_t offset, std::span<const std::byte> bytes) {
   if (auto status = wait_for_all(); !status) return status.error();
   // Bytes in the current block are only changed in memory, and written with that block.
   const std::uint64_t in_block = std::min(offset + bytes.size(), std::max(offset, block_offset_));

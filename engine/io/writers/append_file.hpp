@@ -25,20 +25,20 @@
 namespace ringload::inline v0 {
 
 // Must be created, used and destroyed by one thread, which runs the loop while it waits.
-class block_file {
+class append_file {
  public:
   static constexpr std::size_t block_bytes = std::size_t{4} << 20;
   static constexpr std::uint32_t blocks = 6;  // One is filled while the others are in flight.
 
   // Continues at `begin`, which must be the end of the file's contents. Writes nothing more once
   // `stop` is set. `file` and `stop` must outlive this object.
-  static result<std::unique_ptr<block_file>> make(written_file& file, std::uint64_t begin,
-                                                  const std::atomic<bool>& stop);
+  static result<std::unique_ptr<append_file>> make(written_file& file, std::uint64_t begin,
+                                                   const std::atomic<bool>& stop);
 
-  block_file(const block_file&) = delete;
-  block_file& operator=(const block_file&) = delete;
+  append_file(const append_file&) = delete;
+  append_file& operator=(const append_file&) = delete;
   // Waits until no write is in flight.
-  ~block_file();
+  ~append_file();
 
   // Blocks while all blocks are in flight. Returns the fault of any earlier write.
   result<void> append(std::span<const std::byte> bytes);
@@ -57,7 +57,7 @@ class block_file {
  private:
   class flight;
 
-  block_file(written_file& file, const std::atomic<bool>& stop);
+  append_file(written_file& file, const std::atomic<bool>& stop);
 
   void open();
   result<void> load_partial_unit(std::uint64_t begin);

@@ -77,11 +77,11 @@ result<void> write_all(int fd, std::string_view text) {
 
 }  // namespace
 
-fault unpublished_entry::refused(int error_number, std::string cause) const {
+fault atomic_entry::refused(int error_number, std::string cause) const {
   return {system_code(error_number), printable_path(target_.native()), std::move(cause)};
 }
 
-unpublished_entry::unpublished_entry(unpublished_entry&& source) noexcept
+atomic_entry::atomic_entry(atomic_entry&& source) noexcept
     : target_(std::move(source.target_)),
       path_(std::move(source.path_)),
       fd_(std::move(source.fd_)),
@@ -92,7 +92,7 @@ unpublished_entry::unpublished_entry(unpublished_entry&& source) noexcept
   source.path_.clear();
 }
 
-unpublished_entry& unpublished_entry::operator=(unpublished_entry&& source) noexcept {
+atomic_entry& atomic_entry::operator=(atomic_entry&& source) noexcept {
   if (this == &source) return *this;
   remove();
   target_ = std::move(source.target_);
@@ -106,9 +106,9 @@ unpublished_entry& unpublished_entry::operator=(unpublished_entry&& source) noex
   return *this;
 }
 
-unpublished_entry::~unpublished_entry() { remove(); }
+atomic_entry::~atomic_entry() { remove(); }
 
-void unpublished_entry::remove() noexcept {
+void atomic_entry::remove() noexcept {
   if (!std::exchange(has_name_, false)) return;
   if (kind_ == entry_kind::file) {
     ::unlink(path_.c_str());
@@ -120,9 +120,8 @@ void unpublished_entry::remove() noexcept {
   });
 }
 
-result<unpublished_entry> unpublished_entry::make(fs::path target, entry_kind kind,
-                                                  bool may_replace) {
-  unpublished_entry entry(std::move(target), kind, may_replace);
+result<atomic_entry> atomic_entry::make(fs::path target, entry_kind kind, bool may_replace) {
+  atomic_entry entry(std::move(target), kind, may_replace);
   // "models/x/" names the folder "models/x".
   if (kind == entry_kind::folder && !entry.target_.has_filename()) {
     entry.target_ = entry.target_.parent_path();
@@ -139,7 +138,7 @@ result<unpublished_entry> unpublished_entry::make(fs::path target, entry_kind ki
 }
 
 // Returns false if the file system cannot do this, or if /proc is missing, which names the file.
-bool unpublished_entry::make_unnamed() {
+bool atomic_entry::make_unnamed() {
   const int flags = O_TMPFILE | O_RDWR | O_CLOEXEC;
   unique_fd fd(::open(folder_of(target_).c_str(), flags, file_mode));
   if (!fd) return false;
@@ -154,7 +153,7 @@ bool unpublished_entry::make_unnamed() {
 
 // Creates the entry under a free temporary name. A file that exists without a name receives such a
 // name, because only a named file can replace another one.
-result<void> unpublished_entry::take_temporary_name() {
+result<void> atomic_entry::take_temporary_name() {
   for (int i = 0; i < names_to_try; ++i) {
     fs::path name = folder_of(target_) / temporary_name(i);
     bool taken = false;
@@ -182,7 +181,7 @@ result<void> unpublished_entry::take_temporary_name() {
   return refused(EEXIST, "too many files named .ringload-* beside it");
 }
 
-result<void> unpublished_entry::check_target() const {
+result<void> atomic_entry::check_target() const {
   struct ::stat status = {};
   if (::lstat(target_.c_str(), &status) != 0) {
     return errno == ENOENT ? result<void>() : refused(errno);
@@ -206,7 +205,7 @@ result<void> unpublished_entry::check_target() const {
 }
 
 // Gives a file without a name its final name. A link never replaces a file.
-result<void> unpublished_entry::link_to_target() {
+result<void> atomic_entry::link_to_target() {
   const int failed =
       ::linkat(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0
                                                                                            : errno;
@@ -214,7 +213,7 @@ result<void> unpublished_entry::link_to_target() {
   return refused(failed, failed == EEXIST ? "another process created it meanwhile" : "");
 }
 
-result<void> unpublished_entry::rename_to_target() {
+result<void> atomic_entry::rename_to_target() {
   const char* const from = path_.c_str();
   const char* const to = target_.c_str();
   if (kind_ == entry_kind::file && may_replace_) {
@@ -244,7 +243,7 @@ result<void> unpublished_entry::rename_to_target() {
   return refused(problem, problem == EEXIST ? "another process created it meanwhile" : "");
 }
 
-result<void> unpublished_entry::publish(bool sync) {
+result<void> atomic_entry::publish(bool sync) {
   if (sync) {
     const int problem = fd_ ? sync_file(fd_.get()) : sync_folder(path_);
     if (problem != 0) {
@@ -274,26 +273,26 @@ result<void> unpublished_entry::publish(bool sync) {
 
 // ---- Public class ----
 
-unpublished::unpublished(fs::path target, entry_kind kind, bool may_replace) {
+atomic_file::atomic_file(fs::path target, entry_kind kind, bool may_replace) {
   auto entry =
-      attempt([&] { return unpublished_entry::make(std::move(target), kind, may_replace); });
+      catch_as_fault([&] { return atomic_entry::make(std::move(target), kind, may_replace); });
   if (!entry) throw to_error(entry.error());
-  entry_ = std::make_unique<unpublished_entry>(std::move(*entry));
+  entry_ = std::make_unique<atomic_entry>(std::move(*entry));
 }
 
-unpublished::unpublished(unpublished&& source) noexcept = default;
-unpublished& unpublished::operator=(unpublished&& source) noexcept = default;
-unpublished::~unpublished() = default;
+atomic_file::atomic_file(atomic_file&& source) noexcept = default;
+atomic_file& atomic_file::operator=(atomic_file&& source) noexcept = default;
+atomic_file::~atomic_file() = default;
 
-const fs::path& unpublished::path() const noexcept { return entry_->path(); }
+const fs::path& atomic_file::path() const noexcept { return entry_->path(); }
 
-void unpublished::write(std::string_view text) {
-  auto done = attempt([&] { return write_all(entry_->fd(), text); });
+void atomic_file::write(std::string_view text) {
+  auto done = catch_as_fault([&] { return write_all(entry_->fd(), text); });
   if (!done) throw to_error(done.error().in(printable_path(entry_->target().native())));
 }
 
-void unpublished::publish(bool sync) {
-  auto done = attempt([&] { return entry_->publish(sync); });
+void atomic_file::publish(bool sync) {
+  auto done = catch_as_fault([&] { return entry_->publish(sync); });
   if (!done) throw to_error(done.error());
 }
 

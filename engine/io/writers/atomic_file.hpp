@@ -10,7 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <ringload/unpublished.hpp>
+#include <ringload/atomic_file.hpp>
 #include <utility>
 
 #include "base/fault.hpp"
@@ -19,19 +19,18 @@
 namespace ringload::inline v0 {
 
 // All functions block on the file system. Faults name the target.
-class unpublished_entry {
+class atomic_entry {
  public:
-  unpublished_entry() = default;
+  atomic_entry() = default;
   // Creates the empty file or folder. Fails with EEXIST if `target` exists, unless `may_replace` is
   // set: then a file replaces a regular file, and a folder replaces a folder that contains only
   // files of a checkpoint.
-  static result<unpublished_entry> make(std::filesystem::path target, entry_kind kind,
-                                        bool may_replace);
+  static result<atomic_entry> make(std::filesystem::path target, entry_kind kind, bool may_replace);
 
-  unpublished_entry(unpublished_entry&& source) noexcept;
-  unpublished_entry& operator=(unpublished_entry&& source) noexcept;
+  atomic_entry(atomic_entry&& source) noexcept;
+  atomic_entry& operator=(atomic_entry&& source) noexcept;
   // Removes the entry if it was not published.
-  ~unpublished_entry();
+  ~atomic_entry();
 
   const std::filesystem::path& target() const noexcept { return target_; }
   // The path for opening the entry until it is published. For a file without a name, the path of
@@ -46,7 +45,7 @@ class unpublished_entry {
   result<void> publish(bool sync);
 
  private:
-  unpublished_entry(std::filesystem::path target, entry_kind kind, bool may_replace)
+  atomic_entry(std::filesystem::path target, entry_kind kind, bool may_replace)
       : target_(std::move(target)), kind_(kind), may_replace_(may_replace) {}
 
   result<void> check_target() const;

@@ -28,7 +28,7 @@ bool can_be_direct(const written_file& file, std::uint64_t file_offset,
          bytes % block_bytes == 0;
 }
 
-boost::asio::awaitable<void> write_whole(block_writers& writers, written_file& to,
+boost::asio::awaitable<void> write_fully(block_writers& writers, written_file& to,
                                          const block_of_file& extent, bool direct,
                                          const std::atomic<bool>& stop, write_end& end) {
   write_cursor cursor(extent.bytes, direct ? block_bytes : 1);

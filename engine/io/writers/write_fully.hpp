@@ -47,7 +47,7 @@ struct write_end {
 // Writes all bytes of `extent`. For `direct`, its offset, length and memory must be aligned. If the
 // file system refuses a direct write, `to` records that, and this and later writes go through the
 // page cache. All arguments must outlive the wait. The memory is not read after it.
-boost::asio::awaitable<void> write_whole(block_writers& writers, written_file& to,
+boost::asio::awaitable<void> write_fully(block_writers& writers, written_file& to,
                                          const block_of_file& extent, bool direct,
                                          const std::atomic<bool>& stop, write_end& end);
 

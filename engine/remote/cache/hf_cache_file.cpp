@@ -93,11 +93,11 @@ result<void> replace_text(const std::string& path, std::string_view text) {
 
 }  // namespace
 
-void cached_blob::hash_free::operator()(evp_md_ctx_st* context) const noexcept {
+void hf_cache_file::hash_free::operator()(evp_md_ctx_st* context) const noexcept {
   ::EVP_MD_CTX_free(context);
 }
 
-cached_blob::cached_blob(blob_place place)
+hf_cache_file::hf_cache_file(blob_place place)
     : place_(std::move(place)),
       repository_(place_.cache + "/" + repository_folder(place_.model)),
       blob_(repository_ + "/blobs/" + place_.file.digest),
@@ -106,27 +106,27 @@ cached_blob::cached_blob(blob_place place)
       bytes_(place_.file.bytes.value_or(0)),
       there_(bytes_) {}
 
-cached_blob::~cached_blob() {
+hf_cache_file::~hf_cache_file() {
   // What cannot be recorded is fetched again.
   if (lock_ && fd_ && !published_ && !removed_) static_cast<void>(write_record());
 }
 
-fault cached_blob::at(fault why) const {
+fault hf_cache_file::at(fault why) const {
   return why.where.empty() ? why.in(printable_path(partial_)) : why;
 }
 
-result<std::shared_ptr<cached_blob>> cached_blob::open(blob_place place) {
-  const std::shared_ptr<cached_blob> out(new cached_blob(std::move(place)));
+result<std::shared_ptr<hf_cache_file>> hf_cache_file::open(blob_place place) {
+  const std::shared_ptr<hf_cache_file> out(new hf_cache_file(std::move(place)));
   if (auto made = make_folders(out->repository_ + "/blobs"); !made) return made.error();
   auto locked = out->take_lock();
   if (!locked) return locked.error();
-  if (!*locked) return std::shared_ptr<cached_blob>();
+  if (!*locked) return std::shared_ptr<hf_cache_file>();
   if (auto opened = out->open_partial(); !opened) return out->at(opened.error());
   return out;
 }
 
 // The lock of huggingface_hub, so that one program at a time fetches a file.
-result<bool> cached_blob::take_lock() {
+result<bool> hf_cache_file::take_lock() {
   const std::string folder = place_.cache + "/.locks/" + repository_folder(place_.model);
   if (auto made = make_folders(folder); !made) return made.error();
   const std::string path = folder + "/" + place_.file.digest + ".lock";
@@ -140,7 +140,7 @@ result<bool> cached_blob::take_lock() {
   return true;
 }
 
-result<void> cached_blob::open_partial() {
+result<void> hf_cache_file::open_partial() {
   struct ::stat status = {};
   if (::stat(blob_.c_str(), &status) == 0 && static_cast<std::uint64_t>(status.st_size) == bytes_) {
     fd_ = unique_fd(::open(blob_.c_str(), O_RDONLY | O_CLOEXEC));
@@ -162,7 +162,7 @@ result<void> cached_blob::open_partial() {
   return begin_hash();
 }
 
-result<void> cached_blob::begin_hash() {
+result<void> hf_cache_file::begin_hash() {
   const bool is_sha1 = place_.file.digest.size() == sha1_digits;
   hashed_bytes_ = 0;
   hash_.reset(::EVP_MD_CTX_new());
@@ -177,34 +177,34 @@ result<void> cached_blob::begin_hash() {
   return {};
 }
 
-bool cached_blob::has(std::uint64_t offset, std::size_t bytes) const {
+bool hf_cache_file::has(std::uint64_t offset, std::size_t bytes) const {
   const std::lock_guard<std::mutex> hold(mutex_);
   return !broken_ && there_.has({offset, offset + bytes});
 }
 
-std::vector<byte_range> cached_blob::missing() const {
+std::vector<byte_range> hf_cache_file::missing() const {
   const std::lock_guard<std::mutex> hold(mutex_);
   return there_.missing();
 }
 
-std::vector<byte_range> cached_blob::missing_in(byte_range part) const {
+std::vector<byte_range> hf_cache_file::missing_in(byte_range part) const {
   const std::lock_guard<std::mutex> hold(mutex_);
   if (broken_) return {part};
   return there_.missing_in(part);
 }
 
-bool cached_blob::published() const {
+bool hf_cache_file::published() const {
   const std::lock_guard<std::mutex> hold(mutex_);
   return published_;
 }
 
-result<void> cached_blob::read(std::uint64_t offset, std::span<std::byte> into) const {
+result<void> hf_cache_file::read(std::uint64_t offset, std::span<std::byte> into) const {
   auto done = read_all(fd_.get(), into, offset);
   if (!done) return at(done.error());
   return {};
 }
 
-result<void> cached_blob::write(std::uint64_t offset, std::span<const std::byte> from) {
+result<void> hf_cache_file::write(std::uint64_t offset, std::span<const std::byte> from) {
   const byte_range range = {offset, offset + from.size()};
   {
     const std::lock_guard<std::mutex> hold(mutex_);
@@ -226,7 +226,7 @@ result<void> cached_blob::write(std::uint64_t offset, std::span<const std::byte>
   return write_record();
 }
 
-result<void> cached_blob::advance() {
+result<void> hf_cache_file::advance() {
   while (true) {
     std::uint64_t end = 0;
     bool anew = false;
@@ -239,8 +239,8 @@ result<void> cached_blob::advance() {
     }
     auto done = anew ? begin_hash() : result<void>();
     if (done && end == hashed_bytes_ && end < bytes_) return {};
-    if (done) done = attempt([&] { return hash_up_to(end); });
-    if (done && end == bytes_) done = attempt([&] { return publish(); });
+    if (done) done = catch_as_fault([&] { return hash_up_to(end); });
+    if (done && end == bytes_) done = catch_as_fault([&] { return publish(); });
     if (!done) {
       const fault& why = done.error();
       const std::lock_guard<std::mutex> hold(mutex_);
@@ -251,7 +251,7 @@ result<void> cached_blob::advance() {
   }
 }
 
-bool cached_blob::begin_anew() {
+bool hf_cache_file::begin_anew() {
   const std::lock_guard<std::mutex> hold(mutex_);
   if (broken_ || published_) return false;
   there_ = range_set(bytes_);
@@ -261,14 +261,14 @@ bool cached_blob::begin_anew() {
   return std::exchange(resumed_, false);
 }
 
-result<void> cached_blob::wait_until_published() const {
+result<void> hf_cache_file::wait_until_published() const {
   std::unique_lock<std::mutex> hold(mutex_);
   changed_.wait(hold, [this] { return published_ || broken_; });
   if (published_) return {};
   return *broken_;
 }
 
-result<void> cached_blob::hash_up_to(std::uint64_t end) {
+result<void> hf_cache_file::hash_up_to(std::uint64_t end) {
   std::vector<std::byte> buffer(std::min<std::uint64_t>(hash_buffer_bytes, end - hashed_bytes_));
   while (hashed_bytes_ < end) {
     const auto count =
@@ -281,7 +281,7 @@ result<void> cached_blob::hash_up_to(std::uint64_t end) {
   return {};
 }
 
-result<void> cached_blob::publish() {
+result<void> hf_cache_file::publish() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> value = {};
   unsigned length = 0;
   ::EVP_DigestFinal_ex(hash_.get(), value.data(), &length);
@@ -308,7 +308,7 @@ result<void> cached_blob::publish() {
   return linked ? write_ref() : linked;
 }
 
-result<void> cached_blob::link_snapshot() const {
+result<void> hf_cache_file::link_snapshot() const {
   const fs::path link = fs::path(repository_) / "snapshots" / place_.commit / place_.file.name;
   if (auto made = make_folders(link.parent_path()); !made) return made.error();
   std::string target = "../../blobs/" + place_.file.digest;
@@ -325,7 +325,7 @@ result<void> cached_blob::link_snapshot() const {
   return {};
 }
 
-result<void> cached_blob::write_ref() const {
+result<void> hf_cache_file::write_ref() const {
   if (place_.model.revision == place_.commit) return {};
   const std::string path = repository_ + "/refs/" + place_.model.revision;
   if (read_text(path) == place_.commit) return {};
@@ -333,9 +333,9 @@ result<void> cached_blob::write_ref() const {
   return replace_text(path, place_.commit);
 }
 
-result<void> cached_blob::write_record() const { return replace_text(record_, there_.to_text()); }
+result<void> hf_cache_file::write_record() const { return replace_text(record_, there_.to_text()); }
 
-void cached_blob::remove_partial() const noexcept {
+void hf_cache_file::remove_partial() const noexcept {
   ::unlink(partial_.c_str());
   ::unlink(record_.c_str());
 }

@@ -42,14 +42,14 @@ struct blob_place {
   hub_file file;  // With its digest and size.
 };
 
-class cached_blob {
+class hf_cache_file {
  public:
   // Takes what an interrupted one left, or begins anew. Null where there is nothing to be done with
   // it: another program has its lock. A fault where the cache cannot be written to.
-  static result<std::shared_ptr<cached_blob>> open(blob_place place);
+  static result<std::shared_ptr<hf_cache_file>> open(blob_place place);
 
   // Keeps a record of what is there.
-  ~cached_blob();
+  ~hf_cache_file();
 
   // Any thread, several at once, but only one inside advance().
 
@@ -72,9 +72,9 @@ class cached_blob {
   result<void> wait_until_published() const;
 
  private:
-  explicit cached_blob(blob_place place);
-  cached_blob(const cached_blob&) = delete;
-  cached_blob& operator=(const cached_blob&) = delete;
+  explicit hf_cache_file(blob_place place);
+  hf_cache_file(const hf_cache_file&) = delete;
+  hf_cache_file& operator=(const hf_cache_file&) = delete;
 
   result<bool> take_lock();
   result<void> open_partial();

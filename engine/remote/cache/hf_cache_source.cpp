@@ -22,7 +22,7 @@ constexpr std::size_t parts_max = 4;  // Of one read, that are fetched apart.
 
 // Lives until the last write and the last hash are done.
 struct caching {
-  caching(std::shared_ptr<byte_source> source, std::shared_ptr<cached_blob> into,
+  caching(std::shared_ptr<byte_source> source, std::shared_ptr<hf_cache_file> into,
           std::function<void(const hub_cached_file&)> report, std::string shown)
       : from(std::move(source)),
         blob(std::move(into)),
@@ -39,7 +39,7 @@ struct caching {
   void tell() const;
 
   const std::shared_ptr<byte_source> from;
-  const std::shared_ptr<cached_blob> blob;
+  const std::shared_ptr<hf_cache_file> blob;
   const std::function<void(const hub_cached_file&)> on_cached;
   const std::string name;
   std::atomic<std::uint32_t> wanted = 0;  // Calls of advance() that one of them answers.
@@ -122,11 +122,11 @@ void check_digest(const std::shared_ptr<caching>& state, cache_threads& threads)
   throw to_error(outcome.error());
 }
 
-class caching_source final : public byte_source {
+class hf_cache_source final : public byte_source {
  public:
-  caching_source(std::shared_ptr<caching> state, std::shared_ptr<cache_threads> threads)
+  hf_cache_source(std::shared_ptr<caching> state, std::shared_ptr<cache_threads> threads)
       : state_(std::move(state)), threads_(std::move(threads)) {}
-  ~caching_source() override;
+  ~hf_cache_source() override;
 
   std::uint64_t bytes() const noexcept override { return state_->from->bytes(); }
   std::string identity() const override {
@@ -141,7 +141,7 @@ class caching_source final : public byte_source {
   std::shared_ptr<cache_threads> threads_;
 };
 
-caching_source::~caching_source() {
+hf_cache_source::~hf_cache_source() {
   asio::post(threads_->hashing, [state = std::move(state_)] { state->finish(); });
 }
 
@@ -203,7 +203,7 @@ void read_cached(const std::shared_ptr<caching>& state, cache_threads& threads,
   });
 }
 
-void caching_source::read_async(const source_read& what, read_handler done) {
+void hf_cache_source::read_async(const source_read& what, read_handler done) {
   const byte_range all = {what.offset, what.offset + what.into.size()};
   const std::vector<byte_range> missing = state_->blob->missing_in(all);
   if (missing.empty()) return read_cached(state_, *threads_, what, std::move(done));
@@ -238,16 +238,16 @@ cache_threads::~cache_threads() {
   hashing.join();
 }
 
-std::shared_ptr<byte_source> make_caching_source(std::shared_ptr<byte_source> from,
-                                                 blob_place place,
-                                                 std::shared_ptr<cache_threads> threads) {
+std::shared_ptr<byte_source> make_hf_cache_source(std::shared_ptr<byte_source> from,
+                                                  blob_place place,
+                                                  std::shared_ptr<cache_threads> threads) {
   std::string name = place.model.repository + "/" + place.file.name;
   if (!place.file.bytes) place.file.bytes = from->bytes();
   if (place.file.digest.empty()) {
     report_failure(threads->on_cached, name, "the hub does not say its digest");
     return from;
   }
-  auto blob = cached_blob::open(std::move(place));
+  auto blob = hf_cache_file::open(std::move(place));
   if (!blob) {
     report_failure(threads->on_cached, name, message_of(blob.error()));
     return from;
@@ -258,7 +258,7 @@ std::shared_ptr<byte_source> make_caching_source(std::shared_ptr<byte_source> fr
   }
   auto state = std::make_shared<caching>(std::move(from), std::move(*blob), threads->on_cached,
                                          std::move(name));
-  return std::make_shared<caching_source>(std::move(state), std::move(threads));
+  return std::make_shared<hf_cache_source>(std::move(state), std::move(threads));
 }
 
 }  // namespace ringload::inline v0::remote_http

@@ -31,8 +31,8 @@ class cache_threads {
 
 // Opens the blob of `place` in the cache. Where that cannot be done, the reason is reported, and
 // what is returned is `from`.
-std::shared_ptr<byte_source> make_caching_source(std::shared_ptr<byte_source> from,
-                                                 blob_place place,
-                                                 std::shared_ptr<cache_threads> threads);
+std::shared_ptr<byte_source> make_hf_cache_source(std::shared_ptr<byte_source> from,
+                                                  blob_place place,
+                                                  std::shared_ptr<cache_threads> threads);
 
 }  // namespace ringload::inline v0::remote_http

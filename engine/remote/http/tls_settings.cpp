@@ -36,10 +36,10 @@ result<std::shared_ptr<const tls_settings>> make_tls_settings(const std::string&
   auto made = std::make_shared<tls_settings>();
   boost::system::error_code code;
   if (SSL_CTX_set_min_proto_version(made->own().native_handle(), TLS1_2_VERSION) != 1) {
-    return fault{errc::invalid_limits, "TLS", "this OpenSSL has no TLS 1.2"};
+    return fault{errc::invalid_options, "TLS", "this OpenSSL has no TLS 1.2"};
   }
   if (!ca_file.empty()) made->own().load_verify_file(ca_file, code);
-  if (code) return fault{errc::invalid_limits, "remote_options::ca_file", code.message()};
+  if (code) return fault{errc::invalid_options, "remote_options::ca_file", code.message()};
   return std::shared_ptr<const tls_settings>(std::move(made));
 }
 

@@ -54,7 +54,7 @@ result<void> frame_queue::encode_now(chunk& current) {
 
 // Runs in a thread of workers_.
 void frame_queue::encode(chunk& current) {
-  auto outcome = attempt([this, &current] { return encode_now(current); });
+  auto outcome = catch_as_fault([this, &current] { return encode_now(current); });
   const std::lock_guard lock(mutex_);
   current.outcome = std::move(outcome);
   current.encoded = true;

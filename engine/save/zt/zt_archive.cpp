@@ -35,7 +35,7 @@ result<std::unique_ptr<zt_archive>> zt_archive::make(written_file& file, std::ui
                                                      archive_settings settings,
                                                      const std::atomic<bool>& stop) {
   std::unique_ptr<zt_archive> archive(new zt_archive(file.place, std::move(settings), stop));
-  auto blocks = block_file::make(file, begin, stop);
+  auto blocks = append_file::make(file, begin, stop);
   if (!blocks) return blocks.error();
   archive->file_ = std::move(*blocks);
   if (begin > 0) return archive;

@@ -124,7 +124,7 @@ class zt_archive {
   const std::string place_;  // The file, for errors.
   const archive_settings settings_;
   const std::atomic<bool>& stop_;
-  std::unique_ptr<block_file> file_;
+  std::unique_ptr<append_file> file_;
   std::unique_ptr<frame_queue> frames_;  // Created by the first compressed component.
   std::string version_{"1.2.0"};
   std::string attributes_;

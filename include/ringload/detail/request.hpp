@@ -9,7 +9,7 @@
 #include <ringload/byte_source.hpp>
 #include <ringload/checkpoint.hpp>
 #include <ringload/fill.hpp>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <ringload/save.hpp>
 #include <ringload/selection.hpp>
 #include <ringload/tensor.hpp>
@@ -35,11 +35,11 @@ using source_name = std::variant<std::string, path_list, found_source>;
 
 // Memory of the caller's that is to be filled.
 struct fill_request {
-  fill_request(std::vector<destination> d, fill_policies h)
+  fill_request(std::vector<destination> d, fill_options h)
       : into(std::move(d)), how(std::move(h)) {}
 
   std::vector<destination> into;
-  fill_policies how;
+  fill_options how;
 };
 
 // A tensor that is to have memory of its own.
@@ -76,17 +76,17 @@ struct load_request {
 
 // A load whose manifest is `own`.
 inline load_request with_listed(load_request what, const manifest* own) {
-  what.options.verify.listed = own;
+  what.options.verify.checksums = own;
   return what;
 }
 
 struct save_request {
-  save_request(std::string p, std::vector<tensor_view> t, saving h)
+  save_request(std::string p, std::vector<tensor_ref> t, save_options h)
       : path(std::move(p)), tensors(std::move(t)), how(std::move(h)) {}
 
   std::string path;
-  std::vector<tensor_view> tensors;
-  saving how;
+  std::vector<tensor_ref> tensors;
+  save_options how;
 };
 
 }  // namespace ringload::inline v0::detail

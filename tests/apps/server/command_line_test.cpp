@@ -36,7 +36,7 @@ std::string complaint(const std::vector<const char*>& words) {
 
 TEST_CASE("server's command line: what is not said is as the library has it") {
   const settings by_default = parsed_settings({});
-  const ringload::limits usual;
+  const ringload::loader_options usual;
   CHECK(by_default.device == "host");
   CHECK_FALSE(by_default.dtype.has_value());
   CHECK(by_default.within.slots == usual.slots);
@@ -53,11 +53,11 @@ TEST_CASE("server's command line: a size means what it means to the tool") {
   CHECK(slot_bytes("4M") == 4'194'304);
   CHECK(slot_bytes("4MB") == 4'000'000);
   const settings of = parsed_settings(
-      {"--model-bytes-max", "1.5G", "--kept-bytes", "2GB", "--bytes-in-flight", "0.5MiB"});
+      {"--model-bytes-max", "1.5G", "--cached-bytes", "2GB", "--bytes-in-flight", "0.5MiB"});
   CHECK(of.within.arena_bytes_max == 1'610'612'736);
-  CHECK(of.within.kept_bytes == 2'000'000'000);
+  CHECK(of.within.cached_bytes == 2'000'000'000);
   CHECK(of.within.bytes_in_flight == 524'288);
-  CHECK(complaint({"--kept-bytes", "1 G"}).starts_with("--kept-bytes: '1 G' is not a size"));
+  CHECK(complaint({"--cached-bytes", "1 G"}).starts_with("--cached-bytes: '1 G' is not a size"));
 }
 
 TEST_CASE("server's command line: how to load arrives") {
@@ -104,7 +104,7 @@ TEST_CASE("server's command line: more models than there is room for name the li
 
 TEST_CASE("server's command line: help has the library's own defaults") {
   const std::string text = std::get<std::string>(parsed({"--help"}));
-  const ringload::limits usual;
+  const ringload::loader_options usual;
   CHECK(text.find("for a GPU. Default: " + std::to_string(usual.slots)) != std::string::npos);
   CHECK(text.find("SIZE is a number of bytes") != std::string::npos);
 }

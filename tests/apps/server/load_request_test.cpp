@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-using ringload::server::load_wish;
+using ringload::server::load_request;
 using ringload::server::parse_load_wish;
 
 namespace {
@@ -22,14 +22,14 @@ std::string refusal_of(const std::string& body) {
 }  // namespace
 
 TEST_CASE("load wish: a source alone is all of it") {
-  const load_wish wish = parse_load_wish(R"({"source": "a/b"})");
+  const load_request wish = parse_load_wish(R"({"source": "a/b"})");
   CHECK(wish.id.empty());
   CHECK(wish.order.source == "a/b");
   CHECK(wish.order.wanted.everything());
 }
 
 TEST_CASE("load wish: parts of a checkpoint, as the tool's options have them") {
-  const load_wish wish = parse_load_wish(
+  const load_request wish = parse_load_wish(
       R"({"source": "a", "id": "m", "select": ["w*", "x"], "except": ["*.bias"], )"
       R"("slice": ["w[0:2]"], "shard": ["q:0", "o:1"], "rank": "1/4", "experts": true})");
   CHECK(wish.id == "m");

@@ -39,8 +39,8 @@ TEST_CASE("allowed_targets: without a root nothing is allowed") {
   CHECK_FALSE(none.resolve("/tmp/x.zt"));
 }
 
-TEST_CASE("save_wish: a path, and what .zt can have") {
-  const save_wish all = parse_save_wish(R"({"path":"x.zt","zstd":22,"digest":"crc32c"})");
+TEST_CASE("save_request: a path, and what .zt can have") {
+  const save_request all = parse_save_wish(R"({"path":"x.zt","zstd":22,"digest":"crc32c"})");
   CHECK(all.path == "x.zt");
   CHECK(all.zstd_level == 22);
   CHECK(all.digest == ringload::digest_algorithm::crc32c);
@@ -55,7 +55,7 @@ TEST_CASE("save_wish: a path, and what .zt can have") {
   CHECK_THROWS_WITH(parse_save_wish(R"({"path":"x.zt","level":3})"), "unknown key \"level\"");
 }
 
-TEST_CASE("save_wish: a file's name has a known ending, and at most 255 bytes") {
+TEST_CASE("save_request: a file's name has a known ending, and at most 255 bytes") {
   const auto body_for = [](std::size_t name_bytes) {
     return R"({"path":"deep/)" + std::string(name_bytes - 3, 'n') + ".zt\"}";
   };

@@ -101,7 +101,7 @@ TEST_CASE("server: serves the old model until the new one is ready, and skips su
 
 TEST_CASE("server: reuses the memory of a model for the next, if configured") {
   for (const bool keeps : {false, true}) {
-    const served with({"--kept-bytes", keeps ? "16M" : "0"});
+    const served with({"--cached-bytes", keeps ? "16M" : "0"});
     write_file(with.in.path() / "large.safetensors",
                one_tensor_text("a", std::string(std::size_t{4} << 20, 'x')));
     client one(with.server.port());

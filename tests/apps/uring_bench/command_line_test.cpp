@@ -88,9 +88,9 @@ TEST_CASE("a sweep takes lists") {
   CHECK_THROWS_AS(parsed({"sweep", "file", "--pages", "4k,huge"}), usage_error);
 }
 
-TEST_CASE("legs take what a loader may use, as `ringload load` does and `tune` prints it") {
-  const auto request = std::get<legs_request>(
-      parsed({"legs", "model", "--device", "auto", "--slots", "8", "--slot-bytes", "512K",
+TEST_CASE("stages take what a loader may use, as `ringload load` does and `tune` prints it") {
+  const auto request = std::get<stages_request>(
+      parsed({"stages", "model", "--device", "auto", "--slots", "8", "--slot-bytes", "512K",
               "--bytes-in-flight", "3M", "--copy-threads", "2"}));
   CHECK(request.source == "model");
   CHECK(request.device == "auto");
@@ -98,20 +98,22 @@ TEST_CASE("legs take what a loader may use, as `ringload load` does and `tune` p
   CHECK(request.within.slot_bytes == 512 << 10);
   CHECK(request.within.bytes_in_flight == 3 << 20);
   CHECK(request.within.copy_threads == 2);
-  CHECK(std::get<legs_request>(parsed({"legs", "model"})).within.slots == ringload::limits().slots);
-  CHECK_THROWS_AS(parsed({"legs", "model", "--slots", "-1"}), usage_error);
-  CHECK_THROWS_AS(parsed({"legs", "model", "--slot-bytes", "many"}), usage_error);
-  CHECK_THROWS_AS(parsed({"legs", "model", "--device", "nonsense"}), usage_error);
+  CHECK(std::get<stages_request>(parsed({"stages", "model"})).within.slots ==
+        ringload::loader_options().slots);
+  CHECK_THROWS_AS(parsed({"stages", "model", "--slots", "-1"}), usage_error);
+  CHECK_THROWS_AS(parsed({"stages", "model", "--slot-bytes", "many"}), usage_error);
+  CHECK_THROWS_AS(parsed({"stages", "model", "--device", "nonsense"}), usage_error);
 }
 
 TEST_CASE("help explains what a command takes, and nothing else") {
   for (const char* command : {"run", "sweep", "tune"}) CHECK(helps_with(command, "TARGET is "));
-  for (const char* command : {"", "legs", "probe"}) CHECK_FALSE(helps_with(command, "TARGET is "));
-  CHECK(helps_with("legs", "SOURCE is "));
-  CHECK(helps_with("legs", "auto: "));
+  for (const char* command : {"", "stages", "probe"})
+    CHECK_FALSE(helps_with(command, "TARGET is "));
+  CHECK(helps_with("stages", "SOURCE is "));
+  CHECK(helps_with("stages", "auto: "));
   CHECK(helps_with("probe", "PATH is "));
   CHECK(helps_with("probe", "8 MiB without a name"));
-  for (const char* command : {"run", "sweep", "legs"}) CHECK(helps_with(command, "SIZE is "));
+  for (const char* command : {"run", "sweep", "stages"}) CHECK(helps_with(command, "SIZE is "));
   for (const char* command : {"", "probe", "tune"}) CHECK_FALSE(helps_with(command, "SIZE is "));
 }
 

@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 using namespace ringload::bench;
-using ringload::limits;
+using ringload::loader_options;
 
 namespace {
 
@@ -12,7 +12,7 @@ constexpr std::uint64_t mib = 1 << 20;
 
 std::uint32_t depth_of(std::uint32_t slots, std::uint64_t slot_bytes,
                        std::uint64_t bytes_in_flight) {
-  limits within;
+  loader_options within;
   within.slots = slots;
   within.slot_bytes = slot_bytes;
   within.bytes_in_flight = bytes_in_flight;
@@ -22,8 +22,8 @@ std::uint32_t depth_of(std::uint32_t slots, std::uint64_t slot_bytes,
 }  // namespace
 
 TEST_CASE("a cell of limits: the reads that a loader with them begins with") {
-  CHECK(cell_of(limits()).block_bytes == limits().slot_bytes);
-  CHECK(cell_of(limits()).bytes_in_flight() == ringload::bytes_in_flight_at_first);
+  CHECK(cell_of(loader_options()).block_bytes == loader_options().slot_bytes);
+  CHECK(cell_of(loader_options()).bytes_in_flight() == ringload::bytes_in_flight_at_first);
   CHECK(depth_of(16, 4 * mib, 8 * mib) == 2);
   CHECK(depth_of(16, 4 * mib, 11 * mib) == 2);
 }

@@ -5,7 +5,7 @@
 
 using namespace ringload::bench;
 
-TEST_CASE("legs: a loader below its wall reaches a share of it") {
+TEST_CASE("stages: a loader below its wall reaches a share of it") {
   const legs_rates rates = {"drive alone", 2.0, 1.9, 1.8};
   CHECK(rates.is_conclusive());
   CHECK(verdict_of(rates) ==
@@ -13,12 +13,12 @@ TEST_CASE("legs: a loader below its wall reaches a share of it") {
         "without a format.");
 }
 
-TEST_CASE("legs: a loader above its wall by no more than runs differ is a share too") {
+TEST_CASE("stages: a loader above its wall by no more than runs differ is a share too") {
   CHECK(legs_rates{"drive alone", 2.0, 2.0, 2.05}.is_conclusive());
   CHECK_FALSE(legs_rates{"drive alone", 2.0, 2.0, 2.2}.is_conclusive());
 }
 
-TEST_CASE("legs: a loader above its wall is inconclusive, and no share is claimed") {
+TEST_CASE("stages: a loader above its wall is inconclusive, and no share is claimed") {
   const legs_rates rates = {"device copies alone", 1.0, 2.0, 2.452};
   CHECK_FALSE(rates.is_conclusive());
   CHECK(verdict_of(rates) ==
@@ -27,6 +27,6 @@ TEST_CASE("legs: a loader above its wall is inconclusive, and no share is claime
         "--runs.");
 }
 
-TEST_CASE("legs: rates of nothing are inconclusive") {
+TEST_CASE("stages: rates of nothing are inconclusive") {
   CHECK_FALSE(legs_rates{"drive alone", 0, 0, 1}.is_conclusive());
 }

@@ -1,47 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# stages.sh URING_BENCH JSON_TOOL RINGLOAD: a sharded checkpoint's legs.
+# stages.sh URING_BENCH JSON_TOOL RINGLOAD: a sharded checkpoint's stages.
 
 . "$(dirname "$0")/bench_support.sh"
 
 "$ringload" make "$work/model" --bytes 40M --shards 2 --no-progress >/dev/null || fail "make"
-expect 0 "$bench" legs "$work/model" --runs 2
+expect 0 "$bench" stages "$work/model" --runs 2
 silent
 grep -q '^The wall is \|^Inconclusive: ' "$work/out" || fail "no wall"
-expect 0 "$bench" legs "$work/model" --runs 1 --json
-for leg in disk copies both loader kept; do
-  [ -n "$(measured legs.$leg.gb_per_s)" ] || fail "leg $leg"
+expect 0 "$bench" stages "$work/model" --runs 1 --json
+for stage in disk copies both loader kept; do
+  [ -n "$(measured stages.$stage.gb_per_s)" ] || fail "stage $stage"
 done
-[ -z "$(measured legs.fio.gb_per_s 2>/dev/null)" ] || fail "fio, which was not asked"
+[ -z "$(measured stages.fio.gb_per_s 2>/dev/null)" ] || fail "fio, which was not asked"
 case $(measured conclusive) in true | false) ;; *) fail "conclusive" ;; esac
 case $(measured wall) in disk | copies) ;; *) fail "wall $(measured wall)" ;; esac
-expect 1 "$bench" legs "$work/absent"
+expect 1 "$bench" stages "$work/absent"
 complains 'absent'
-expect 2 "$bench" legs "$work/model" --device nonsense
+expect 2 "$bench" stages "$work/model" --device nonsense
 complains 'nonsense'
 
 # What was meant by "auto" is said.
-expect 0 "$bench" legs "$work/model" --runs 1 --device auto --json
+expect 0 "$bench" stages "$work/model" --runs 1 --device auto --json
 case $(measured device) in host | cuda:0) ;; *) fail "device $(measured device)" ;; esac
-expect 0 "$bench" legs "$work/model" --runs 1 --device auto
+expect 0 "$bench" stages "$work/model" --runs 1 --device auto
 grep -q ' in turns, into \(host\|cuda:0\)$' "$work/out" || fail "into what"
 
 # With limits of one's own.
-expect 0 "$bench" legs "$work/model" --runs 1 --slots 4 --slot-bytes 1M --bytes-in-flight 2M \
+expect 0 "$bench" stages "$work/model" --runs 1 --slots 4 --slot-bytes 1M --bytes-in-flight 2M \
   --copy-threads 2 --json
 [ "$(measured pinned_bytes_peak)" -le 4194304 ] || fail "pinned $(measured pinned_bytes_peak)"
 [ "$(measured limits.bytes_in_flight)" -eq 2097152 ] || fail "limits"
-expect 1 "$bench" legs "$work/model" --slots 1025
-complains '^uring-bench: error: limits: slots must be 1 to 1,024, or 0$'
+expect 1 "$bench" stages "$work/model" --slots 1025
+complains '^uring-bench: error: loader_options: slots must be 1 to 1,024, or 0$'
 if command -v fio >/dev/null; then
-  expect 0 "$bench" legs "$work/model" --runs 2 --with-fio
+  expect 0 "$bench" stages "$work/model" --runs 2 --with-fio
   silent
   grep -q '^Of fio: the drive alone ' "$work/out" || fail "no ratio to fio"
-  expect 0 "$bench" legs "$work/model" --runs 1 --with-fio --json
-  for leg in fio disk loader kept; do
-    [ -n "$(measured legs.$leg.cpu_ratio)" ] || fail "ratio of leg $leg"
+  expect 0 "$bench" stages "$work/model" --runs 1 --with-fio --json
+  for stage in fio disk loader kept; do
+    [ -n "$(measured stages.$stage.cpu_ratio)" ] || fail "ratio of stage $stage"
   done
 else
-  expect 1 "$bench" legs "$work/model" --with-fio
+  expect 1 "$bench" stages "$work/model" --with-fio
   complains '^uring-bench: error: --with-fio: there is no fio here$'
 fi

@@ -14,8 +14,8 @@ flags=$(measured flags) || fail "no flags"
 # shellcheck disable=SC2086
 expect 0 "$ringload" load "$work/one.safetensors" --no-progress $flags
 # shellcheck disable=SC2086
-expect 0 "$bench" legs "$work/one.safetensors" --runs 1 --json $flags
-[ "$(measured limits.slots)" -eq "$slots" ] || fail "legs have $(measured limits.slots) slots"
+expect 0 "$bench" stages "$work/one.safetensors" --runs 1 --json $flags
+[ "$(measured limits.slots)" -eq "$slots" ] || fail "stages have $(measured limits.slots) slots"
 expect 0 "$bench" tune "$work/one.safetensors" --seconds 2
 grep -q '^within.slots = ' "$work/out" || fail "no code"
 grep -q '^ringload load --slots ' "$work/out" || fail "no flags"

@@ -14,20 +14,20 @@ namespace ringload::inline v0 {
 
 enum class entry_kind : std::uint8_t { file, folder };
 
-class unpublished_entry;
+class atomic_entry;
 
 /// Its functions block on the file system, and throw `ringload::error`, in which the place is the
 /// target. Until it is published a file has no name, where the file system can do that, and else
 /// one like ".ringload-<process>-<n>" in the folder of its target; a folder has such a name.
-class RINGLOAD_EXPORT unpublished {
+class RINGLOAD_EXPORT atomic_file {
  public:
   /// Makes the empty file or folder. An existing `target` is `EEXIST`, unless it may be replaced: a
   /// regular file by a file; by a folder, one that holds nothing but files of a checkpoint.
-  unpublished(std::filesystem::path target, entry_kind kind, bool may_replace);
-  unpublished(unpublished&& other) noexcept;
-  unpublished& operator=(unpublished&& other) noexcept;
+  atomic_file(std::filesystem::path target, entry_kind kind, bool may_replace);
+  atomic_file(atomic_file&& other) noexcept;
+  atomic_file& operator=(atomic_file&& other) noexcept;
   /// Removes it, if it was not published.
-  ~unpublished();
+  ~atomic_file();
 
   /// By which it can be opened until it is published.
   const std::filesystem::path& path() const noexcept;
@@ -40,7 +40,7 @@ class RINGLOAD_EXPORT unpublished {
   void publish(bool sync = true);
 
  private:
-  std::unique_ptr<unpublished_entry> entry_;
+  std::unique_ptr<atomic_entry> entry_;
 };
 
 }  // namespace ringload::inline v0

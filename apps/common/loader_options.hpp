@@ -9,7 +9,7 @@
 #include <limits>
 #include <optional>
 #include <ringload/dtype.hpp>
-#include <ringload/limits.hpp>
+#include <ringload/options.hpp>
 #include <string>
 
 #include "device.hpp"
@@ -105,7 +105,7 @@ inline void add_huge_pages(CLI::App& to, huge_pages& pages) {
                          "none: small ones only. Default: transparent");
 }
 
-inline void add_limits(CLI::App& to, limits& within) {
+inline void add_loader_options(CLI::App& to, loader_options& within) {
   constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
   add_number(to, "--slots", within.slots, most,
              "Pinned buffers, and the most reads at once: 1 to 1024; 0: 16, or 32\nfor a GPU. "

@@ -79,14 +79,14 @@ struct initiate_finish : initiation {
 /// `boost::asio::error::operation_aborted`. They complete only when neither the kernel nor the
 /// device uses a buffer of the load any more. After the loader is destroyed, operations complete
 /// with `operation_aborted` at once.
-class RINGLOAD_EXPORT loading {
+class RINGLOAD_EXPORT load_operation {
  public:
   /// Not a load; only assignment and destruction are allowed.
-  loading() noexcept = default;
-  explicit loading(std::shared_ptr<detail::job> of) noexcept : job_(std::move(of)) {}
-  loading(loading&& other) noexcept = default;
-  loading& operator=(loading&& other) noexcept;
-  ~loading();
+  load_operation() noexcept = default;
+  explicit load_operation(std::shared_ptr<detail::job> of) noexcept : job_(std::move(of)) {}
+  load_operation(load_operation&& other) noexcept = default;
+  load_operation& operator=(load_operation&& other) noexcept;
+  ~load_operation();
 
   /// Completes when that tensor is loaded, and prioritizes its reads. Of one that goes to several
   /// devices, on the first of them. May be called again for the same tensor. Fails with

@@ -63,11 +63,11 @@ enum class on_unmappable : std::uint8_t {
   copy,    // It is loaded into memory, as `owned` ones are.
 };
 
-/// The initial number of bytes in flight, where `limits::bytes_in_flight` is 0.
+/// The initial number of bytes in flight, where `loader_options::bytes_in_flight` is 0.
 inline constexpr std::uint64_t bytes_in_flight_at_first = std::uint64_t{32} << 20;
 
 /// What a loader may use at any one time, however large the checkpoints are.
-struct limits {
+struct loader_options {
   /// Pinned buffers, each owned by one worker, and so the most reads in flight: 1 to 1,024. A
   /// slot's memory is taken when it is first needed, and kept until the loader goes. 0: 16, or 32
   /// for a GPU, whose copies hold a slot as long again as its read does.
@@ -91,7 +91,7 @@ struct limits {
   /// between tensors may hold bytes of an earlier load. Reuse saves time: the kernel zeroes new
   /// pages. A GPU's memory is kept only after release() or release_after() of `ringload/cuda.hpp`,
   /// since work on the GPU may still use it. 0: memory is freed at once.
-  std::uint64_t kept_bytes = 0;
+  std::uint64_t cached_bytes = 0;
   /// Threads that copy from the page cache and populate host memory: 1 to 64. More than two are
   /// worth it even on two processors. As many others decode what is compressed, but no more than
   /// there are processors. 0: 3, or for a GPU half of the processors, 3 to 8: its link carries what
@@ -105,18 +105,19 @@ struct limits {
 
 /// The limits that a loader for such a device works with: `within`, where a 0 in `slots` and
 /// `copy_threads` is replaced by what is chosen for it.
-RINGLOAD_EXPORT limits chosen_limits(const limits& within, device_kind on) noexcept;
+RINGLOAD_EXPORT loader_options chosen_options(const loader_options& within,
+                                              device_kind on) noexcept;
 
 /// The options of one load.
 struct load_options {
-  profile strictness = profile::strict;
-  nameless_types nameless = {};
+  ringload::strictness strictness = ringload::strictness::strict;
+  unnamed_dtypes nameless = {};
   read_route route = read_route::automatic;
 
-  /// Converts tensors of f64, f32, f16, bf16, f8_e4m3 and f8_e5m2 to this type while loading: f32,
-  /// f16 or bf16; any other is `errc::unsupported_dtype`. f64 is converted in host memory only: on
-  /// a GPU it is `errc::unsupported_dtype`. So are GGUF's blocks dequantised, as its reference
-  /// library does, from q4_0 to q8_k, iq4_nl, iq4_xs and mxfp4: such a tensor has
+  /// Converts tensors of f64, f32, f16, bf16, f8_e4m3fn and f8_e5m2 to this type while loading:
+  /// f32, f16 or bf16; any other is `errc::unsupported_dtype`. f64 is converted in host memory
+  /// only: on a GPU it is `errc::unsupported_dtype`. So are GGUF's blocks dequantised, as its
+  /// reference library does, from q4_0 to q8_k, iq4_nl, iq4_xs and mxfp4: such a tensor has
   /// `tensor_info::original_shape`. Blocks and packed elements of other types are
   /// `errc::unsupported_dtype`. All other tensors, of integers for instance, are loaded unchanged,
   /// and `catalog::notes` of the model says how many.
@@ -139,10 +140,10 @@ struct load_options {
   /// the tensors in the checkpoint's order, and their memory comes back when they are dropped:
   /// then, at the next call, reading goes on. Tensors that lie near each other share memory, up to
   /// a sixteenth of the window. Whole pages count: each tensor may need 8 KiB beside its bytes, and
-  /// shared memory is a multiple of 4 KiB, or of 2 MiB on a GPU, with `limits::kept_bytes` and on
-  /// reserved pages. A tensor that is larger than the window, or that finds it full of tensors that
-  /// are still held, is `errc::memory_exceeded`; in the latter case the next call may succeed.
-  /// There is no model, and no tensor by its name.
+  /// shared memory is a multiple of 4 KiB, or of 2 MiB on a GPU, with
+  /// `loader_options::cached_bytes` and on reserved pages. A tensor that is larger than the window,
+  /// or that finds it full of tensors that are still held, is `errc::memory_exceeded`; in the
+  /// latter case the next call may succeed. There is no model, and no tensor by its name.
   std::uint64_t window_bytes = 0;
 
   /// With `per_file` a fused tensor lies with the first of its parts. With `per_tensor` the host
@@ -166,7 +167,7 @@ struct load_options {
   ///
   /// A mapping for each file, or with `allocation::per_tensor` for each tensor, of which Linux
   /// allows a process 65,530 (vm.max_map_count). Not with a window, nor in a fill:
-  /// `errc::invalid_limits`.
+  /// `errc::invalid_options`.
   tensor_memory memory = tensor_memory::owned;
   mapped_access access = mapped_access::read_only;
   on_unmappable unmappable = on_unmappable::refuse;
@@ -175,8 +176,8 @@ struct load_options {
   bool populate = false;
 
   /// Digests that the tensors must have: those of a manifest (`verify = &manifest`), those that the
-  /// files hold (`verify = stored_digests::if_present`), or both; by default nothing is checked. A
-  /// manifest is copied when the operation is initiated, so it must live until then: with
+  /// files hold (`verify = embedded_digests::if_present`), or both; by default nothing is checked.
+  /// A manifest is copied when the operation is initiated, so it must live until then: with
   /// `deferred`, until the deferred operation starts. Its digests are of the bytes in the files, so
   /// converted tensors cannot be checked against it: `errc::digest_unavailable`. Those of the files
   /// are of the stored bytes, whatever becomes of them.
