@@ -148,7 +148,7 @@ void load_delivery::hand_out_next() {
 void load_delivery::complete_fill() noexcept {
   if (!waiters_.fill) return;
   const auto waiting = std::move(waiters_.fill);
-  fill_state* const fill = load_.fill_state();
+  fill_state* const fill = load_.fill_progress();
   try {
     if (!load_.stopped()) {
       fill_result done = {std::move(fill->missing), std::move(fill->unexpected), load_.progress(),

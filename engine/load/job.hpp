@@ -152,7 +152,7 @@ class job final : public work, public engine_user, public std::enable_shared_fro
   std::optional<std::uint32_t> take_loaded();
   // Moves the tensor's reads, or its check, to the front.
   void prioritize(std::uint32_t t);
-  filling* fill_state() noexcept { return fill_ ? &*fill_ : nullptr; }
+  fill_state* fill_progress() noexcept { return fill_ ? &*fill_ : nullptr; }
   std::shared_ptr<const opened_checkpoint> release_opened() noexcept { return std::move(from_); }
   const stop_state& outcome() const noexcept { return outcome_; }
 

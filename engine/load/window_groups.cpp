@@ -27,7 +27,7 @@ std::uint64_t arena_bytes_of(std::uint64_t bytes, std::uint32_t tensors, std::ui
 }  // namespace
 
 std::uint64_t window_page_bytes(const device& on, const loader_options& within) noexcept {
-  const bool small = on.kind() == device_kind::host && within.kept_bytes == 0 &&
+  const bool small = on.kind() == device_kind::host && within.cached_bytes == 0 &&
                      within.huge_pages != huge_pages::reserved;
   return small ? std::uint64_t{block_bytes} : huge_page_bytes;
 }

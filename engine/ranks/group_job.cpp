@@ -43,7 +43,7 @@ std::string identity_of(const catalog& contents, const group_options& options) {
     const planned_tensor lands = planned(t, options.load);
     to.number(lands.dtype);
   }
-  return "load " + grouped(contents.tensors.size()) + " tensors of " + grouped(contents.bytes()) +
+  return "load " + grouped(contents.tensors.size()) + " tensors of " + grouped(contents.size_bytes()) +
          " bytes, whose description has the CRC-32C " + std::to_string(crc32c(to.take())) +
          (options.reading == group_reading::own ? ", each rank its own" : ", divided");
 }
@@ -154,7 +154,7 @@ void group_job::open_and_read(const std::string& source) {
       [&](auto&& handler) { loader_.open_async(source, std::move(handler)); });
   agree_on(*ranks_, identity_of(file_.catalog(), options_));
   for (const unreadable_info& each : file_.catalog().unreadable) {
-    if (!each.is_left_out) throw same_on_all{{each.code, each.place, each.reason}};
+    if (!each.is_left_out) throw common_fault{{each.code, each.place, each.reason}};
   }
   if (options_.reading == group_reading::own) return;
   // Digests cover whole tensors.

@@ -56,7 +56,7 @@ dtype plan_input_builder::loaded_type(const tensor_info& t, const chosen_tensor&
 std::optional<std::uint32_t> plan_input_builder::first_from_f64_on(
     const std::function<bool(std::uint32_t)>& device) const {
   for (std::size_t w = 0; w < tensors_.size(); ++w) {
-    const bool from_f64 = tensors_[w].as.needed() && tensors_[w].as.from == element_kind::f64;
+    const bool from_f64 = tensors_[w].cast.needed() && tensors_[w].cast.from == element_kind::f64;
     if (from_f64 && device(which_[tensor_of_[w]].device)) return tensor_of_[w];
   }
   return std::nullopt;

@@ -20,7 +20,7 @@ tensor_ref::tensor_ref(std::string n, const tensor& loaded)
       data(loaded.data()),
       dtype(loaded.dtype()),
       shape(loaded.shape().begin(), loaded.shape().end()),
-      bytes(loaded.bytes()),
+      bytes(loaded.size_bytes()),
       on(loaded.device()),
       owner(std::make_shared<const tensor>(loaded)) {}
 tensor_ref::tensor_ref(const tensor_ref& source) = default;

@@ -282,8 +282,8 @@ result<void> describer::check_places() {
   if (out_.chunks.empty()) return {};
   if (::H5Dget_chunk_index_type(dataset_, &kind) < 0) return failed();
   const chunk_places places = {dataset_, size_max_, out_.chunk_shape, out_.shape.size()};
-  if (kind != H5D_CHUNK_IDX_EARRAY || places.all_right(out_)) return {};
-  if (places.reorder(out_.chunk_origins) && places.all_right(out_)) return {};
+  if (kind != H5D_CHUNK_IDX_EARRAY || places.are_correct(out_)) return {};
+  if (places.reorder(out_.chunk_origins) && places.are_correct(out_)) return {};
   return fault_here(errc::unsupported_feature, "libhdf5 reports wrong places for its chunks");
 }
 
