@@ -183,12 +183,12 @@ class run_of_stream {
     in_flight_ += one.now.bytes;
     reader::operation& read = one;
     read.what = {};
-    read.what.fd = of_.files()[one.now.file].fd.get();
-    read.what.direct = true;
-    read.what.bytes = bytes_asked(one);
-    read.what.file_offset = one.now.file_offset;
-    read.what.into = place(one).data();
-    read.what.registered_buffer = straight_ || !registered_ ? -1 : static_cast<int>(one.slot);
+    read.request.fd = of_.files()[one.now.file].fd.get();
+    read.request.direct = true;
+    read.request.bytes = bytes_asked(one);
+    read.request.file_offset = one.now.file_offset;
+    read.request.into = place(one).data();
+    read.request.registered_buffer = straight_ || !registered_ ? -1 : static_cast<int>(one.slot);
     read.done = [](reader::operation& self, int res) {
       auto& mine = static_cast<lane&>(self);
       mine.in->arrived(mine, res);

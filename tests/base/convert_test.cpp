@@ -189,16 +189,18 @@ TEST_CASE("convert: the rounding mode of a thread makes no difference") {
   }
 }
 
-TEST_CASE("convertible: five types, to three, and never to themselves") {
+TEST_CASE("convertible: six types, to three, and never to themselves") {
   unsigned count = 0;
   for (unsigned from = 0; from < dtype_count; ++from) {
     for (unsigned to = 0; to < dtype_count; ++to) {
       count += convertible(static_cast<dtype>(from), static_cast<dtype>(to)) ? 1 : 0;
     }
   }
-  CHECK(count == 12);
+  CHECK(count == 15);
   CHECK(convertible(dtype::f8_e4m3fn, dtype::bf16));
-  CHECK_FALSE(convertible(dtype::f64, dtype::f32));
+  CHECK(convertible(dtype::f64, dtype::f32));
+  CHECK_FALSE(kernels_convert(dtype::f64, dtype::f32));
+  CHECK(kernels_convert(dtype::f16, dtype::f32));
   CHECK_FALSE(convertible(dtype::f32, dtype::f8_e4m3fn));
   CHECK_FALSE(convertible(dtype::f8_e4m3fnuz, dtype::bf16));
   CHECK_FALSE(convertible(dtype::bf16, dtype::bf16));

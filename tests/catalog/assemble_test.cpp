@@ -121,8 +121,7 @@ TEST_CASE("assemble: metadata repeated by shards is kept once, differing values 
   second.entries.metadata = {{"part", "2"}, {"format", "pt"}};
   const auto all = assemble_all({first, second});
   REQUIRE(all.has_value());
-  CHECK(all->catalog.metadata == std::vector<std::pair<std::string, std::string>>{
-                                     {"format", "pt"}, {"part", "1"}, {"part", "2"}});
+  CHECK(all->catalog.metadata == attributes{{"format", "pt"}, {"part", "1"}, {"part", "2"}});
   CHECK(all->catalog.notes == names{"1: something odd"});
 }
 

@@ -148,7 +148,7 @@ TEST_CASE("safetensors: what the reference's writer makes reads back") {
   };
   CHECK(read("{}", 8, 0).tensors.empty());
   CHECK(read(R"({"__metadata__":{"framework":"pt"}})", 40, 0).metadata ==
-        std::vector<std::pair<std::string, std::string>>{{"framework", "pt"}});
+        attributes{{"framework", "pt"}});
   CHECK(
       read(header_text({tensor_text("attn.0", "F32", "1,2,3", 0, 24)}), 64, 24).tensors[0].offset ==
       72);

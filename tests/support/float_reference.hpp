@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "support/element_reference.hpp"
+
 namespace ringload::testing {
 
 struct float_format {
@@ -98,9 +100,10 @@ inline std::string reference_bytes(std::string_view source, dtype from, dtype to
   const std::size_t out = bits(to) / 8;
   std::string made(source.size() / in * out, '\0');
   for (std::size_t at = 0; at < source.size() / in; ++at) {
-    std::uint32_t word = 0;
+    std::uint64_t word = 0;
     std::memcpy(&word, source.data() + at * in, in);
-    word = reference(word, from, to);
+    word = from == dtype::f64 ? element_reference(word, from, to)
+                              : reference(static_cast<std::uint32_t>(word), from, to);
     std::memcpy(made.data() + at * out, &word, out);
   }
   return made;
