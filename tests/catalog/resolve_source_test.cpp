@@ -317,7 +317,7 @@ TEST_CASE("source: the reference profile reaches the files") {
 TEST_CASE("source: read_catalog throws an error that has a code and a place") {
   const temporary_folder at;
   write_file(at.path() / "f", tiny_tensors_text({"a", "b"}));
-  CHECK(read_catalog((at.path() / "f").native()).bytes() == 2);
+  CHECK(read_catalog((at.path() / "f").native()).size_bytes() == 2);
   try {
     read_catalog((at.path() / "none.safetensors").native());
     FAIL("nothing was thrown");

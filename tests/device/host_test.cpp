@@ -136,7 +136,7 @@ TEST_CASE("host: kept memory says whether all its pages are there") {
   CHECK_FALSE((*made)->was_kept());
   CHECK_FALSE((*made)->populated());
   for (const std::size_t filled : {std::size_t{0}, std::size_t{2} << 20, std::size_t{4} << 20}) {
-    std::memset((*made)->data(), 1, fill_result);
+    std::memset((*made)->data(), 1, filled);
     *made = nullptr;
     made = target->allocate(4 << 20);
     REQUIRE(made.has_value());
