@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Attributes: what a checkpoint, a tensor or an object says of itself beside its elements.
+// Attributes: metadata of a checkpoint, a tensor or an object.
 
 #include <compare>
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace ringload::inline v0 {
 
-/// The value of an attribute, with its type: any value that CBOR (RFC 8949) has. Formats that have
-/// only text give text.
+/// The value of an attribute, with its type: any value of CBOR (RFC 8949). Formats without types
+/// have text values.
 class RINGLOAD_EXPORT attribute {
  public:
-  attribute();  // Null.
+  attribute();  // The value null.
   attribute(std::string_view text);
   attribute(const char* text) : attribute(std::string_view(text)) {}
   attribute(const std::string& text) : attribute(std::string_view(text)) {}
@@ -30,16 +30,15 @@ class RINGLOAD_EXPORT attribute {
       : attribute(value < 0, value < 0 ? ~static_cast<std::uint64_t>(value)
                                        : static_cast<std::uint64_t>(value)) {}
 
-  /// Parses JSON text: objects become maps in the order they have, numbers integers if they are
-  /// written as such. Throws `errc::malformed_header`.
+  /// Parses JSON text. Objects become maps in their order. Numbers without fraction and exponent
+  /// become integers. Throws `errc::malformed_header`.
   static attribute json(std::string_view text);
-  /// CBOR as it is, which must be one whole value. Throws `errc::malformed_header`.
+  /// Takes CBOR, which must be exactly one complete value. Throws `errc::malformed_header`.
   static attribute cbor(std::string encoded);
 
-  /// The value as CBOR. Two values are equal if this is.
+  /// The value as CBOR. Two values are equal if their CBOR is equal.
   const std::string& encoded() const noexcept { return encoded_; }
-  /// The text itself if `is_text()`; else the value as JSON text, in which byte strings are
-  /// hexadecimal digits.
+  /// The text if `is_text()`; otherwise the value as JSON text, with byte strings in hexadecimal.
   const std::string& text() const noexcept { return text_; }
   bool is_text() const noexcept { return is_text_; }
 
@@ -58,7 +57,7 @@ class RINGLOAD_EXPORT attribute {
   bool is_text_ = false;
 };
 
-/// Keys with their values, in the order of the file.
+/// Keys and their values, in the order of the file.
 using attributes = std::vector<std::pair<std::string, attribute>>;
 
 }  // namespace ringload::inline v0

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checkpoints that are no files: a store of a program's own, from which a loader reads as it reads
-// from a file system. `ringload::remote()` of <ringload/remote.hpp> is such a store, for HTTP.
+// Checkpoints outside the file system: a custom store, from which a loader reads as it reads from a
+// file system. `ringload::remote()` of <ringload/remote.hpp> is such a store, for HTTP.
 //
-//   byte_store    whose checkpoints have names like "cache://models/7b"
-//   byte_folder   what lies beside each other in it: shards and their index
+//   byte_store    has checkpoints with names like "cache://models/7b"
+//   byte_folder   a folder of the store: shards and their index
 //   byte_source   one object: a size, and ranges of its bytes
 //
 //   ringload::loader loader{ringload::host(), {}, {ringload::extension(my_store)}};
 //   ringload::model m = co_await loader.load_async("cache://models/7b");
 //
-// Whatever these functions throw ends the load; a `ringload::error` with its own place and words.
+// An exception from these functions fails the load. A `ringload::error` keeps its place and text.
 
 #include <atomic>
 #include <boost/asio/any_completion_handler.hpp>
@@ -29,100 +29,105 @@
 
 namespace ringload::inline v0 {
 
-/// What a load has asked its sources for. Any thread may count at any time.
+/// Counters of the requests of a load. Any thread may update them at any time.
 struct transfer_counts {
   std::atomic<std::uint64_t> requests = 0;
-  std::atomic<std::uint64_t> retries = 0;  // Requests that repeat, or resume, one that failed.
-  /// When the first byte of a tensor came: steady_clock's nanoseconds since its epoch; 0: not yet.
+  std::atomic<std::uint64_t> retries = 0;  // Requests that repeat or resume a failed request.
+  /// The arrival time of the first byte of a tensor, in nanoseconds of steady_clock since its
+  /// epoch; 0: not yet.
   std::atomic<std::int64_t> first_byte_at = 0;
 };
 
-/// A range of a byte_source, and where its bytes go.
+/// A range of a byte_source, and the memory for its bytes.
 struct source_read {
   source_read(std::uint64_t from, std::span<std::byte> to) noexcept : offset(from), into(to) {}
 
   std::uint64_t offset;
-  std::span<std::byte> into;  // As many as are wanted: never past the end of the source.
-  bool awaited = false;       // Somebody waits for a tensor of it: it goes before others.
-  /// Requested once nobody wants the bytes any more. The read then ends soon, in any way.
+  /// The destination; its size is the size of the range, within the source.
+  std::span<std::byte> into;
+  bool awaited = false;  // An awaited tensor needs this range: it has priority.
+  /// Requested when the bytes are not needed any more. The read must then end soon, with any
+  /// result.
   std::stop_token stop = {};
-  transfer_counts* counts = nullptr;  // Where the source counts its requests, unless it is null.
+  transfer_counts* counts = nullptr;  // Counters for requests of the source; may be null.
 };
 
-/// An object of a store. Its functions are called from any thread, several at a time.
+/// An object of a store. Several threads may call its functions concurrently.
 class RINGLOAD_EXPORT byte_source {
  public:
   using read_handler = boost::asio::any_completion_handler<void(std::exception_ptr)>;
 
   virtual ~byte_source();
 
-  /// The size. Never changes.
+  /// Returns the size, which never changes.
   virtual std::uint64_t bytes() const noexcept = 0;
 
-  /// What becomes another where the object is replaced: an ETag, a version, a time. Asked for when
-  /// the object has been opened, and at the end of each load; if it differs then, the load fails
-  /// with errc::changed_file, and if it throws, with that. May block. Empty: nothing is known, or
-  /// reads notice it themselves.
+  /// Returns a version tag that changes when the object is replaced: an ETag, a version id, an
+  /// mtime. The function is called when the object is opened and at the end of each load. If the
+  /// tag differs, the load fails with errc::changed_file. If the function throws, the load fails
+  /// with that exception. May block. Empty: the version is unknown, or reads detect a change.
   virtual std::string identity() const = 0;
 
-  /// Begins to read, does not block, and calls `done` once, in any thread, but never from inside
-  /// this function: with null once all of `what.into` is filled, or with what is wrong. Until then
-  /// it may write to `what.into`; after that not any more, stopped or not. Where the object is not
-  /// as it was opened: errc::changed_file. As many reads are in flight as loader_options::slots
-  /// says.
+  /// Starts a read without blocking, and calls `done` once, in any thread, but never from inside
+  /// this function. The argument of `done` is null if all of `request.into` is filled, else the
+  /// failure. The source may write to `request.into` until it calls `done`, and not afterwards,
+  /// even if the read is stopped. If the object has changed since it was opened, the failure is
+  /// errc::changed_file. At most loader_options::slots reads are in flight.
   ///
-  /// A coroutine `boost::asio::awaitable<void>` is started by
-  /// `boost::asio::co_spawn(executor, coroutine(what), std::move(done))`.
-  virtual void read_async(const source_read& what, read_handler done) = 0;
+  /// A coroutine `boost::asio::awaitable<void>` is started by `boost::asio::co_spawn(executor,
+  /// coroutine(request), std::move(done))`.
+  virtual void read_async(const source_read& request, read_handler done) = 0;
 
-  /// Called if the bytes that were read are no checkpoint. A source that takes bytes from a copy
-  /// drops the copy, and returns whether the same reads may now give other bytes. May block.
+  /// Called if the bytes that were read are not a checkpoint. A source that reads from a cached
+  /// copy drops the copy, and returns whether the same reads may now return different bytes. May
+  /// block.
   virtual bool drop_copy();
 };
 
-/// Where a checkpoint lies: the counterpart of a folder. Its functions block, and are called from
-/// one thread at a time.
+/// A folder of a store. Its functions block, and are called from one thread at a time.
 class RINGLOAD_EXPORT byte_folder {
  public:
   virtual ~byte_folder();
 
-  /// The names of all files in it, in any order: the checkpoint is chosen among them. Names of
-  /// sub-folders may be among them, and names of files in sub-folders, with '/'. Throws
-  /// errc::unsupported_feature if the store cannot say.
+  /// Returns the names of all files of the folder, in any order, for finding the checkpoint. The
+  /// result may include names of sub-folders, and names of files in sub-folders with '/'. Throws
+  /// errc::unsupported_feature if the store cannot list the folder.
   virtual std::vector<std::string> names(const std::stop_token& stop) = 0;
 
-  /// The names of all files in it and in its sub-folders, with '/': what
-  /// open_options::independent_files takes. The default returns names().
+  /// Returns the names of all files of the folder and its sub-folders, with '/', for
+  /// open_options::independent_files. The default implementation returns names().
   virtual std::vector<std::string> names_beneath(const std::stop_token& stop);
 
-  /// Throws errc::source_not_found where there is no such file. Names come from an index, so they
-  /// may be hostile; they have no empty part, no "." and no "..", and do not begin with '/'.
+  /// Opens a file. Throws errc::source_not_found if the file does not exist. Names come from an
+  /// index and may be malicious. A name has no empty part, no "." and no "..", and does not begin
+  /// with '/'.
   virtual std::shared_ptr<byte_source> open(const std::string& name,
                                             const std::stop_token& stop) = 0;
 
-  /// These will be opened next, in this order: whoever can do that for several at once begins now.
+  /// Announces the next files to be opened, in this order, so that the store can open them in
+  /// parallel.
   virtual void expect(std::span<const std::string> names, const std::stop_token& stop);
 
-  /// What errors and the catalog call a file of this folder: without credentials. An empty name:
-  /// the folder itself.
+  /// Returns the name of a file for errors and the catalog, without credentials. An empty name
+  /// stands for the folder itself.
   virtual std::string path_of(const std::string& name) const = 0;
 };
 
-/// What the name of a checkpoint leads to. A loader takes it in place of a name, too.
+/// The result of resolving the name of a checkpoint. A loader also accepts it in place of a name.
 struct found_source {
   std::shared_ptr<byte_folder> folder;
-  std::string file;  // Of the folder, a checkpoint or an index; empty: the folder as a whole.
-  /// A file or folder on this machine that is the same, and is opened in its place; empty: none.
+  std::string file;  // A checkpoint or index in the folder; empty: the whole folder.
+  /// A local file or folder with the same content, which is opened instead; empty: none.
   std::string local_path;
 };
 
-/// A file of any format that lies in memory, as what `loader::open_async` and `load_async` take:
+/// Returns a file of any format in memory as a source for `loader::open_async` and `load_async`:
 ///
 ///   auto m = co_await loader.load_async(ringload::from_memory(bytes, "model.safetensors"));
 ///
-/// Errors and the catalog call it by `name`, and its format is found as that of a file of that name
-/// is. `owner` is kept as long as the bytes are needed; without one, the caller keeps them until
-/// the checkpoint, and all loads from it, are gone.
+/// `name` is the name in errors and in the catalog, and determines the format like a file name.
+/// `owner` is kept alive as long as the bytes are needed. Without an owner, the caller must keep
+/// the bytes valid until the checkpoint and all its loads are destroyed.
 RINGLOAD_EXPORT found_source from_memory(std::span<const std::byte> bytes, std::string name,
                                          std::shared_ptr<const void> owner = nullptr);
 
@@ -131,11 +136,12 @@ class RINGLOAD_EXPORT byte_store {
  public:
   virtual ~byte_store();
 
-  /// Whether the name is one of this store. What has "://" is asked for before any path is looked
-  /// at, other names where there is no such path, nor a model of that name in the local cache.
+  /// Returns whether the store accepts this name. For names with "://" the function is called
+  /// before paths are tried. For other names it is called if no such path and no such model in the
+  /// local cache exists.
   virtual bool has_name(std::string_view source) const noexcept = 0;
 
-  /// May block. Throws errc::source_not_found where it finds nothing.
+  /// Resolves a name. May block. Throws errc::source_not_found if the checkpoint does not exist.
   virtual found_source find(std::string_view source, const std::stop_token& stop) = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A checkpoint that was opened once, for any number of loads.
+// An open checkpoint, for any number of loads.
 
 #include <cstddef>
 #include <memory>
@@ -19,55 +19,55 @@ namespace detail {
 struct opened_checkpoint;
 }
 
-/// How a checkpoint is opened.
+/// Options for opening a checkpoint.
 struct open_options {
   ringload::strictness strictness = ringload::strictness::strict;
-  /// The source is a folder, a prefix of S3 or a model, and each file in it whose name is that of a
-  /// checkpoint is taken for itself: indices and series mean nothing. Sub-folders are searched, but
-  /// for hidden ones (".git") and symlinks to folders. A tensor in two files is
-  /// `errc::duplicate_tensor`.
+  /// Opens each checkpoint file of a folder, an S3 prefix or a model as an independent file.
+  /// Indices and series are ignored. Sub-folders are searched, except for hidden folders (".git")
+  /// and symlinks to folders. A tensor in two files is `errc::duplicate_tensor`.
   bool independent_files = false;
   unnamed_dtypes nameless = {};
 };
 
-/// Reads the catalog of a checkpoint as the other forms of `ringload::read_catalog` do, and as
-/// `loader::open_async` takes it: one source, or several files, each with tensors of its own.
-/// `with` is what a loader would be made with.
-RINGLOAD_EXPORT catalog read_catalog(std::string_view source, const open_options& how,
-                                     const std::vector<extension>& with = {});
-RINGLOAD_EXPORT catalog read_catalog(const std::vector<std::string>& files, const open_options& how,
-                                     const std::vector<extension>& with = {});
+/// Reads the catalog of a checkpoint, with the sources of `loader::open_async`: one source, or
+/// several files with tensors of their own. `extensions` are the extensions of a loader.
+RINGLOAD_EXPORT catalog read_catalog(std::string_view source, const open_options& options,
+                                     const std::vector<extension>& extensions = {});
+RINGLOAD_EXPORT catalog read_catalog(const std::vector<std::string>& files,
+                                     const open_options& options,
+                                     const std::vector<extension>& extensions = {});
 
-/// What `loader::open_async` gives: its files are open and its catalog is read. A handle, free to
-/// copy; the files are closed with the last copy and the last load from it. Its functions may be
-/// called from any thread. It belongs to no loader: any may load from it.
+/// The result of `loader::open_async`: its files are open and its catalog is read. A handle, cheap
+/// to copy. The files are closed with the last copy and the last load. The functions may be called
+/// from any thread. Any loader may load from it.
 ///
-/// A load from it opens and parses nothing. If a file was written to or replaced by other bytes in
-/// place since it was opened, the load fails with `errc::changed_file`; a file that was only
-/// renamed or removed is still the one that was opened.
+/// A load from an open checkpoint opens and parses nothing. If a file was modified in place since
+/// it was opened, the load fails with `errc::changed_file`. If a file was renamed or removed, the
+/// load still reads the opened file.
 class RINGLOAD_EXPORT checkpoint {
  public:
-  /// Not a checkpoint: only assignment, destruction and a test for that are allowed.
+  /// An empty handle: only assignment, destruction and operator bool are allowed.
   checkpoint() noexcept = default;
   explicit checkpoint(std::shared_ptr<const detail::opened_checkpoint> of) noexcept;
 
   explicit operator bool() const noexcept { return of_ != nullptr; }
 
-  /// Valid as long as a copy of this is.
+  /// Valid as long as any copy of this handle.
   const ringload::catalog& catalog() const noexcept;
 
-  /// The tensor of that name, or null. The first call sorts the names.
+  /// Returns the tensor `name`, or null. The first call sorts the names.
   const tensor_info* find(std::string_view name) const noexcept;
-  /// The same; throws `errc::no_such_tensor`, or why the tensor cannot be loaded: see
-  /// `catalog::unreadable`.
+  /// Returns the tensor `name`. Throws `errc::no_such_tensor`, or the error of a tensor that cannot
+  /// be loaded: see `catalog::unreadable`.
   const tensor_info& at(std::string_view name) const;
   bool contains(std::string_view name) const noexcept { return find(name) != nullptr; }
 
-  /// The names that match, in the catalog's order. Globs as in `selection`.
+  /// Returns the names that match, in catalog order. The syntax of globs is described at
+  /// `selection`.
   std::vector<std::string_view> matching(std::string_view glob) const;
 
-  /// That tensor alone, for a load: `co_await loader.load_async(file, file["wte.weight"])`. Throws
-  /// `errc::no_such_tensor`.
+  /// Returns a selection of the tensor `name` alone: `co_await loader.load_async(file,
+  /// file["wte.weight"])`. Throws `errc::no_such_tensor`.
   selection operator[](std::string_view name) const;
 
   std::size_t size() const noexcept { return catalog().tensors.size(); }
@@ -83,7 +83,7 @@ class RINGLOAD_EXPORT checkpoint {
   std::shared_ptr<const detail::opened_checkpoint> of_;
 };
 
-/// Chooses from that checkpoint: the same as `select()`, for who likes to read what from.
+/// Returns an empty selection, like `select()`. The argument only documents the checkpoint.
 inline selection select(const checkpoint&) { return {}; }
 
 }  // namespace ringload::inline v0

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Exports a tensor to other libraries without a copy, by DLPack: in its versioned form and in the
-// older unversioned one.
+// Exports a tensor to other libraries without a copy, with DLPack: in the versioned form and in the
+// older unversioned form.
 //
-// The types below have DLPack's layout under names of our own, so that this header does not need
+// The types below have DLPack's layout under ringload names, so this header does not need
 // <dlpack/dlpack.h> and works beside any version of it. With that header, cast:
 // reinterpret_cast<DLManagedTensorVersioned*>(to_dlpack(t)).
 //
-// The tensor is loaded completely, so a consumer has no stream to wait for. It lets go of the last
-// tensor of a load when no work on the device uses it any more, or calls release_after() of
-// `ringload/cuda.hpp` before it does.
+// The tensor is loaded completely, so a consumer need not wait for a stream. The consumer must drop
+// the last tensor of a load only when no work on the device uses it, or must call release_after()
+// of `ringload/cuda.hpp` before.
 
 #include <cstdint>
 #include <ringload/export.hpp>
@@ -56,7 +56,7 @@ struct data_type {
 };
 
 struct tensor {
-  void* data;  // Null for a tensor of 0 bytes, as DLPack asks.
+  void* data;  // Null for a tensor of 0 bytes, as DLPack requires.
   dlpack::device device;
   std::int32_t ndim;
   data_type dtype;
@@ -71,7 +71,7 @@ struct managed_tensor {
   void (*deleter)(managed_tensor* self);
 };
 
-/// In `flags`: the memory must not be written to.
+/// Flag for `flags`: the memory must not be written to.
 inline constexpr std::uint64_t flag_read_only = 1;
 
 struct managed_tensor_versioned {
@@ -86,23 +86,23 @@ static_assert(sizeof(data_type) == 4 && sizeof(device) == 8);
 static_assert(sizeof(void*) != 8 || (sizeof(tensor) == 48 && sizeof(managed_tensor) == 64 &&
                                      sizeof(managed_tensor_versioned) == 80));
 
-/// DLPack's name for an element type. Types of less than a byte are packed.
+/// Returns DLPack's type for an element type. Types of less than a byte are packed.
 RINGLOAD_EXPORT data_type type_of(dtype type) noexcept;
 
 }  // namespace dlpack
 
-/// The tensor as DLPack 1.1 describes it, with the strides that 1.2 asks for. Whoever ends up with
-/// it calls its `deleter`, once, from any thread; until then the tensor's memory stays, whatever
-/// becomes of model and loader. Throws `errc::size_overflow` where a dimension does not fit in 63
+/// Returns the tensor in the form of DLPack 1.1, with the strides that 1.2 requires. The consumer
+/// calls its `deleter` once, from any thread. Until then the tensor's memory stays valid, even if
+/// model and loader are destroyed. Throws `errc::size_overflow` if a dimension does not fit in 63
 /// bits.
 ///
-/// F4 is exported in pairs, 4 bits in 2 lanes and the last dimension halved: PyTorch's
-/// float4_e2m1fn_x2, the one form that it takes. (JAX 0.10 on a processor takes F4 in neither
-/// form.) Where the last dimension is odd, elements are exported singly, in 1 lane.
+/// F4 is exported in pairs, as 4 bits in 2 lanes with half of the last dimension. This is PyTorch's
+/// float4_e2m1fn_x2, the only form that PyTorch accepts. (JAX 0.10 on a CPU accepts neither form of
+/// F4.) If the last dimension is odd, elements are exported singly, in 1 lane.
 RINGLOAD_EXPORT dlpack::managed_tensor_versioned* to_dlpack(const tensor& from);
 
-/// The same for consumers that know DLPack 0.x only. They may not know the types of less than 16
-/// bits, and it has no way to say that a tensor is read-only.
+/// Returns the tensor for consumers that only support DLPack 0.x. Such consumers may not support
+/// types of less than 16 bits. The unversioned form cannot mark a tensor as read-only.
 RINGLOAD_EXPORT dlpack::managed_tensor* to_legacy_dlpack(const tensor& from);
 
 }  // namespace ringload::inline v0

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Error codes, and the exception that carries one with a message for people. errno values keep the
-// system category, and a device's codes keep the device's.
+// Error codes, and the exception that carries a code with a readable message. errno values keep the
+// system category. Device error codes keep the category of the device.
 
 #include <boost/system/error_code.hpp>
 #include <boost/system/system_error.hpp>
@@ -13,78 +13,78 @@
 namespace ringload::inline v0 {
 
 enum class errc {
-  // Starts at 1: to an error_code, 0 means success.
+  // The values start at 1, because 0 means success in an error_code.
 
-  // Finding the files.
+  // Errors of finding the files.
   source_not_found = 1,  // No such file, folder, or model in the local cache.
-  not_a_checkpoint,      // It exists, but is not a format that can be loaded.
+  not_a_checkpoint,      // The source exists, but has no format that can be loaded.
   ambiguous_source,      // A folder holds two checkpoints.
   incomplete_series,     // A shard of the series, or of the index, is missing.
-  invalid_source_name,   // Not a path, and not a legal `owner/model[@revision]` either.
-  path_outside_source,   // A name from inside a model would leave the model's own folder.
+  invalid_source_name,   // Neither a path nor a legal `owner/model[@revision]`.
+  path_outside_source,   // A name in a model leads outside the model's own folder.
   not_a_regular_file,    // A FIFO, a device, a socket or a folder where a file must be.
 
-  // Invalid files. In brackets: the name in the safetensors reference.
+  // Errors of file contents. The name in brackets is the error of the safetensors reference.
   header_too_small,     // Fewer than 8 bytes. [HeaderTooSmall]
   header_too_large,     // More than 100,000,000 bytes of header. [HeaderTooLarge]
   header_outside_file,  // The header would end past the file's end. [InvalidHeaderLength]
   header_not_utf8,      // [InvalidHeader]
-  malformed_header,     // Not JSON, or of the wrong shape. [InvalidHeaderDeserialization]
+  malformed_header,     // Not JSON, or JSON of the wrong structure. [InvalidHeaderDeserialization]
   invalid_offsets,      // A hole, an overlap, or reversed offsets. [InvalidOffset]
-  wrong_tensor_bytes,   // Shape and dtype do not give that many bytes. [TensorInvalidInfo]
+  wrong_tensor_bytes,   // The number of bytes does not match shape and dtype. [TensorInvalidInfo]
   size_overflow,        // Shape or sizes do not fit in 64 bits. [ValidationOverflow]
   fractional_bytes,     // A sub-byte tensor does not end on a byte. [MisalignedSlice]
   extent_outside_file,  // Tensor data ends past the file's end. [MetadataIncompleteBuffer]
-  trailing_bytes,       // The file goes on after the last tensor. [MetadataIncompleteBuffer]
+  trailing_bytes,       // Bytes follow the last tensor. [MetadataIncompleteBuffer]
 
-  // What a file of another format says of itself, beyond the above.
-  unsupported_feature,  // A version, a type or a form that is known by name and not read.
+  // Errors that only formats other than safetensors have.
+  unsupported_feature,  // A known version, type or form that ringload cannot read.
 
-  // The shard index, and shards that do not match it.
+  // Errors of the shard index, and of shards that do not match the index.
   malformed_index,
-  duplicate_tensor,  // One name in two places.
+  duplicate_tensor,  // Two tensors have the same name.
   missing_tensor,    // The index lists a tensor that its shard lacks.
 
-  // While loading.
+  // Errors of loading.
   truncated_file,       // The file became shorter after it was opened.
   changed_file,         // The file was written or replaced while it was loaded.
-  malformed_stream,     // Compressed bytes that are damaged, or decode to more or less than said.
-  codec_unavailable,    // This build was made without the codec that a tensor is stored with.
-  no_such_tensor,       // The checkpoint has no tensor of that name.
-  memory_exceeded,      // The tensors need more memory than there is, or than the limits allow.
-  engine_unavailable,   // The requested read engine does not work here.
-  direct_unavailable,   // Direct reads were requested, and do not work for this file.
+  malformed_stream,     // Compressed bytes are damaged, or decode to an unexpected size.
+  codec_unavailable,    // This build lacks the codec of a tensor.
+  no_such_tensor,       // The checkpoint has no tensor with the requested name.
+  memory_exceeded,      // The tensors need more memory than is available or allowed.
+  engine_unavailable,   // The requested read engine does not work on this system.
+  direct_unavailable,   // Direct reads were requested, but do not work for this file.
   invalid_options,      // Two options contradict each other.
   device_unavailable,   // The requested device does not exist or cannot be used.
   unsupported_dtype,    // Tensors cannot be converted to `load_options::dtype`.
-  invalid_destination,  // Memory of the caller's that overlaps, or is not what it says.
-  unexpected_tensor,    // A fill found a tensor that no destination is for.
-  wrong_dtype,          // A tensor and its destination differ in their element type,
-  wrong_shape,          // or in their shape.
-  invalid_selection,    // A range outside its tensor, two of one dimension, or no such rank.
-  not_mappable,         // A tensor that cannot be used where its file has it.
+  invalid_destination,  // Caller memory overlaps, or does not match its description.
+  unexpected_tensor,    // A fill found a tensor without a destination.
+  wrong_dtype,          // The element types of a tensor and its destination differ.
+  wrong_shape,          // The shapes of a tensor and its destination differ.
+  invalid_selection,  // A range outside its tensor, two ranges in a dimension, or an invalid rank.
+  not_mappable,       // The tensor cannot be mapped from its file.
 
-  // From the network.
-  access_denied,     // A server wants credentials, or those it was given give no access.
-  remote_failed,     // A server cannot be reached, or does not give what was asked for.
-  malformed_answer,  // What a server says breaks its own protocol.
+  // Errors of the network.
+  access_denied,     // The server requires credentials, or refuses the given credentials.
+  remote_failed,     // The server cannot be reached, or does not return the requested object.
+  malformed_answer,  // The server's response violates the protocol.
 
-  // While saving.
-  invalid_tensor,     // A tensor that cannot be saved as it is described.
-  invalid_saving,     // The settings contradict themselves, or the path names no format.
-  read_back_differs,  // What was read back is not what was written.
+  // Errors of saving.
+  invalid_tensor,     // The description of the tensor is invalid.
+  invalid_saving,     // The options contradict each other, or the path names no format.
+  read_back_differs,  // The bytes read back differ from the bytes written.
 
-  // Integrity, when it is asked for.
-  malformed_manifest,   // A line that is no digest of a tensor, or a tensor that is listed twice.
-  incomplete_manifest,  // Manifest and checkpoint do not have the same tensors.
-  digest_unavailable,   // There is no hasher for a digest, or no digest of a tensor.
-  wrong_digest,         // Bytes do not match the manifest, their file's own digest, or the hub's.
-  wrong_indices,        // The indices of a sparse tensor leave its shape, or go back.
+  // Errors of integrity checks, which are optional.
+  malformed_manifest,   // An invalid line, or a tensor that is listed twice.
+  incomplete_manifest,  // Manifest and checkpoint list different tensors.
+  digest_unavailable,   // The hasher for a digest, or the digest of a tensor, is missing.
+  wrong_digest,         // Bytes do not match the manifest, the file's digest, or the hub's digest.
+  wrong_indices,        // Indices of a sparse tensor exceed its shape, or decrease.
 
-  // Between processes.
-  malformed_message,  // What another process sent breaks the protocol.
+  // Errors between processes.
+  malformed_message,  // A message of another process violates the protocol.
   mismatched_call,    // The ranks of a group made different calls.
-  rank_failed,        // Another rank has failed, has ended, or did not answer in time.
+  rank_failed,        // Another rank failed, ended, or did not answer in time.
 };
 
 RINGLOAD_EXPORT const boost::system::error_category& category() noexcept;
@@ -93,13 +93,13 @@ inline boost::system::error_code make_error_code(errc code) noexcept {
   return {static_cast<int>(code), category()};
 }
 
-/// The exception of the library, thrown or passed to completion handlers. `what()` is the place, a
-/// colon and the cause, in one line: "model-00002.safetensors: tensor 'wte.weight': its bytes end
-/// at 4,096 but the file at 4,000".
+/// The exception of the library, thrown or passed to completion handlers. `what()` returns the
+/// place, a colon and the cause in one line: "model-00002.safetensors: tensor 'wte.weight': its
+/// bytes end at 4,096 but the file at 4,000".
 class RINGLOAD_EXPORT error : public boost::system::system_error {
  public:
-  /// `place` names the file, and the tensor or byte in it; `cause` may be empty, and then it is the
-  /// code's own message.
+  /// `place` names the file, and the tensor or byte in the file. If `cause` is empty, the message
+  /// of the code is used.
   error(boost::system::error_code code, std::string place, std::string cause);
   ~error() override;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Marks what a shared libringload shows; all else in it is hidden. The same for who builds the
-// library and who uses it, static or shared, so there is nothing to define before this is included.
+// Marks the exported symbols of a shared libringload; all other symbols are hidden. The macro is
+// the same for building and for using the library, static or shared, so a program defines nothing
+// before it includes this header.
 
 #define RINGLOAD_EXPORT __attribute__((visibility("default")))

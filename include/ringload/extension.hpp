@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a loader may use beyond what every ringload has. An extension comes from a library of its
-// own, and only a program that names it links that library:
+// Optional features of a loader. An extension is in its own library, and only programs that use the
+// extension link the library:
 //
 //   ringload::loader loader{ringload::host(), {}, {ringload::hdf5()}};
 
@@ -14,18 +14,18 @@ namespace ringload::inline v0 {
 class byte_store;
 class hdf5_library;
 
-/// A value to be copied at will. Extensions may be used by several loaders, and from any thread.
+/// A copyable value. Several loaders may share extensions, from any thread.
 class extension {
  public:
-  /// A store of the program's own, or another's: see <ringload/byte_source.hpp>. Of several that
-  /// know a name the first is asked.
+  /// A custom store: see <ringload/byte_source.hpp>. If several stores accept a name, the first
+  /// store is used.
   explicit extension(std::shared_ptr<byte_store> from) noexcept : store_(std::move(from)) {}
 
-  /// For the functions that make an extension: `hdf5()`.
+  /// For functions that create an extension: `hdf5()`.
   explicit extension(std::shared_ptr<const hdf5_library> reads_hdf5) noexcept
       : hdf5_(std::move(reads_hdf5)) {}
 
-  /// Null where it is another extension.
+  /// Null for extensions of another kind.
   const std::shared_ptr<byte_store>& store() const noexcept { return store_; }
   const std::shared_ptr<const hdf5_library>& hdf5() const noexcept { return hdf5_; }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Loads a checkpoint into memory that the caller has already allocated, such as an inference
-// engine's parameters, so that no second copy of the model is needed.
+// Loads a checkpoint into memory that the caller has already allocated, such as the parameters of
+// an inference engine. So no second copy of the model is needed.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace ringload::inline v0 {
 
-/// Memory of the caller for one tensor.
+/// Caller memory for one tensor.
 struct RINGLOAD_EXPORT destination {
   destination();
   /// Row-major and dense, in the memory of `on`.
@@ -34,22 +34,22 @@ struct RINGLOAD_EXPORT destination {
   ~destination();
 
   std::string name;
-  void* data = nullptr;  // Of the element at index 0 in every dimension.
+  void* data = nullptr;  // The element at index 0 in every dimension.
   ringload::dtype dtype = dtype::u8;
   std::vector<std::uint64_t> shape;
-  /// In elements, by dimension; may be negative. Empty: row-major without gaps, which types of less
-  /// than a byte always are.
+  /// The strides in elements, by dimension; may be negative. Empty: row-major without gaps. Types
+  /// of less than a byte must be row-major without gaps.
   std::vector<std::int64_t> strides;
-  std::uint64_t bytes = 0;  // The size of the memory, to be checked; 0: unchecked.
+  std::uint64_t bytes = 0;  // The size of the memory for a check; 0: unchecked.
   ringload::device on = host();
-  /// Kept alive until the fill is over; if null, the caller must keep `data` valid.
+  /// Kept alive until the fill has completed. If null, the caller must keep `data` valid.
   std::shared_ptr<void> owner;
 };
 
-/// The memory that a DLPack tensor describes, under that name. Its `deleter` is called when the
-/// last copy of the destination is gone, also when this throws: `errc::unsupported_dtype` for a
-/// type that is not supported, `errc::device_unavailable` if the memory is neither the host's nor
-/// that of `cuda`, the device for CUDA memory.
+/// Returns the memory of a DLPack tensor as the destination `name`. Its `deleter` is called when
+/// the last copy of the destination is destroyed, and also if this function throws. Throws
+/// `errc::unsupported_dtype` for a type that is not supported. Throws `errc::device_unavailable` if
+/// the memory is neither host memory nor memory of `cuda`, the device for CUDA memory.
 ///
 /// All work of the producer's streams on the tensor must have completed.
 RINGLOAD_EXPORT destination destination_of(std::string name, dlpack::managed_tensor_versioned* from,
@@ -57,7 +57,7 @@ RINGLOAD_EXPORT destination destination_of(std::string name, dlpack::managed_ten
 RINGLOAD_EXPORT destination destination_of(std::string name, dlpack::managed_tensor* from,
                                            device cuda = host());
 
-/// What a fill does where checkpoint and destinations differ.
+/// Rules for differences between checkpoint and destinations.
 struct RINGLOAD_EXPORT fill_options {
   enum class on_missing : std::uint8_t { error, report };
   enum class on_unexpected : std::uint8_t { ignore, report, error };
@@ -71,32 +71,34 @@ struct RINGLOAD_EXPORT fill_options {
   fill_options& operator=(fill_options&& other) noexcept;
   ~fill_options();
 
-  /// A destination that the checkpoint has no tensor for: `errc::no_such_tensor`, or `missing` of
-  /// the result lists it and its memory stays as it is.
+  /// A destination without a tensor in the checkpoint: `errc::no_such_tensor`, or the destination
+  /// is listed in `missing` of the result and its memory is unchanged.
   on_missing missing = on_missing::error;
   /// A tensor without a destination: ignored, listed in `unexpected` of the result, or
   /// `errc::unexpected_tensor`.
   on_unexpected unexpected = on_unexpected::ignore;
-  /// Another element type: `errc::wrong_dtype`, or converted as PyTorch's copy_ does between bool,
-  /// integers of 8 to 64 bits, f16, bf16, f32, f64, f8_e4m3fn and f8_e5m2: to a floating type
-  /// rounded once, to nearest, ties to even; to an integer truncated. Unlike there, integers
-  /// saturate, and NaN becomes 0. Too large for f8_e4m3fn, which has no infinity, becomes 448, and
-  /// so does infinity, as in PyTorch from 2.12 on; older ones make it NaN. To bool, 0 is false and
-  /// everything else, NaN too, true. A destination on a GPU is only converted from f32, f16, bf16,
-  /// f8_e4m3fn and f8_e5m2, to f32, f16 and bf16; any other pair is `errc::unsupported_dtype`.
+  /// A different element type: `errc::wrong_dtype`, or a conversion as in PyTorch's copy_. The
+  /// conversion supports bool, integers of 8 to 64 bits, f16, bf16, f32, f64, f8_e4m3fn and
+  /// f8_e5m2. Conversions to a floating type round once, to nearest, ties to even. Conversions to
+  /// an integer truncate. Unlike in PyTorch, integers saturate, and NaN becomes 0. In f8_e4m3fn,
+  /// which has no infinity, infinity and numbers that are too large become 448, as in PyTorch since
+  /// 2.12. Older versions make them NaN. In a conversion to bool, 0 becomes false, and everything
+  /// else, including NaN, becomes true. A GPU destination supports only conversions from f32, f16,
+  /// bf16, f8_e4m3fn and f8_e5m2 to f32, f16 and bf16. Every other pair is
+  /// `errc::unsupported_dtype`.
   on_dtype dtype = on_dtype::exact;
-  /// Another shape: `errc::wrong_shape`, or the tensor is broadcast by PyTorch's rule: from the
-  /// last dimension on, each size is the destination's, or 1, or missing.
+  /// A different shape: `errc::wrong_shape`, or the tensor is broadcast with PyTorch's rule. From
+  /// the last dimension on, each size equals the destination's size, is 1, or is missing.
   on_shape shape = on_shape::exact;
-  /// Maps a destination's name to its tensor's name in the checkpoint. Empty: they are the same.
-  /// Called in a thread of the library, once for each destination.
+  /// Maps the name of a destination to the name of its tensor in the checkpoint. Empty: the names
+  /// are equal. The function is called in a thread of the library, once for each destination.
   std::function<std::string(std::string_view)> rename;
 };
 
 /// The result of a fill. All destinations but those in `missing` are complete.
 struct fill_result {
-  std::vector<std::string> missing;     // Destinations without a tensor, in the order given.
-  std::vector<std::string> unexpected;  // Tensors without a destination, in the catalog's order.
+  std::vector<std::string> missing;     // Destinations without a tensor, in input order.
+  std::vector<std::string> unexpected;  // Tensors without a destination, in catalog order.
   load_stats stats;
   std::vector<file_stats> stats_of_files;  // By position in the catalog's `files`.
 };
@@ -104,16 +106,15 @@ struct fill_result {
 /// Thrown by a fill that failed after the first byte was written.
 class RINGLOAD_EXPORT fill_error : public error {
  public:
-  fill_error(const error& why, std::vector<std::string> whole, std::vector<std::string> torn);
+  fill_error(const error& cause, std::vector<std::string> whole, std::vector<std::string> torn);
   ~fill_error() override;
 
-  /// Names of destinations: those that are complete, and those that may hold old bytes, new ones,
-  /// or both.
+  /// Names of destinations: `whole` are complete, `torn` may contain old bytes, new bytes, or both.
   std::span<const std::string> whole() const noexcept { return *whole_; }
   std::span<const std::string> torn() const noexcept { return *torn_; }
 
  private:
-  // Shared, because an exception is copied and must not throw then.
+  // Shared, because copying an exception must not throw.
   std::shared_ptr<const std::vector<std::string>> whole_;
   std::shared_ptr<const std::vector<std::string>> torn_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The ranks of one program: threads, or processes, that load a checkpoint together
+// The ranks of one program: threads or processes that load a checkpoint together
 // (`ringload/group_load.hpp`).
 //
 //   // One group for each thread of a process:
@@ -10,8 +10,7 @@
 //   // This process' group, of the processes of a machine:
 //   std::unique_ptr<ringload::group> group = ringload::join_group("/run/job7", rank, ranks);
 //
-// `ringload/mpi.hpp` has groups of the processes of MPI.
-// All functions block.
+// `ringload/mpi.hpp` has groups of MPI processes. All functions block.
 
 #include <chrono>
 #include <cstddef>
@@ -27,19 +26,19 @@
 
 namespace ringload::inline v0 {
 
-/// What a rank has of its group. All ranks make the same calls in the same order, each from one
-/// thread at a time.
+/// The group as one rank uses it. All ranks must make the same calls in the same order, each from
+/// one thread at a time.
 ///
-/// A call fails with `errc::rank_failed` as soon as another rank has failed or has ended, with its
-/// rank and, if there was time for that, its reason; or if a rank that is waited for does not come
-/// within the group's time limit. From then on every call fails so.
+/// A call fails with `errc::rank_failed` if another rank failed or ended. The error has the rank
+/// and, if the rank could send it, the reason. A call also fails so if a rank does not answer
+/// within the group's time limit. All later calls then fail too.
 ///
-/// On a rank that was interrupted calls fail with `operation_aborted`; the others learn of it when
-/// it fails, or ends.
+/// On an interrupted rank, calls fail with `operation_aborted`. The other ranks are notified when
+/// the interrupted rank fails or ends.
 ///
-/// Its messages are memory of the host, unless `memory()` says otherwise.
+/// Messages are host memory unless `memory()` returns another kind.
 ///
-/// To carry ranks by other means, derive from this: only the pure functions are needed.
+/// To implement another transport, derive from this class: only the pure functions are required.
 class RINGLOAD_EXPORT group {
  public:
   group() = default;
@@ -50,43 +49,46 @@ class RINGLOAD_EXPORT group {
   virtual std::uint32_t rank() const noexcept = 0;
   /// The number of ranks, at least 1.
   virtual std::uint32_t size() const noexcept = 0;
-  /// What the bytes of all calls lie in.
+  /// The kind of memory of all messages.
   virtual device_kind memory() const noexcept;
 
-  /// To one other rank, which receives exactly as many bytes. May return before it has them. A load
-  /// and the functions below never send or receive an empty message.
+  /// Sends to another rank, which must receive exactly as many bytes. May return before the bytes
+  /// are received. A load and the functions below never send or receive an empty message.
   virtual void send(std::span<const std::byte> bytes, std::uint32_t to) = 0;
   virtual void receive(std::span<std::byte> bytes, std::uint32_t from) = 0;
 
-  /// Ends the group for all ranks, with this rank's reason. Never throws, and may be called twice.
+  /// Ends the group for all ranks, with the reason of this rank. Never throws, and may be called
+  /// twice.
   virtual void fail(std::string_view reason) noexcept = 0;
 
-  /// From any thread, also while a call runs in another: ends this rank's calls, that one and all
-  /// that follow. May be called twice.
+  /// Ends the current call and all later calls of this rank. May be called from any thread, also
+  /// during a call in another thread, and may be called twice.
   virtual void interrupt() noexcept = 0;
 
-  /// The bytes of `root` into all others'. Of the same number on each rank.
+  /// Copies the bytes of `root` to all other ranks. The number of bytes must be the same on each
+  /// rank.
   virtual void broadcast(std::span<std::byte> bytes, std::uint32_t root);
-  /// Of `root` the parts, one for each rank, its own too; into the memory of each, which is as long
-  /// as its part. Others give no parts.
+  /// Distributes the parts of `root`, one for each rank including `root`, into the memory of each
+  /// rank, which must be as long as its part. Other ranks pass no parts.
   virtual void scatter(std::span<const std::span<const std::byte>> parts, std::span<std::byte> into,
                        std::uint32_t root);
   /// Returns when all ranks have called it.
   virtual void barrier();
 };
 
-/// How long a rank is waited for that has neither failed nor ended.
+/// The default time limit for a rank that has neither failed nor ended.
 inline constexpr std::chrono::minutes rank_timeout{5};
 
-/// A group of threads of this process: one for each, to be moved into it. 1 to 127 ranks. Throws
-/// `ringload::error`.
+/// Creates a group of threads of this process: one element for each thread, to be moved into it. 1
+/// to 127 ranks. Throws `ringload::error`.
 RINGLOAD_EXPORT std::vector<std::unique_ptr<group>> make_thread_ranks(
     std::uint32_t ranks, std::chrono::milliseconds timeout = rank_timeout);
 
-/// A group of processes of this machine and this user, which meet at a Unix socket: rank 0 makes
-/// it, at a path that is free, and removes it when all have come. They are waited for as long as
-/// for a rank, or until `stop` is requested: `operation_aborted`. 1 to 127 ranks. Throws
-/// `ringload::error`; nothing is left at the path then.
+/// Creates a group of processes of this machine and this user, which connect through a Unix socket.
+/// Rank 0 creates the socket at a path that must not exist, and removes it when all ranks are
+/// connected. Each rank waits for the time limit of a rank, or until `stop` is requested:
+/// `operation_aborted`. 1 to 127 ranks. Throws `ringload::error`, and then leaves no file at the
+/// path.
 RINGLOAD_EXPORT std::unique_ptr<group> join_group(std::string_view socket, std::uint32_t rank,
                                                   std::uint32_t ranks,
                                                   std::chrono::milliseconds timeout = rank_timeout,

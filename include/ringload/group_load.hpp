@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Ranks that load one checkpoint together: each reads its part of the bytes, and then they give
-// each other what each needs.
+// Ranks that load one checkpoint together: each rank reads its part of the bytes, then the ranks
+// exchange the bytes that they need.
 //
 //   // On every rank, and the same calls on all of them:
 //   auto load = co_await ringload::load_async(loader, group, "Qwen/Qwen3-8B", {});
@@ -28,19 +28,19 @@
 
 namespace ringload::inline v0 {
 
-/// Who reads what of a checkpoint that ranks load together.
+/// How ranks divide the reading of a checkpoint.
 enum class group_reading : std::uint8_t {
-  /// Each rank an equal part of the bytes, all of it at once; what is compressed, and all where
-  /// stored digests are checked, is divided by whole tensors. Each byte is read once, and passed on
-  /// in memory. For drives that all ranks share, and tensors that all ranks need.
+  /// Each rank reads an equal part of the bytes at once. Compressed data is divided by whole
+  /// tensors, and so is all data if stored digests are checked. Each byte is read once and then
+  /// sent through memory. For drives that all ranks share, and for tensors that all ranks need.
   divided,
-  /// Each rank what it asks for, when it does. Nothing is passed on. For ranks that need their
-  /// shards and little else, and for drives of their own.
+  /// Each rank reads the bytes of its requests when it makes them. Nothing is exchanged. For ranks
+  /// that need little more than their shards, and for separate drives.
   own,
 };
 
 struct group_options {
-  load_options load;  // Not through a window, and not mapped.
+  load_options load;  // No window and no mapping.
   group_reading reading = group_reading::divided;
 };
 
@@ -65,114 +65,121 @@ struct group_call {
 
 using group_load_signature = void(std::exception_ptr, group_load);
 
-RINGLOAD_EXPORT void begin_group_load(loader& with, std::shared_ptr<group> ranks,
-                                      std::string source, const group_options& how,
+RINGLOAD_EXPORT void begin_group_load(loader& host_loader, std::shared_ptr<group> ranks,
+                                      std::string source, const group_options& options,
                                       std::unique_ptr<operation<group_load>> waiting);
-RINGLOAD_EXPORT void begin_group_call(const std::shared_ptr<group_job>& of, group_call what,
+RINGLOAD_EXPORT void begin_group_call(const std::shared_ptr<group_job>& job, group_call request,
                                       std::unique_ptr<operation<tensor>> waiting);
 
 struct initiate_group_load : initiation {
-  loader* with;
-  explicit initiate_group_load(loader& w) : with(&w) {}
+  loader* host_loader;
+  explicit initiate_group_load(loader& w) : host_loader(&w) {}
   template <class Handler>
   void operator()(Handler&& handler, std::shared_ptr<group> ranks, std::string source,
-                  const group_options& how) const {
-    begin_group_load(*with, std::move(ranks), std::move(source), how,
+                  const group_options& options) const {
+    begin_group_load(*host_loader, std::move(ranks), std::move(source), options,
                      make_operation<group_load>(std::forward<Handler>(handler)));
   }
 };
 
 struct initiate_group_call : initiation {
-  std::shared_ptr<group_job> of;
-  explicit initiate_group_call(std::shared_ptr<group_job> j) : of(std::move(j)) {}
+  std::shared_ptr<group_job> job;
+  explicit initiate_group_call(std::shared_ptr<group_job> j) : job(std::move(j)) {}
   template <class Handler>
-  void operator()(Handler&& handler, group_call what) const {
-    begin_group_call(of, std::move(what), make_operation<tensor>(std::forward<Handler>(handler)));
+  void operator()(Handler&& handler, group_call request) const {
+    begin_group_call(job, std::move(request),
+                     make_operation<tensor>(std::forward<Handler>(handler)));
   }
 };
 
 }  // namespace detail
 
-/// What this rank has of the load. A handle, cheap to copy.
+/// A load of a group, as one rank uses it. A handle, cheap to copy.
 ///
-/// All ranks make the same calls in the same order, also those that a call gives nothing. Calls may
-/// be begun before others complete; they run in the order in which they are begun. A call that is
-/// not the same on all ranks is `errc::mismatched_call` on all of them, and does nothing. So is one
-/// that is wrong on all, as of a tensor that does not exist. Whatever else fails on one rank is its
-/// error there, `errc::rank_failed` on the others, and ends the group.
+/// All ranks must make the same calls in the same order, even calls that return nothing to a rank.
+/// Calls may be started before others complete, and run in the order in which they are started. If
+/// a call differs between ranks, it fails with `errc::mismatched_call` on all ranks, and changes
+/// nothing. A call that is wrong on all ranks, such as a call for a tensor that does not exist,
+/// fails on all ranks and changes nothing. Any other failure of one rank is its own error on that
+/// rank, is `errc::rank_failed` on the other ranks, and ends the group.
 ///
-/// Cancelling a call ends the group too: the call completes with `operation_aborted` when the rank
-/// has let go of what it was doing, and the others fail with `errc::rank_failed`. A call that has
-/// not begun is cancelled when it is its turn.
+/// Cancelling a call also ends the group. The call completes with `operation_aborted` when the rank
+/// has stopped its work, and the other ranks fail with `errc::rank_failed`. A call that has not
+/// started is cancelled at its turn.
 ///
-/// Tensors are in memory of the host, with an allocation of their own.
+/// Tensors are in host memory, each with its own allocation.
 class RINGLOAD_EXPORT group_load {
  public:
-  /// Not a load; only assignment and destruction are allowed.
+  /// An empty handle: only assignment and destruction are allowed.
   group_load() noexcept = default;
-  explicit group_load(std::shared_ptr<detail::group_job> of) noexcept : job_(std::move(of)) {}
+  explicit group_load(std::shared_ptr<detail::group_job> job) noexcept : job_(std::move(job)) {}
 
-  /// The whole tensor, on every rank.
+  /// Completes with the whole tensor on every rank.
   template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto tensor_async(std::string_view name, CompletionToken&& token = {}) {
     return call({detail::group_call::what::tensor, {std::string(name)}, 0, 0, {}}, token);
   }
 
-  /// The block of this rank along `dim`: blocks are ceil(size / ranks) long, so the last may be
-  /// shorter, or empty. `errc::invalid_selection` where there is no such dimension, or an index of
-  /// it is no whole number of bytes.
+  /// Completes with the range of this rank along `dim`. Each range has ceil(size / ranks) indices,
+  /// so the last range may be shorter or empty. `errc::invalid_selection` if the dimension does not
+  /// exist, or if an index of the dimension is not a whole number of bytes.
   template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto shard_async(std::string_view name, std::uint32_t dim, CompletionToken&& token = {}) {
     return call({detail::group_call::what::shard, {std::string(name)}, dim, 0, {}}, token);
   }
 
-  /// The blocks of this rank of several tensors, behind each other along `dim` in the order of
-  /// `names`, as one tensor named `as`. `errc::wrong_dtype` or `wrong_shape` where their types or
-  /// other dimensions differ.
+  /// Completes with one tensor `name`, which concatenates the ranges of this rank of several
+  /// tensors along `dim`, in the order of `names`. `errc::wrong_dtype` or `wrong_shape` if their
+  /// types or their other dimensions differ.
   template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
-  auto fused_async(std::string_view as, std::vector<std::string> names, std::uint32_t dim,
+  auto fused_async(std::string_view name, std::vector<std::string> names, std::uint32_t dim,
                    CompletionToken&& token = {}) {
-    return call({detail::group_call::what::fused, std::move(names), dim, 0, std::string(as)},
+    return call({detail::group_call::what::fused, std::move(names), dim, 0, std::string(name)},
                 token);
   }
 
-  /// The whole tensor on the rank `to`, and an empty handle on all others.
+  /// Completes with the whole tensor on the rank `to`, and with an empty handle on all other ranks.
   template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto push_async(std::string_view name, std::uint32_t to, CompletionToken&& token = {}) {
     return call({detail::group_call::what::push, {std::string(name)}, 0, to, {}}, token);
   }
 
-  /// The checkpoint's, the same on all ranks but for the files' paths. Valid as long as this.
+  /// The catalog of the checkpoint, equal on all ranks except for file paths. Valid as long as this
+  /// object.
   const ringload::catalog& catalog() const noexcept;
-  /// Of this rank's reads; with `group_reading::own` the bytes, reads and seconds of all its calls.
+  /// Returns the statistics of this rank's reads. With `group_reading::own`, bytes, reads and
+  /// seconds are sums over all calls.
   load_stats stats() const;
 
  private:
   template <class CompletionToken>
-  auto call(detail::group_call what, CompletionToken&& token) {
+  auto call(detail::group_call request, CompletionToken&& token) {
     return boost::asio::async_initiate<CompletionToken, detail::tensor_signature>(
-        detail::initiate_group_call(job_), token, std::move(what));
+        detail::initiate_group_call(job_), token, std::move(request));
   }
 
   std::shared_ptr<detail::group_job> job_;
 };
 
-/// Loads with the other ranks: completes when all of them have read their parts, or, with
-/// `group_reading::own`, have opened the checkpoint. Each has it in its own file system, under any
-/// path; `errc::mismatched_call` where it does not hold the same tensors everywhere.
+/// Loads together with the other ranks. Completes when all ranks have read their parts, or, with
+/// `group_reading::own`, have opened the checkpoint. Each rank opens the checkpoint in its own file
+/// system, under any path. If the checkpoints have different tensors, the error is
+/// `errc::mismatched_call`.
 ///
-/// `with` is a loader for the host (else `errc::device_unavailable`), and outlives the load. Its
-/// last handle waits for the calls that are begun. Cancelling it is as cancelling a call.
+/// `host_loader` is a loader for the host (else `errc::device_unavailable`) and must outlive the
+/// load. The destructor of the last handle waits for started calls. Cancelling this operation has
+/// the effect of cancelling a call.
 template <boost::asio::completion_token_for<detail::group_load_signature> CompletionToken =
               boost::asio::use_awaitable_t<>>
-auto load_async(loader& with, std::shared_ptr<group> ranks, std::string_view source,
-                group_options how, CompletionToken&& token = {}) {
+auto load_async(loader& host_loader, std::shared_ptr<group> ranks, std::string_view source,
+                group_options options, CompletionToken&& token = {}) {
   return boost::asio::async_initiate<CompletionToken, detail::group_load_signature>(
-      detail::initiate_group_load(with), token, std::move(ranks), std::string(source), how);
+      detail::initiate_group_load(host_loader), token, std::move(ranks), std::string(source),
+      options);
 }
 
 }  // namespace ringload::inline v0

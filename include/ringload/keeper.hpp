@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One copy of a model for all processes of a machine. A keeper holds models in sealed memory and
-// serves them at a Unix socket; others attach, in milliseconds and without a copy:
+// Shares one copy of a model between all processes of a machine. A keeper holds models in sealed
+// memory and serves them at a Unix socket. Other processes attach in milliseconds, without a copy:
 //
 //   ringload::loader loader{ringload::shared_host()};
 //   ringload::keeper keeper{"/run/models"};
@@ -12,10 +12,11 @@
 //   // In another process:
 //   ringload::model qwen = ringload::attach("/run/models", "qwen");
 //
-// Memory of the host lives as long as any process has it: the keeper may crash, end or be replaced.
+// Host memory lives as long as any process maps it: the keeper may crash, end or be replaced.
 //
-// A model on a GPU is kept as well, and attached without a copy on the same GPU. That memory is the
-// keeper's own: it cannot be sealed, and the keeper must outlive those who attached.
+// A keeper can also hold a model on a GPU, which processes attach without a copy on the same GPU.
+// GPU memory belongs to the keeper. It cannot be sealed, and the keeper must outlive the attached
+// processes.
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -55,7 +56,7 @@ struct initiate_attach {
 
 }  // namespace detail
 
-/// Who may attach, and how many.
+/// Permissions and limits of a keeper.
 struct RINGLOAD_EXPORT keeper_options {
   keeper_options();
   keeper_options(const keeper_options& other);
@@ -64,84 +65,85 @@ struct RINGLOAD_EXPORT keeper_options {
   keeper_options& operator=(keeper_options&& other) noexcept;
   ~keeper_options();
 
-  /// The mode of the socket: who may write to it may connect.
+  /// The mode of the socket: users with write permission may connect.
   unsigned mode = 0600;
-  /// Of those, the users (effective user ids) that may attach. Empty: all.
+  /// The users (effective user ids) that may attach, in addition to the mode. Empty: all users.
   std::vector<unsigned> users;
-  /// Connections at once, one for each model that a process has attached. Who comes when there are
-  /// so many waits until one ends.
+  /// The maximum number of connections, one for each model that a process has attached. Further
+  /// processes wait until a connection ends.
   std::uint32_t connections_max = 1024;
 };
 
-/// A model as its keeper sees it.
+/// A model and its use.
 struct kept_model {
   std::string name;
-  std::uint64_t version = 0;   // 1 for the first of that name, and one more with each that follows.
-  std::uint64_t bytes = 0;     // Of its memory.
-  std::uint64_t attached = 0;  // How often this version is attached now.
+  std::uint64_t version = 0;   // 1 for the first model of the name, then counted up.
+  std::uint64_t bytes = 0;     // Size of the model's memory.
+  std::uint64_t attached = 0;  // Number of current attachments of this version.
 };
 
-/// Serves models. It has a thread of its own, which answers; its functions may be called from any.
+/// Serves models from its own thread. The functions may be called from any thread.
 class RINGLOAD_EXPORT keeper {
  public:
-  /// Makes the socket, in the place of one whose keeper is gone, and begins to answer. The path has
-  /// at most 107 bytes. Throws `ringload::error`: EADDRINUSE where a keeper answers there.
-  explicit keeper(std::string_view socket, keeper_options how = {});
+  /// Creates the socket and begins to serve. An old socket without a keeper is replaced. The path
+  /// has at most 107 bytes. Throws `ringload::error`: EADDRINUSE if another keeper serves the path.
+  explicit keeper(std::string_view socket, keeper_options options = {});
   keeper(const keeper&) = delete;
   keeper& operator=(const keeper&) = delete;
-  /// Removes the socket. What is attached stays so; on a GPU only as long as this process.
+  /// Removes the socket. Attached host models stay valid. Attached GPU models stay valid only as
+  /// long as this process.
   ~keeper();
 
-  /// Seals the model's memory, and gives it to all who attach under this name from now on. Those
-  /// who have attached an earlier model of the name keep that. The name has 1 to 255 bytes.
+  /// Seals the model's memory and serves the model under this name. Processes that have attached an
+  /// earlier model of the name keep that model. The name has 1 to 255 bytes.
   ///
-  /// From now on writing to one of the model's tensors is an access violation, here too, so nobody
-  /// may be writing. The model was loaded for `shared_host()`, or is attached itself, or lies on a
-  /// GPU, else `errc::device_unavailable`; on the host in at most 252 allocations, else
-  /// `errc::invalid_options`. On a GPU nothing is sealed, and the memory is freed when the model is
-  /// replaced or withdrawn, and all who have attached it have let go. Blocks
-  /// for some tens of milliseconds for each GiB. Throws `ringload::error`; then what was served
-  /// still is.
-  void publish(std::string_view name, const model& what);
+  /// After publishing, writing to a tensor of the model is an access violation, in this process
+  /// too, so no thread may be writing. The model must be loaded for `shared_host()`, be attached
+  /// itself, or be on a GPU, else `errc::device_unavailable`. On the host it must have at most 252
+  /// allocations, else `errc::invalid_options`. GPU memory is not sealed, and is freed when the
+  /// model is replaced or withdrawn and all attached processes have released it. Blocks for some
+  /// tens of milliseconds for each GiB. Throws `ringload::error`; the previous model then stays
+  /// published.
+  void publish(std::string_view name, const model& source);
 
-  /// Serves no model of this name any more. False: there was none.
+  /// Stops serving the model of this name. Returns false if no such model is served.
   bool withdraw(std::string_view name);
 
-  /// By name.
+  /// Returns the models, sorted by name.
   std::vector<kept_model> models() const;
 
  private:
   std::unique_ptr<detail::keeper_server> server_;
 };
 
-/// How long attaching may take, if the keeper does not answer.
+/// The default time limit for attaching if the keeper does not answer.
 inline constexpr std::chrono::seconds attach_timeout{10};
 
-/// The model that a keeper has under this name: its memory, mapped for reading. Its tensors are
-/// `read_only()`, and nobody can change a byte of them, the keeper neither. Pages are mapped as
-/// they are first used.
+/// Attaches the model that a keeper serves under this name: maps its memory for reading. Its
+/// tensors are `read_only()`, and no process, not even the keeper, can change their bytes. Pages
+/// are mapped on first use.
 ///
-/// What the keeper says is checked: tensors lie in memory that is sealed and came with them, and
-/// have as many bytes as their types and shapes need; else `errc::malformed_message`. Other errors
-/// are `errc::source_not_found` (no such model), EACCES (the socket's mode, or the keeper, does not
-/// let this user in), ENOENT and ECONNREFUSED (no keeper), ETIMEDOUT.
+/// The keeper's answer is checked: tensors must be in sealed memory of the answer, and their sizes
+/// must match their types and shapes; else `errc::malformed_message`. Other errors are
+/// `errc::source_not_found` (no such model), EACCES (the socket's mode or the keeper refuses this
+/// user), ENOENT and ECONNREFUSED (no keeper), ETIMEDOUT.
 ///
-/// Holds a descriptor for each allocation, and one for the connection, by which the keeper counts.
-/// Blocks, seldom for as much as a millisecond. Any thread.
+/// The model holds a descriptor for each allocation, and a connection, which the keeper counts.
+/// Blocks, rarely for as much as a millisecond. May be called from any thread.
 RINGLOAD_EXPORT model attach(std::string_view socket, std::string_view name,
                              std::chrono::milliseconds timeout = attach_timeout);
 
-/// The same on a device. A model of the host is copied there, each tensor into an allocation of its
-/// own by a `loader` of the default limits, and the keeper's memory is let go of. A model on a
-/// GPU is opened where it is, if `on` is that GPU, else `errc::device_unavailable`; the process
-/// that keeps it cannot open it itself, and the driver may refuse, with its own error. How much
-/// memory the GPU's handles stand for is believed. Its tensors are `read_only()`: all who have it
-/// must keep to that themselves. Memory is closed in a thread of the library.
+/// Attaches a model on a device. A host model is copied to the device by a `loader` with the
+/// default limits, each tensor into its own allocation, and the keeper's memory is released. A GPU
+/// model is opened in place if `on` is the same GPU, else `errc::device_unavailable`. The keeper's
+/// own process cannot open it, and the driver may refuse with its own error. The size of the GPU
+/// memory is taken from the keeper unchecked. The tensors are `read_only()`, but the GPU does not
+/// enforce this. The memory is closed in a thread of the library.
 RINGLOAD_EXPORT model attach(std::string_view socket, std::string_view name, device on,
                              std::chrono::milliseconds timeout = attach_timeout);
 
-/// The same, awaited: it blocks a thread of Asio's `system_executor` in place of yours. It cannot
-/// be cancelled, and ends within about twice the time limit.
+/// Attaches asynchronously: the call blocks a thread of Asio's `system_executor` instead of the
+/// caller's thread. The operation cannot be cancelled, and ends within about twice the time limit.
 template <boost::asio::completion_token_for<void(std::exception_ptr, model)> CompletionToken =
               boost::asio::use_awaitable_t<>>
 auto attach_async(std::string_view socket, std::string_view name, CompletionToken&& token = {}) {

@@ -36,8 +36,8 @@ RINGLOAD_EXPORT void await_next(const std::shared_ptr<job>& of,
 RINGLOAD_EXPORT void await_finish(const std::shared_ptr<job>& of,
                                   std::unique_ptr<operation<model>> waiting);
 
-// Initiations hold their state by value: a completion token may start the operation later, or
-// never.
+// Initiations hold their state by value, because a completion token may start the operation later,
+// or never.
 struct initiation {
   using executor_type = default_executor;
   executor_type get_executor() const noexcept { return {}; }
@@ -72,25 +72,27 @@ struct initiate_finish : initiation {
 
 }  // namespace detail
 
-/// The result of `loader::start_async`. Destroying it cancels the load, unless all is loaded.
+/// The result of `loader::start_async`. The destructor cancels the load unless all tensors are
+/// loaded.
 ///
-/// Its functions may be called from any thread, but not while it is moved or destroyed. If the load
-/// fails, pending operations complete with its error; if it is cancelled, with
-/// `boost::asio::error::operation_aborted`. They complete only when neither the kernel nor the
-/// device uses a buffer of the load any more. After the loader is destroyed, operations complete
-/// with `operation_aborted` at once.
+/// The functions may be called from any thread, but not while the object is moved or destroyed. If
+/// the load fails, pending operations complete with its error. If the load is cancelled, they
+/// complete with `boost::asio::error::operation_aborted`. Operations complete only when neither the
+/// kernel nor the device uses a buffer of the load. After the loader is destroyed, operations
+/// complete with `operation_aborted` at once.
 class RINGLOAD_EXPORT load_operation {
  public:
-  /// Not a load; only assignment and destruction are allowed.
+  /// An empty handle: only assignment and destruction are allowed.
   load_operation() noexcept = default;
   explicit load_operation(std::shared_ptr<detail::job> of) noexcept : job_(std::move(of)) {}
   load_operation(load_operation&& other) noexcept = default;
   load_operation& operator=(load_operation&& other) noexcept;
   ~load_operation();
 
-  /// Completes when that tensor is loaded, and prioritizes its reads. Of one that goes to several
-  /// devices, on the first of them. May be called again for the same tensor. Fails with
-  /// `errc::no_such_tensor`. Cancelling this operation does not cancel the load.
+  /// Completes when the tensor `name` is loaded, and prioritizes its reads. For a tensor on several
+  /// devices, the result is the tensor on the first of them. The function may be called again for
+  /// the same tensor. Fails with `errc::no_such_tensor`. Cancelling this operation does not cancel
+  /// the load.
   template <boost::asio::completion_token_for<detail::tensor_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto tensor_async(std::string_view name, CompletionToken&& token = {}) {
@@ -98,8 +100,8 @@ class RINGLOAD_EXPORT load_operation {
         detail::initiate_tensor(job_), token, std::string(name));
   }
 
-  /// Completes with the next loaded tensor: each once, in the order in which they are loaded, then
-  /// empty. Cancelling this operation does not cancel the load.
+  /// Completes with the next loaded tensor. Each tensor is returned once, in the order of loading,
+  /// then an empty result. Cancelling this operation does not cancel the load.
   template <boost::asio::completion_token_for<detail::next_signature> CompletionToken =
                 boost::asio::use_awaitable_t<>>
   auto next_async(CompletionToken&& token = {}) {
@@ -115,15 +117,15 @@ class RINGLOAD_EXPORT load_operation {
         detail::initiate_finish(job_), token);
   }
 
-  /// Cheap: a few atomic loads and two short strings.
+  /// Returns statistics. Cheap: a few atomic loads and two short strings.
   load_stats progress() const;
-  /// The same of each file, by position in `catalog().files`. Allocates the list that it returns.
+  /// Returns the statistics of each file, by position in `catalog().files`. Allocates the list.
   std::vector<file_stats> progress_of_files() const;
 
   /// Starts no new read and returns at once. Pending operations complete when no read is in flight.
   void cancel() noexcept;
 
-  /// What is being loaded. Valid as long as this object.
+  /// The catalog of the selected tensors. Valid as long as this object.
   const ringload::catalog& catalog() const noexcept;
 
  private:

@@ -21,13 +21,14 @@ namespace detail {
 class model_storage;
 }
 
-/// Memory that tensors lie in, for those who register it elsewhere: for RDMA, say.
+/// Memory of tensors, for registration with other libraries such as RDMA.
 struct memory_region {
   void* data = nullptr;
   std::uint64_t bytes = 0;
   ringload::device device = host();
-  /// The memfd that begins at `data`, of memory that other processes can map
-  /// (`ringload/keeper.hpp`): open for reading as long as the memory lives. -1: of other memory.
+  /// The memfd that begins at `data`, if other processes can map the memory
+  /// (`ringload/keeper.hpp`). The descriptor is open for reading as long as the memory lives. -1:
+  /// other memory.
   int descriptor = -1;
 };
 
@@ -36,37 +37,38 @@ class RINGLOAD_EXPORT model {
  public:
   class iterator;
 
-  /// Holds no tensors.
+  /// An empty handle without tensors.
   model() noexcept = default;
   explicit model(std::shared_ptr<const detail::model_storage> storage) noexcept;
 
-  /// The tensor of that name; throws `errc::no_such_tensor`.
+  /// Returns the tensor `name`, or throws `errc::no_such_tensor`.
   tensor at(std::string_view name) const;
-  /// The tensor of that name, or an empty handle.
+  /// Returns the tensor `name`, or an empty handle.
   tensor find(std::string_view name) const noexcept;
 
-  /// The same on the device at that position of loader::devices(), where a tensor is on several of
-  /// them, whole or in shards. The functions above give the one on the first of these.
+  /// Returns the tensor on the device at `device_position` of loader::devices(), for tensors that
+  /// are on several devices, whole or in shards. The functions above return the tensor on the first
+  /// of its devices.
   tensor at(std::string_view name, std::uint32_t device_position) const;
   tensor find(std::string_view name, std::uint32_t device_position) const noexcept;
 
-  /// Tensors by position, in the order of (file, offset), as in `catalog().tensors`. What is on
-  /// several devices is there once for each.
+  /// Tensors by position, in the order of (file, offset), as in `catalog().tensors`. A tensor on
+  /// several devices appears once for each device.
   std::size_t size() const noexcept;
   bool empty() const noexcept { return size() == 0; }
   tensor operator[](std::size_t position) const noexcept;
   iterator begin() const noexcept;
   iterator end() const noexcept;
 
-  /// All memory that tensors lie in, padding included: a region for each allocation, or mapping of
-  /// a file. Valid as long as the model; each, as long as a tensor in it.
+  /// Returns all tensor memory, padding included: one region for each allocation or file mapping.
+  /// The list is valid as long as the model. A region is valid as long as a tensor in it.
   std::vector<memory_region> regions() const;
 
   /// The checkpoint's catalog. Valid as long as the model or one of its tensors.
   const ringload::catalog& catalog() const noexcept;
   /// The statistics of the load.
   const load_stats& stats() const noexcept;
-  /// The same of each file, by position in `catalog().files`. Valid as long as the model.
+  /// The statistics of each file, by position in `catalog().files`. Valid as long as the model.
   const std::vector<file_stats>& stats_of_files() const noexcept;
 
   const std::shared_ptr<const detail::model_storage>& storage() const noexcept { return storage_; }
@@ -85,9 +87,10 @@ class model::iterator {
   using reference = tensor;
 
   iterator() noexcept = default;
-  iterator(const model& of, std::size_t position) noexcept : of_(&of), position_(position) {}
+  iterator(const model& owner, std::size_t position) noexcept
+      : owner_(&owner), position_(position) {}
 
-  tensor operator*() const noexcept { return (*of_)[position_]; }
+  tensor operator*() const noexcept { return (*owner_)[position_]; }
   iterator& operator++() noexcept {
     ++position_;
     return *this;
@@ -102,7 +105,7 @@ class model::iterator {
   }
 
  private:
-  const model* of_ = nullptr;
+  const model* owner_ = nullptr;
   std::size_t position_ = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The component `mpi`, a library of its own: ranks of MPI, on one machine or on many.
+// The component `mpi`, a separate library: groups of MPI ranks, on one machine or on many.
 
 #include <mpi.h>
 
@@ -12,21 +12,22 @@
 
 namespace ringload::inline v0 {
 
-/// A group of the ranks of `among`, of which it makes a communicator of its own: all of them call
-/// this together, and destroy the group before MPI_Finalize. Memory is of the host; messages are
-/// copied through memory of the group.
+/// Creates a group of the ranks of `among`, with its own communicator. All ranks must call this
+/// function together, and must destroy the group before MPI_Finalize. Messages are in host memory,
+/// and are copied through memory of the group.
 ///
-/// A load of a group calls MPI from a thread of the library, so MPI was begun with
-/// MPI_THREAD_SERIALIZED, if nobody else calls it meanwhile, or with MPI_THREAD_MULTIPLE; else
-/// `errc::invalid_options`. Throws `ringload::error`.
+/// A load of a group calls MPI from a thread of the library. So MPI must be initialised with
+/// MPI_THREAD_MULTIPLE, or with MPI_THREAD_SERIALIZED if no other thread calls MPI during the load;
+/// else `errc::invalid_options`. Throws `ringload::error`.
 ///
-/// What becomes of the others when a process dies is up to MPI: mpirun ends them. Where it is told
-/// not to, as Open MPI's by --enable-recovery, they fail with `errc::rank_failed` within `timeout`;
-/// MPI does not say which rank has died, so the error names the one that was waited for. They end
-/// without MPI_Finalize then, by _exit or MPI_Abort: it may wait for the dead one for ever.
+/// If a process dies, MPI decides about the other processes: mpirun ends them. If mpirun must not
+/// end them, such as with Open MPI's --enable-recovery, they fail with `errc::rank_failed` within
+/// `timeout`. MPI does not report the dead rank, so the error names the rank that was waited for.
+/// The processes must then end with _exit or MPI_Abort, without MPI_Finalize, which may wait for
+/// the dead process forever.
 ///
-/// After a failure the group is of no use any more; up to half a MiB of it, which MPI may still
-/// write to, stays taken until the process ends.
+/// After a failure the group cannot be used. Up to half a MiB of its memory, which MPI may still
+/// write to, is not freed until the process ends.
 RINGLOAD_EXPORT std::unique_ptr<group> mpi_group(MPI_Comm among,
                                                  std::chrono::milliseconds timeout = rank_timeout);
 

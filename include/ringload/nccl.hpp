@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A group whose messages are memory of CUDA devices, by NCCL. It is part of the component `cuda`:
-// NCCL itself is loaded when the first such group is made, from 2.7 on, and nothing is needed of it
-// to build. It is tested against a library that stands in for NCCL; on GPUs it has not been run.
+// A group whose messages are in memory of CUDA devices, with NCCL. It belongs to the component
+// `cuda`. NCCL, version 2.7 or later, is loaded when the first such group is created, and is not
+// needed for the build. The group is tested with a library that replaces NCCL. It has not been run
+// on GPUs.
 
 #include <chrono>
 #include <memory>
@@ -13,16 +14,17 @@
 
 namespace ringload::inline v0 {
 
-/// All ranks of `hosts`, a group of host memory, call this together: over it they meet, and it is
-/// theirs alone from then on. Each has a device of its own. What calls are given is memory of that
-/// device; they are put on `stream` (a cudaStream_t of the device; null is its default stream), so
-/// they come after what the program has put there, and return when the stream is through with them.
+/// All ranks of `hosts`, a group in host memory, must call this function together. The new group
+/// uses `hosts` for its setup and owns it afterwards. Each rank has its own device. The arguments
+/// of calls are memory of the device. Calls are enqueued on `stream` (a cudaStream_t of the device;
+/// null is the default stream), so they run after earlier work of the program on the stream. A call
+/// returns when the stream has completed it.
 ///
-/// `library` is NCCL's name or path. errc::device_unavailable where it cannot be loaded, on all
-/// ranks. A rank that dies while they meet in NCCL can keep the others there: only once they have
-/// met the time limit holds, and fail() and interrupt() end calls.
+/// `library` is the name or path of NCCL. If it cannot be loaded on a rank, all ranks fail with
+/// errc::device_unavailable. If a rank dies during the setup of NCCL, the other ranks may wait
+/// forever. The time limit, fail() and interrupt() work only after the setup.
 ///
-/// A load of a group is of host memory, and refuses this one with `errc::device_unavailable`.
+/// A load of a group requires host memory, and refuses this group with `errc::device_unavailable`.
 RINGLOAD_EXPORT std::unique_ptr<group> nccl_group(std::shared_ptr<group> hosts, int device,
                                                   void* stream,
                                                   std::string_view library = "libnccl.so.2",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// All of ringload but the components: ringload/cuda.hpp and ringload/hdf5.hpp.
+// All headers of ringload except the components: ringload/cuda.hpp and ringload/hdf5.hpp.
 
 #include <ringload/allocation_log.hpp>
 #include <ringload/atomic_file.hpp>

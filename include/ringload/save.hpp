@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Saves tensors as a checkpoint: what `loader::save_async` takes and gives.
+// Saves tensors as a checkpoint: the arguments and the result of `loader::save_async`.
 
 #include <atomic>
 #include <cstddef>
@@ -22,16 +22,16 @@
 
 namespace ringload::inline v0 {
 
-/// A tensor in memory, to be saved under a name. The memory is only read. It must not change until
-/// the save is over.
+/// A tensor in memory, to be saved under a name. The memory is only read. The caller must not
+/// change the memory until the save has completed.
 struct RINGLOAD_EXPORT tensor_ref {
   tensor_ref();
   /// Row-major and dense, in the memory of `on`.
   tensor_ref(std::string name, const void* data, ringload::dtype dtype,
              std::vector<std::uint64_t> shape, ringload::device on = host());
-  /// A loaded tensor, which is kept alive; under its own name, or another.
-  tensor_ref(const tensor& of);  // Not explicit: a tensor is one to be saved as it is.
-  tensor_ref(std::string name, const tensor& of);
+  /// A loaded tensor, under its own name or a new name. The tensor_ref keeps the tensor alive.
+  tensor_ref(const tensor& source);  // Implicit on purpose.
+  tensor_ref(std::string name, const tensor& source);
   tensor_ref(const tensor_ref& other);
   tensor_ref(tensor_ref&& other) noexcept;
   tensor_ref& operator=(const tensor_ref& other);
@@ -39,22 +39,22 @@ struct RINGLOAD_EXPORT tensor_ref {
   ~tensor_ref();
 
   std::string name;
-  const void* data = nullptr;  // Of the element at index 0 in every dimension.
+  const void* data = nullptr;  // The element at index 0 in every dimension.
   ringload::dtype dtype = dtype::u8;
   std::vector<std::uint64_t> shape;
-  /// In elements, by dimension; may be 0 or negative. Empty: row-major without gaps, which types of
-  /// less than a byte always are.
+  /// The strides in elements, by dimension; may be 0 or negative. Empty: row-major without gaps.
+  /// Types of less than a byte must be row-major without gaps.
   std::vector<std::int64_t> strides;
-  std::uint64_t bytes = 0;  // The size of the memory, to be checked; 0: unchecked.
+  std::uint64_t bytes = 0;  // The size of the memory for a check; 0: unchecked.
   ringload::device on = host();
-  /// Kept alive until the save is over; if null, the caller must keep `data` valid.
+  /// Kept alive until the save has completed. If null, the caller must keep `data` valid.
   std::shared_ptr<const void> owner;
 };
 
-/// The tensor that DLPack describes, under that name. Its `deleter` is called when the last copy of
-/// the view is gone, also when this throws: `errc::unsupported_dtype` for a type that is not
-/// supported, `errc::device_unavailable` if the memory is neither the host's nor that of `cuda`,
-/// the device for CUDA memory.
+/// Returns a DLPack tensor as a tensor_ref `name`. Its `deleter` is called when the last copy of
+/// the tensor_ref is destroyed, and also if this function throws. Throws `errc::unsupported_dtype`
+/// for a type that is not supported. Throws `errc::device_unavailable` if the memory is neither
+/// host memory nor memory of `cuda`, the device for CUDA memory.
 ///
 /// All work of the producer's streams on the tensor must have completed.
 RINGLOAD_EXPORT tensor_ref view_of(std::string name, dlpack::managed_tensor_versioned* from,
@@ -62,36 +62,36 @@ RINGLOAD_EXPORT tensor_ref view_of(std::string name, dlpack::managed_tensor_vers
 RINGLOAD_EXPORT tensor_ref view_of(std::string name, dlpack::managed_tensor* from,
                                    device cuda = host());
 
-/// All tensors of a model, under their own names.
-RINGLOAD_EXPORT std::vector<tensor_ref> refs_of(const model& all);
+/// Returns all tensors of a model, under their own names.
+RINGLOAD_EXPORT std::vector<tensor_ref> refs_of(const model& source);
 
-/// What is written.
+/// The format and the layout of the output.
 enum class save_format : std::uint8_t {
-  by_name,      // By the path: "x.safetensors" is one such file, and "x.zt" one of .zt. A path that
-                // ends with '/', is a folder, or has no '.' in its last part is a folder of
-                // safetensors.
-  safetensors,  // One file, if the path ends with ".safetensors"; else a folder of them.
-  /// One .zt file, stored raw and in the order given. Tensors that are the same memory, of the same
-  /// type and as many elements, are written once: each other one is a second name for those bytes.
-  /// (safetensors has no second names: it gets them as often as they are given.) For compression,
-  /// digests in the file, and sparse objects there is `writer`.
+  /// Chosen by the path: "x.safetensors" is one file, "x.zt" is one .zt file. A path that ends with
+  /// '/', names a folder, or has no '.' in its last part is a folder of safetensors files.
+  by_name,
+  safetensors,  // One file if the path ends with ".safetensors", else a folder of files.
+  /// One .zt file, stored raw in input order. Tensors with the same memory, type and number of
+  /// elements are written once, and each further tensor becomes a second name for the same bytes.
+  /// (safetensors has no second names, so such tensors are written several times.) `writer`
+  /// supports compression, digests in the file, and sparse objects.
   zt,
 };
 
-/// The order of tensors in a file.
-enum class tensor_order : std::uint8_t {  // Of safetensors.
-  reference,  // As the safetensors package writes: by alignment of the type, descending, then name.
+/// The order of tensors in a safetensors file.
+enum class tensor_order : std::uint8_t {
+  reference,  // As the safetensors package: by alignment of the type, descending, then name.
   given,
 };
 
-/// How far a save has come. Any thread may ask.
+/// The progress of a save. Any thread may read it.
 class save_progress {
  public:
-  /// That are in the files already, and of all files; the latter is 0 until the layout is made.
+  /// Bytes written so far, and the size of all files, which is 0 until the layout is known.
   std::uint64_t bytes() const noexcept { return bytes_.load(); }
   std::uint64_t bytes_total() const noexcept { return bytes_total_.load(); }
 
-  // For the library.
+  // For use by the library.
   void add(std::uint64_t bytes) noexcept { bytes_ += bytes; }
   void set_total(std::uint64_t bytes) noexcept { bytes_total_ = bytes; }
 
@@ -100,7 +100,7 @@ class save_progress {
   std::atomic<std::uint64_t> bytes_total_ = 0;
 };
 
-/// How tensors are saved.
+/// The options of a save.
 struct RINGLOAD_EXPORT save_options {
   save_options();
   save_options(const save_options& other);
@@ -110,62 +110,67 @@ struct RINGLOAD_EXPORT save_options {
   ~save_options();
 
   save_format format = save_format::by_name;
-  /// Text for `__metadata__`, in this order; in each shard. In .zt, attributes of the file. No key
-  /// twice.
+  /// Entries of `__metadata__` in this order, in each shard. In .zt they are attributes of the
+  /// file. Keys must be unique.
   std::vector<std::pair<std::string, std::string>> metadata;
   tensor_order order = tensor_order::reference;
 
-  /// Of the first tensor in its file: 8, as the reference has it, or a larger power of two up to
-  /// 2 MiB. With one of 4,096 or more, and `order` as the reference's, tensors that are a multiple
-  /// of 4,096 bytes long come first. These then all begin at a multiple of 4,096, so loads read
-  /// them straight to where they go. (The format allows no gaps, so the others begin where the one
-  /// before ends; by a type's size they are aligned in the reference's order only.) In .zt all
-  /// tensors begin at multiples of it, and at least of 64.
+  /// The alignment of the first tensor in its file: 8, as in the reference, or a larger power of
+  /// two up to 2 MiB. If the alignment is 4,096 or more, and `order` is `reference`, tensors whose
+  /// size is a multiple of 4,096 bytes come first. All these tensors then begin at a multiple of
+  /// 4,096, so loads read them directly into their final memory. The format allows no gaps, so
+  /// every other tensor begins at the end of the previous tensor. Those offsets are aligned for the
+  /// type only in the reference order. In .zt all tensors begin at multiples of the alignment, and
+  /// at least of 64.
   std::uint32_t alignment = 8;
 
-  /// Shards, in a folder, as transformers names them: model-00001-of-00003.safetensors and
-  /// model.safetensors.index.json. As few as hold at most so many bytes of tensors each, but for
-  /// one tensor that is larger; or so many. Tensors are spread evenly, the largest first. 0 and 0,
-  /// or only one shard: one file. Not both.
+  /// Shards in a folder, named as in transformers: model-00001-of-00003.safetensors and
+  /// model.safetensors.index.json. `shard_bytes` limits the tensor bytes of a shard, except for a
+  /// single tensor that is larger, and the number of shards is minimal. `shards` is the number of
+  /// shards. Tensors are distributed evenly, the largest first. If both are 0, or one shard is
+  /// enough, one file is written. At most one of both may be set.
   std::uint64_t shard_bytes = 0;
   std::uint32_t shard_count = 0;
 
-  /// Converts elements to this type, which must be one of those below. Without `converts`: tensors
-  /// of f64, f32, f16, bf16, f8_e4m3fn and f8_e5m2. Rounded as `fill_options::dtype` says.
+  /// Converts elements to this type, which must be one of the types below. Without `converts`,
+  /// tensors of f64, f32, f16, bf16, f8_e4m3fn and f8_e5m2 are converted. The rounding is described
+  /// at `fill_options::dtype`.
   std::optional<ringload::dtype> dtype;
-  /// Selects which tensors are converted; `errc::unsupported_dtype` for one that is not of bool, an
-  /// integer type of 8 to 64 bits, or those above. Called in a thread of the library.
+  /// Selects the tensors to convert. A selected tensor must be of bool, an integer type of 8 to 64
+  /// bits, or a type above, else `errc::unsupported_dtype`. Called in a thread of the library.
   std::function<bool(const tensor_ref&)> converts;
 
-  /// Whether what is there under that path is replaced; else `EEXIST`. A file only by a file; a
-  /// folder by a folder, and only if it is empty or holds nothing but a checkpoint.
+  /// Whether an existing target is replaced; otherwise `EEXIST`. A file is replaced only by a file.
+  /// A folder is replaced only by a folder, if the existing folder is empty or holds nothing but a
+  /// checkpoint.
   bool replace = true;
-  /// Flushes files and folder to the drive before it completes. Without it a power failure may
-  /// leave less than was there before; a killed process does not.
+  /// Flushes files and folder to the drive before completion. Without the flush, a power failure
+  /// may leave less data than before the save. A killed process cannot cause this.
   bool sync = true;
-  /// Reads what was written back, past the page cache where it was written so, and compares it;
-  /// `errc::read_back_differs`.
+  /// Reads the written bytes back and compares them. Bytes that were written past the page cache
+  /// are read past the page cache. A difference is `errc::read_back_differs`.
   bool read_back = false;
 
-  /// The digests of all tensors, as saved, in `save_result::digests`: for a manifest.
+  /// Computes the digests of all saved tensors in `save_result::digests`, for a manifest.
   std::optional<digest_algorithm> digest;
-  /// Makes a SHA-256 hasher, as in `manifest::sha256`.
+  /// Creates a SHA-256 hasher, as `manifest::sha256` does.
   std::function<hasher()> sha256;
 
-  std::shared_ptr<save_progress> progress;  // To be kept up to date; null: nobody asks.
+  std::shared_ptr<save_progress> progress;  // Updated during the save; may be null.
 };
 
 /// The result of a save.
 struct save_result {
-  std::vector<std::string> files;      // Their paths, in order; an index is the last.
-  std::uint64_t bytes = 0;             // Of all files.
-  std::vector<tensor_digest> digests;  // In the order given.
+  std::vector<std::string> files;      // Paths in order; an index is the last.
+  std::uint64_t bytes = 0;             // Size of all files.
+  std::vector<tensor_digest> digests;  // In input order.
 
-  std::uint64_t bytes_direct = 0;    // Written with O_DIRECT; the others through the page cache.
-  std::uint64_t bytes_straight = 0;  // Of these, written from the tensors' memory without a copy.
+  std::uint64_t bytes_direct = 0;  // Written with O_DIRECT. All other bytes use the page cache.
+  /// Part of `bytes_direct` that was written from tensor memory without a copy.
+  std::uint64_t bytes_straight = 0;
   std::uint64_t writes = 0;
   double seconds = 0;        // From the call to the end.
-  std::string route_reason;  // Why nothing was written directly; else empty.
+  std::string route_reason;  // Reason why no write was direct; else empty.
 };
 
 }  // namespace ringload::inline v0

@@ -9,12 +9,12 @@
 //                   .slice("lm_head.weight", 0, first, count)
 //                   .shard("*.q_proj.weight", 0, rank, ranks);
 //
-// And where they go, where a loader has several devices:
+// A selection also distributes tensors over the devices of a loader:
 //
 //   auto split = ringload::select().replicate("*").shard("*.q_proj.weight", 0);
 //
 // A selection is resolved against the catalog when the load is planned, before the first byte is
-// read. Only what is selected is read.
+// read. Only selected bytes are read.
 
 #include <cstdint>
 #include <functional>
@@ -26,12 +26,12 @@
 
 namespace ringload::inline v0 {
 
-/// In place of a device: each of them.
+/// Selects all devices where a device position is expected.
 inline constexpr std::uint32_t all_devices = ~std::uint32_t{0};
 
 namespace detail {
 
-// Elements [begin, begin + count) of one dimension of the tensor of that name.
+// Elements [begin, begin + count) of one dimension of the tensor `name`.
 struct slice_request {
   std::string name;
   std::uint32_t dim;
@@ -58,14 +58,14 @@ struct experts_request {
   std::uint64_t experts = 0;  // 0: one more than the largest number in the checkpoint.
 };
 
-// Where the tensors that match go.
+// The device rule for tensors that match.
 struct place_rule {
   enum class way : std::uint8_t { one, chosen, spread, sharded };
 
   std::string glob;
   way how = way::one;
-  std::uint32_t number = 0;  // The device, or all_devices; the dimension of shards.
-  std::function<std::uint32_t(const tensor_info&)> device_of;  // In place of a glob.
+  std::uint32_t number = 0;  // The device position or all_devices; for shards, the dimension.
+  std::function<std::uint32_t(const tensor_info&)> device_of;  // Replaces the glob.
 };
 
 struct requests {
@@ -73,7 +73,7 @@ struct requests {
   std::vector<std::string> globs;
   std::vector<std::function<bool(const tensor_info&)>> predicates;
   std::vector<std::string> excepted;     // Globs.
-  std::vector<experts_request> experts;  // At most one.
+  std::vector<experts_request> experts;  // At most one element.
   std::vector<slice_request> slices;
   std::vector<shard_request> shards;
   std::vector<fuse_request> fused;
@@ -83,13 +83,13 @@ struct requests {
 
 }  // namespace detail
 
-/// A value type. Its functions modify it and return it, so that they can be chained.
+/// A value type. Its functions modify the object and return it, so calls can be chained.
 ///
-/// In a glob `*` stands for any text, also with dots in it, `?` for any one byte, `[a-c]` and
-/// `[!a-c]` for one byte of a set, as in Python's fnmatch; all else stands for itself.
+/// In a glob, `*` matches any text including dots, `?` matches any one byte, and `[a-c]` and
+/// `[!a-c]` match one byte of a set, as in Python's fnmatch. All other characters match themselves.
 class RINGLOAD_EXPORT selection {
  public:
-  /// Everything.
+  /// Selects all tensors.
   selection();
   selection(const selection& other);
   selection(selection&& other) noexcept;
@@ -97,61 +97,65 @@ class RINGLOAD_EXPORT selection {
   selection& operator=(selection&& other) noexcept;
   ~selection();
 
-  // Which tensors: those that any of the next three calls chooses.
-  // Without such a call, all.
+  // The next three functions select tensors. A tensor is selected if any call selects it. Without
+  // such a call, all tensors are selected.
 
-  selection& names(std::vector<std::string> these);
+  selection& names(std::vector<std::string> names);
   selection& matching(std::string glob);
-  /// Those for which `wanted` returns true. Called in a thread of the library, once for each tensor
-  /// of the checkpoint, before the first read; an exception fails the load.
+  /// Selects the tensors for which `wanted` returns true. `wanted` is called in a thread of the
+  /// library, once for each tensor of the checkpoint, before the first read. An exception fails the
+  /// load.
   selection& where(std::function<bool(const tensor_info&)> wanted);
 
-  /// Excludes these from what the calls above choose.
+  /// Excludes the tensors that match from the selection of the calls above.
   selection& except(std::string glob);
 
-  /// Of what the calls above choose, the routed experts of one rank only: of tensors with
-  /// `.experts.<n>.` in their name those with n in the rank's block. `experts` experts are dealt
-  /// out in contiguous blocks, and what does not divide goes to the lowest ranks: 10 over 4 ranks
-  /// are 3, 3, 2 and 2. 0 experts: as many as the largest number in the checkpoint says.
+  /// Keeps only the routed experts of one rank. If a selected tensor has `.experts.<n>.` in its
+  /// name, it is kept if n is in the rank's range. The `experts` experts are divided into
+  /// contiguous ranges, and the lowest ranks get the remainder: 10 experts over 4 ranks are 3, 3, 2
+  /// and 2. If `experts` is 0, the number is one more than the largest number in the checkpoint.
   selection& experts(std::uint64_t rank, std::uint64_t ranks, std::uint64_t experts = 0);
 
-  // Which range of them. Ranges in different dimensions of a tensor combine; two in one dimension
-  // are an error.
+  // The next functions select ranges of tensors. Ranges in different dimensions of a tensor are
+  // combined. Two ranges in one dimension are an error.
 
-  /// Elements [first, first + count) of dimension `dim`. The tensor is chosen by this as well. Of
-  /// blocks that can be dequantised (load_options::dtype) elements and dimensions are those of
-  /// tensor_info::original_shape, and along the last dimension a range is of whole blocks; all
-  /// other types of blocks are one dimension of bytes.
+  /// Selects the tensor `name`, with elements [first, first + count) of dimension `dim`. For blocks
+  /// that can be dequantised (load_options::dtype), elements and dimensions refer to
+  /// tensor_info::original_shape, and a range of the last dimension must consist of whole blocks.
+  /// Tensors of all other block types have one dimension of bytes.
   selection& slice(std::string name, std::uint32_t dim, std::uint64_t first, std::uint64_t count);
 
-  /// The block of `rank` along `dim` of every chosen tensor that matches: blocks are
-  /// ceil(size / ranks) long, so the last may be shorter, or empty.
+  /// Selects the range of `rank` along `dim` for every selected tensor that matches. Each range has
+  /// ceil(size / ranks) indices, so the last range may be shorter or empty.
   selection& shard(std::string glob, std::uint32_t dim, std::uint64_t rank, std::uint64_t ranks);
 
-  /// One tensor named `as` in place of several: their wanted ranges behind each other along `dim`,
-  /// in the order of `names`. They must agree in dtype and in all other dimensions.
-  selection& fused(std::string as, std::vector<std::string> names, std::uint32_t dim);
+  /// Replaces the tensors `names` by one tensor `name`, which concatenates their selected ranges
+  /// along `dim` in the order of `names`. The tensors must agree in dtype and in all other
+  /// dimensions.
+  selection& fused(std::string name, std::vector<std::string> names, std::uint32_t dim);
 
-  // On which of the loader's devices, by their position in loader::devices(). The last of these
-  // calls that matches a tensor decides; what none matches goes to the first device, and what is
-  // fused where the first of its parts would. Not for a fill, whose destinations say where they
-  // are. A device that the loader does not have is errc::invalid_selection.
+  // The next functions choose the device, by its position in loader::devices(). If several calls
+  // match a tensor, the last call decides. A tensor that no call matches goes to the first device.
+  // A fused tensor goes to the device of its first part. A fill must not use these calls, because
+  // its destinations have devices. A position that the loader does not have is
+  // errc::invalid_selection.
 
-  /// To one device; or with `all_devices` the whole tensor to each of them.
+  /// Places tensors on one device, or whole on each device with `all_devices`.
   selection& on(std::string glob, std::uint32_t device);
-  /// To the device that the function returns, or to `all_devices`. Called in a thread of the
-  /// library, once for each chosen tensor, before the first read; an exception fails the load.
+  /// Places each tensor on the device that the function returns, or on `all_devices`. The function
+  /// is called in a thread of the library, once for each selected tensor, before the first read. An
+  /// exception fails the load.
   selection& on(std::function<std::uint32_t(const tensor_info&)> device);
-  /// The whole tensor to each of the devices: read once, and copied to all.
+  /// Places the whole tensor on each device. The tensor is read once and copied to all devices.
   selection& replicate(std::string glob) { return on(std::move(glob), all_devices); }
-  /// One after the other, in the catalog's order, each to the device that has the fewest bytes yet.
+  /// Places tensors one by one, in catalog order, on the device with the fewest bytes so far.
   selection& spread(std::string glob);
-  /// To device i the block i along `dim`, as shard() with the device for a rank. Of a fused tensor
-  /// the parts that match.
+  /// Places range i along `dim` on device i, as shard() does for ranks. For a fused tensor, this
+  /// applies to the parts that match.
   selection& shard(std::string glob, std::uint32_t dim);
 
-  /// A name, or a glob, that matches no tensor is `errc::no_such_tensor`, unless this is called:
-  /// then it is ignored.
+  /// Ignores names and globs that match no tensor. Without this call they are
+  /// `errc::no_such_tensor`.
   selection& allow_missing();
 
   const detail::requests& requests() const noexcept { return requests_; }
@@ -162,13 +166,14 @@ class RINGLOAD_EXPORT selection {
 
 inline selection select() { return {}; }
 
-/// Whether the whole of `text` fits `glob`. Time: at most the product of both lengths.
+/// Returns whether `glob` matches all of `text`. The time is at most proportional to the product of
+/// both lengths.
 RINGLOAD_EXPORT bool matches(std::string_view glob, std::string_view text) noexcept;
 
-/// What would be loaded: the chosen tensors in the order of (file, offset), with the shape and the
-/// number of bytes that they are to have; `offset` is that of the whole tensor's first stored byte.
-/// Fused ones stand at the place of their first part; composites are kept if whole. Each once and
-/// whole, whatever the devices that they are to go to. Throws `error`.
+/// Returns the tensors that a load would load, in the order of (file, offset), with the shape and
+/// the number of bytes after selection. `offset` is the offset of the first stored byte of the
+/// whole tensor. A fused tensor is at the position of its first part. Composites are kept if all
+/// parts are selected. Each tensor appears once and whole, whatever its devices. Throws `error`.
 RINGLOAD_EXPORT catalog chosen(const catalog& from, const selection& wanted);
 
 }  // namespace ringload::inline v0

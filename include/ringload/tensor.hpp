@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A loaded tensor. It shares ownership of its memory, so it may outlive the model, the loading and
-// the loader.
+// A loaded tensor. It shares ownership of its memory, so it may outlive the model, the
+// load_operation and the loader.
 
 #include <complex>
 #include <cstddef>
@@ -23,7 +23,7 @@ class arena;
 namespace detail {
 class tensor_storage;
 
-// The dtype whose elements are of that C++ type, if there is one.
+// The dtype for a C++ element type; empty if no dtype matches.
 template <class T>
 constexpr std::optional<ringload::dtype> dtype_of_elements() noexcept {
   using enum ringload::dtype;
@@ -41,9 +41,10 @@ constexpr std::optional<ringload::dtype> dtype_of_elements() noexcept {
 }
 }  // namespace detail
 
-/// A handle, cheap to copy; copies share the same bytes. Its functions may be called from any
-/// thread. Tensors of one load share allocations, as `load_options::allocation` says: each is freed
-/// when the last handle to any tensor in it is gone, and the `model` and `load_operation` too.
+/// A handle, cheap to copy. Copies share the same bytes. The functions may be called from any
+/// thread. Tensors of a load share allocations, as `load_options::allocation` describes. An
+/// allocation is freed when the last handle to its tensors, the `model` and the `load_operation`
+/// are destroyed.
 class RINGLOAD_EXPORT tensor {
  public:
   /// An empty handle: only operator bool, assignment and destruction are allowed.
@@ -52,30 +53,33 @@ class RINGLOAD_EXPORT tensor {
 
   explicit operator bool() const noexcept { return storage_ != nullptr; }
 
-  /// Valid as long as any handle to a tensor of the same load is.
+  /// Valid as long as any handle to a tensor of the same load.
   std::string_view name() const noexcept;
   ringload::dtype dtype() const noexcept;
   /// Row-major, outermost first; empty for a scalar.
   std::span<const std::uint64_t> shape() const noexcept;
-  /// The number of bytes at `data()`.
+  /// Returns the number of bytes at `data()`.
   std::uint64_t size_bytes() const noexcept;
 
-  /// The first byte, in the memory of `device()`; never null, also for a tensor of 0 bytes.
+  /// Returns the first byte, in the memory of `device()`. Never null, even for a tensor of 0 bytes.
   void* data() const noexcept;
   ringload::device device() const noexcept;
-  /// Its position in loader::devices(), which may list a device twice.
+  /// Returns the position of the device in loader::devices(), which may list a device twice.
   std::uint32_t device_position() const noexcept;
-  /// Whether nobody may write to it, which is an access violation, or on a GPU changes what others
-  /// have: it is a view of its file, and no copy on write (`tensor_memory`), or a keeper has it.
+  /// Returns whether the memory must not be written to. A write to such host memory is an access
+  /// violation. A write to such GPU memory changes the tensors of other processes. A tensor is
+  /// read-only if it is mapped from its file without copy on write (`tensor_memory`), or if a
+  /// keeper holds its memory.
   bool read_only() const noexcept;
 
-  /// The allocation that the tensor lies in: opaque, for functions that are about one kind
-  /// of device, as those of `ringload/cuda.hpp`.
+  /// The allocation of the tensor: an opaque object for functions of one device kind, such as the
+  /// functions of `ringload/cuda.hpp`.
   arena& memory() const noexcept;
 
-  /// The elements, in memory of the host. T is bool, an integer of 8 to 64 bits, float, double or a
-  /// std::complex of these, and must be of `dtype()`: else `errc::wrong_dtype`. std::byte is of
-  /// every type, and gives the bytes. Throws `errc::device_unavailable` for another device.
+  /// Returns the elements, in host memory. T is bool, an integer of 8 to 64 bits, float, double or
+  /// a std::complex of float or double. T must match `dtype()`, else `errc::wrong_dtype`. std::byte
+  /// matches every type and returns the bytes. Throws `errc::device_unavailable` for another
+  /// device.
   template <class T>
   std::span<T> as() const {
     using element = std::remove_const_t<T>;
@@ -90,7 +94,7 @@ class RINGLOAD_EXPORT tensor {
   }
 
  private:
-  // data(), if it is memory of the host and of that type; else throws.
+  // Returns data() if the tensor is in host memory and has this dtype; else throws.
   void* host_data(ringload::dtype wanted) const;
 
   std::shared_ptr<const detail::tensor_storage> storage_;

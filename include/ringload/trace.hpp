@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a load does, step by step, for whoever wants to see where it waits: `load_options::trace`.
+// Reports the steps of a load, to find out where time is spent: `load_options::trace`.
 
 #include <chrono>
 #include <cstdint>
@@ -11,42 +11,44 @@
 namespace ringload::inline v0 {
 
 enum class load_step : std::uint8_t {
-  opened,      // The files are open, and the catalog is read.
-  planned,     // The tensors are chosen, the reads decided, the memory is taken.
-  populated,   // Pages of host memory were made present.
-  read,        // Bytes of a file arrived, in a slot or where they go.
+  opened,      // The files are open and the catalog is read.
+  planned,     // Tensors are selected, reads are planned, and memory is allocated.
+  populated,   // Pages of host memory were populated.
+  read,        // Bytes of a file arrived in a slot or in their final memory.
   decoded,     // A piece of a compressed stream was decoded.
-  copied,      // A slot was copied to where its bytes go, converted where that was asked for.
-  landed,      // A tensor is complete, and checked where that was asked for.
-  handed_out,  // An operation completed with a tensor; without a name, with the whole load.
+  copied,      // A slot was copied to its final memory, with conversion if requested.
+  landed,      // A tensor is complete, and verified if requested.
+  handed_out,  // An operation completed with a tensor, or, if the name is empty, with the load.
 };
 
 /// "read", "handed out".
 RINGLOAD_EXPORT std::string_view name(load_step step) noexcept;
 
-/// One step of a load. `landed` and `handed_out` are moments: all three times are equal.
+/// One step of a load. `landed` and `handed_out` have no duration: all three times are equal.
 struct trace_event {
   using clock = std::chrono::steady_clock;
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
   load_step step = load_step::opened;
-  std::uint32_t slot = none;    // Of the worker that took the step, from 0 on.
-  std::uint32_t thread = none;  // Of the thread that was busy with it: copying ones from 0 on, and
-                                // decoding ones after them. None: the drive was, the device, or
-                                // a thread that does neither.
-  std::uint32_t stream = none;  // Of `decoded`: the compressed stream, in the order of the files;
-                                // through a window, of the group that its tensor is in.
-  /// Of several tensors the first. Valid during the call only; empty where it is about none.
+  std::uint32_t slot = none;  // The slot of the step, from 0.
+  /// The thread of the step: copy threads from 0, then decoding threads. `none`: the step ran on
+  /// the drive, the device, or another kind of thread.
+  std::uint32_t thread = none;
+  /// The compressed stream of `decoded`, in the order of the files. With a window, the number
+  /// counts within the group of the tensor.
+  std::uint32_t stream = none;
+  /// The tensor, or the first of several tensors. Valid during the call only. Empty if the step has
+  /// no tensor.
   std::string_view tensor;
   std::uint64_t bytes = 0;
-  clock::time_point asked;  // From here on it waited: for memory, its turn, or a thread.
-  clock::time_point begin;  // From here to the end the thread, drive or device was at work.
+  clock::time_point asked;  // Start of the wait for memory, for a turn, or for a thread.
+  clock::time_point begin;  // Start of the work of the thread, drive or device.
   clock::time_point end;
 };
 
-/// Called in one thread of the loader, the engine thread, one event after the other, as each step
-/// is known to have ended; steps that go on beside each other may be told in any order. It holds up
-/// all loads of the loader, so it should do no more than put the event somewhere.
-using trace_function = void (*)(const trace_event& what, void* with) noexcept;
+/// Called in the engine thread of the loader, for one event at a time, after the step has ended.
+/// Steps that run in parallel may be reported in any order. The function blocks all loads of the
+/// loader, so it should only store the event.
+using trace_function = void (*)(const trace_event& event, void* context) noexcept;
 
 }  // namespace ringload::inline v0

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Integrity checks: a manifest lists a digest for each tensor, and a load that is given one fails
-// unless every tensor matches. Some formats keep digests in the file itself: see
-// `embedded_digests`.
+// Integrity checks: a manifest lists a digest for each tensor. A load with a manifest fails unless
+// every tensor matches. Some formats store digests in the file: see `embedded_digests`.
 //
-// A tensor is hashed in its final memory, before it is handed out. So the check covers the copy to
-// the device too: bytes in a GPU are copied back piece by piece. It runs on
-// `loader_options::copy_threads` threads of its own, while other tensors are read.
+// A tensor is hashed in its final memory, before the load returns it. So the check includes the
+// copy to the device: bytes in a GPU are copied back piece by piece. Hashing uses
+// `loader_options::copy_threads` additional threads while other tensors are read.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,81 +27,85 @@ enum class digest_algorithm : std::uint8_t {
 /// "crc32c", "sha256"
 RINGLOAD_EXPORT std::string_view name(digest_algorithm algorithm) noexcept;
 
-/// The CRC-32C (Castagnoli) of `bytes`; `before` is the CRC of the bytes before them. Uses the
-/// CPU's crc32 instruction where there is one. Any thread.
+/// Returns the CRC-32C (Castagnoli) of `bytes`. `before` is the CRC of the preceding bytes. Uses
+/// the crc32 instruction of the CPU if available. May be called from any thread.
 RINGLOAD_EXPORT std::uint32_t crc32c(std::span<const std::byte> bytes,
                                      std::uint32_t before = 0) noexcept;
 
-/// Hashes the bytes of one tensor. Both functions are called in a thread of the library; an
+/// Hashes the bytes of one tensor. Both functions are called in a thread of the library. An
 /// exception fails the load.
 struct hasher {
-  std::function<void(std::span<const std::byte>)> update;  // The next bytes, in order.
-  std::function<std::vector<std::byte>()> finish;          // The digest; called once, at the end.
+  std::function<void(std::span<const std::byte>)> update;  // Adds the next bytes, in order.
+  std::function<std::vector<std::byte>()> finish;  // Returns the digest; called once, at the end.
 };
 
 /// The digest that a tensor must have.
 struct tensor_digest {
   std::string name;
   digest_algorithm algorithm = digest_algorithm::sha256;
-  std::vector<std::byte> bytes;  // 4, big-endian, or 32.
+  std::vector<std::byte> bytes;  // 4 bytes, big-endian, or 32 bytes.
 };
 
-/// The digests of one checkpoint. It must list each tensor of the checkpoint once and no other, or
-/// the load fails with `errc::incomplete_manifest`: an unlisted tensor would go unchecked.
+/// The digests of one checkpoint. It must list exactly the tensors of the checkpoint, each once, or
+/// the load fails with `errc::incomplete_manifest`. Otherwise an unlisted tensor would be
+/// unchecked.
 struct manifest {
   manifest() = default;
 
-  std::string place = "manifest";  // For errors: the path it was read from.
+  std::string place = "manifest";  // The path of the manifest, for error texts.
   std::vector<tensor_digest> tensors;
-  /// Makes a SHA-256 hasher; called once for each tensor that needs one, by several threads at a
-  /// time. Without it a load with SHA-256 digests fails with `errc::digest_unavailable`.
+  /// Creates a SHA-256 hasher. The function is called once for each tensor with a SHA-256 digest,
+  /// by several threads concurrently. Without this function, a load with SHA-256 digests fails with
+  /// `errc::digest_unavailable`.
   std::function<hasher()> sha256;
 };
 
-/// What a load does with the digests that files hold of their own tensors, as .zt does: CRC-32C or
-/// SHA-256 of the stored bytes, before decoding and conversion. A tensor that does not match fails
-/// the load with `errc::wrong_digest`, which names the file and the tensor.
+/// The use of digests that files store for their own tensors. A .zt file stores CRC-32C or SHA-256
+/// of the stored bytes, before decoding and conversion. A tensor that does not match fails the load
+/// with `errc::wrong_digest`, which names the file and the tensor.
 ///
-/// A digest is of the whole stored tensor, so a slice or a shard cannot be checked against it.
+/// A digest covers the whole stored tensor, so a slice or a shard cannot be checked against it.
 ///
-/// Where the file holds sparse objects, their indices are checked as well: each within the shape,
-/// and the row pointers of sparse_csr from 0 to the number of values without going back. What
-/// breaks that is `errc::wrong_indices`. Not in a fill, whose memory is the caller's.
+/// If the file has sparse objects, their indices are checked too. Each index must be within the
+/// shape. The row pointers of sparse_csr must not decrease, and must go from 0 to the number of
+/// values. A violation is `errc::wrong_indices`. A fill does not check indices, because its memory
+/// belongs to the caller.
 enum class embedded_digests : std::uint8_t {
-  none,        // They are not looked at.
-  if_present,  // Of each tensor that has one and is loaded whole.
+  none,        // Digests in files are ignored.
+  if_present,  // Checks each tensor that has a digest and is loaded whole.
   require,     // A tensor without one, or loaded in part, is `errc::digest_unavailable`.
 };
 
-/// What a load checks; the address of a manifest, or a policy, is one too.
+/// The checks of a load. The address of a manifest, and an `embedded_digests` value, convert to a
+/// verification.
 struct verification {
   constexpr verification() noexcept = default;
   constexpr verification(const manifest* against) noexcept : checksums(against) {}
   constexpr verification(embedded_digests of_files, hasher (*make_sha256)() = nullptr) noexcept
       : stored(of_files), sha256(make_sha256) {}
 
-  /// Null: there is none.
+  /// Null: no manifest.
   const manifest* checksums = nullptr;
   embedded_digests stored = embedded_digests::none;
-  /// Makes a SHA-256 hasher for digests of files, as `manifest::sha256` does for those of a
-  /// manifest; null: that of the manifest. Without either a load that would need it fails with
-  /// `errc::digest_unavailable`.
+  /// Creates a SHA-256 hasher for digests in files, as `manifest::sha256` does for digests of a
+  /// manifest. Null: the function of the manifest is used. If both are null, a load that needs a
+  /// hasher fails with `errc::digest_unavailable`.
   hasher (*sha256)() = nullptr;
 };
 
-/// Reads what `ringload sum --manifest` writes, a line for each tensor:
+/// Parses the output of `ringload sum --manifest`, which has one line for each tensor:
 ///
 ///     sha256 9f86d081884c7d65...  model.embed_tokens.weight
 ///
 /// A name with a backslash or a control character is escaped, and its line begins with a backslash.
-/// Empty lines and those that begin with '#' are ignored. Throws `ringload::error` with
+/// Empty lines and lines that begin with '#' are ignored. Throws `ringload::error` with
 /// `errc::malformed_manifest`, which names the line. `place` becomes `manifest::place`.
 RINGLOAD_EXPORT manifest parse_manifest(std::string_view text, std::string place = "manifest");
 
 /// Reads a manifest from a file. Blocks on the file system.
 RINGLOAD_EXPORT manifest read_manifest(const std::string& path);
 
-/// The line of one tensor, with its line feed.
-RINGLOAD_EXPORT std::string manifest_line(const tensor_digest& of);
+/// Returns the line of one tensor, with its line feed.
+RINGLOAD_EXPORT std::string manifest_line(const tensor_digest& digest);
 
 }  // namespace ringload::inline v0

@@ -3,7 +3,7 @@
 
 // An asynchronous operation: a completion handler that waits for the engine's result.
 //
-//   initiating thread     makes it: binds executor, allocator, cancellation slot
+//   initiating thread     creates it: binds executor, allocator, cancellation slot
 //   engine thread         complete(): posts the handler to its own executor, never runs it
 //   any thread            cancel_request::request(), from the cancellation slot
 //   destruction of the    destroys the handler if it was not completed; the engine's complete()
@@ -30,21 +30,22 @@
 
 namespace ringload::inline v0::detail {
 
-/// Passes a cancellation from the thread that emits it to the engine, in whatever order they come.
+/// Passes a cancellation from the requesting thread to the engine. request() and arm() may come in
+/// any order.
 class RINGLOAD_EXPORT cancel_request {
  public:
-  /// From any thread. Calls the function given to `arm`, at most once.
+  /// Calls the function of `arm`, at most once. May be called from any thread.
   void request();
   /// Calls `wake` at once if cancellation was requested already.
   void arm(std::function<void()> wake);
 
  private:
   std::mutex mutex_;
-  bool requested_ = false;  // Guarded by mutex_, as is the next.
+  bool requested_ = false;  // Guarded by mutex_, as the next member.
   std::function<void()> wake_;
 };
 
-/// The handler, its type erased.
+/// A handler with erased type.
 class handler_body {
  public:
   virtual ~handler_body() = default;
@@ -53,20 +54,20 @@ class handler_body {
 template <class T>
 class handler_body_for : public handler_body {
  public:
-  // `self` is this body. It moves along, so that the handler's remains are destroyed where it runs,
-  // not in the engine thread.
+  // `self` is this body. The ownership moves with the handler, so that the handler is destroyed on
+  // its own executor, not in the engine thread.
   virtual void post(std::unique_ptr<handler_body> self, std::exception_ptr failure, T value) = 0;
 };
 
 class pending_operation;
 
-/// The operations whose handlers run in one execution context, so that destroying the context can
-/// destroy them.
+/// The operations whose handlers run in one execution context, so that the destruction of the
+/// context can destroy them.
 class RINGLOAD_EXPORT pending_list {
  public:
   std::mutex mutex;
 
-  // The rest is guarded by the mutex.
+  // The mutex guards the members below.
   bool closed = false;
   pending_operation* first = nullptr;
 };
@@ -82,8 +83,8 @@ class RINGLOAD_EXPORT pending_operation {
   const std::shared_ptr<cancel_request> cancel;
 
  protected:
-  // Holds the list's lock while the handler is posted, so that its context is not destroyed
-  // meanwhile.
+  // Holds the list's lock while the handler is posted, so that the handler's context cannot be
+  // destroyed meanwhile.
   struct claim {
     std::unique_lock<std::mutex> lock;
     std::unique_ptr<handler_body> body;  // Empty: destroyed with its context.
@@ -101,7 +102,7 @@ class RINGLOAD_EXPORT pending_operation {
   pending_operation** back_ = nullptr;
 };
 
-/// The list of the context that `executor` runs handlers in.
+/// Returns the list of the context in which `executor` runs handlers.
 RINGLOAD_EXPORT std::shared_ptr<pending_list> pending_in(boost::asio::execution_context& context);
 
 template <class T>
@@ -111,12 +112,12 @@ class operation final : public pending_operation {
             std::shared_ptr<cancel_request> cancelled)
       : pending_operation(std::move(in), std::move(body), std::move(cancelled)) {}
 
-  /// Posts the handler to its executor. Call once, from any thread.
+  /// Posts the handler to its executor. Must be called once, from any thread.
   void complete(std::exception_ptr failure, T value) {
-    claim mine = take();
-    if (!mine.body) return;
-    auto& body = static_cast<handler_body_for<T>&>(*mine.body);
-    body.post(std::move(mine.body), std::move(failure), std::move(value));
+    claim claimed = take();
+    if (!claimed.body) return;
+    auto& body = static_cast<handler_body_for<T>&>(*claimed.body);
+    body.post(std::move(claimed.body), std::move(failure), std::move(value));
   }
 };
 
@@ -148,8 +149,8 @@ class handler_body_of final : public handler_body_for<T> {
   void post(std::unique_ptr<handler_body> self, std::exception_ptr failure, T value) override {
     const executor_type target = executor();
     const allocator_type memory = boost::asio::get_associated_allocator(handler_);
-    std::unique_ptr<handler_body_of> mine(static_cast<handler_body_of*>(self.release()));
-    boost::asio::post(target, call(std::move(mine), std::move(failure), std::move(value), memory));
+    std::unique_ptr<handler_body_of> body(static_cast<handler_body_of*>(self.release()));
+    boost::asio::post(target, call(std::move(body), std::move(failure), std::move(value), memory));
   }
 
  private:
@@ -187,7 +188,7 @@ class handler_body_of final : public handler_body_for<T> {
 };
 
 /// Binds the handler's associated executor, allocator and cancellation slot. The slot is connected
-/// before this returns, so before the handler can run.
+/// before this function returns, so before the handler can run.
 template <class T, class Handler>
 std::unique_ptr<operation<T>> make_operation(Handler&& handler) {
   using handler_type = std::decay_t<Handler>;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a load or a save is asked for, on its way to the engine.
+// The requests of loads and saves on their way to the engine.
 
 #include <cstdint>
 #include <memory>
@@ -24,16 +24,17 @@ struct chosen_tensor;
 
 namespace ringload::inline v0::detail {
 
-// A class, because libstdc++ 12 thinks that a std::variant of std::string and std::vector is never
-// valueless, and destroys what is none when copying one finds no memory.
+// A class, because libstdc++ 12 assumes that a std::variant of std::string and std::vector is never
+// valueless. If a copy of the variant runs out of memory, libstdc++ 12 destroys a member that does
+// not exist.
 struct path_list {
   std::vector<std::string> paths;
 };
 
-// What a user may write for a checkpoint: a name, the paths of several files, or what is found.
+// The name of a checkpoint: a name, the paths of several files, or a resolved source.
 using source_name = std::variant<std::string, path_list, found_source>;
 
-// Memory of the caller's that is to be filled.
+// Caller memory to be filled.
 struct fill_request {
   fill_request(std::vector<destination> d, fill_options h)
       : into(std::move(d)), how(std::move(h)) {}
@@ -42,13 +43,13 @@ struct fill_request {
   fill_options how;
 };
 
-// A tensor that is to have memory of its own.
+// A tensor to be copied into its own memory.
 struct copy_request {
   copy_request(tensor f, device t, std::optional<dtype> a) : from(std::move(f)), to(t), as(a) {}
 
   tensor from;
   device to;
-  std::optional<dtype> as;  // Empty: the same.
+  std::optional<dtype> as;  // Empty: the dtype of the tensor.
 };
 
 struct load_request {
@@ -62,22 +63,22 @@ struct load_request {
       : opened(std::move(c)), wanted(std::move(w)), options(o), fill(std::move(f)) {}
 
   source_name source;
-  checkpoint opened;  // Empty: the source is to be opened.
+  checkpoint opened;  // Empty: the source must be opened.
   bool independent_files = false;
   selection wanted;
   load_options options;
   std::optional<fill_request> fill;  // Empty: the loader allocates the memory.
-  std::optional<copy_request> copy;  // In place of a source.
-  // A part of a larger load: of these, which it has chosen, the tensors [only_first, only_last).
+  std::optional<copy_request> copy;  // Replaces a source.
+  // A part of a larger load: the tensors [only_first, only_last) of the list `chosen`.
   std::shared_ptr<const std::vector<chosen_tensor>> chosen;
   std::uint32_t only_first = 0;
   std::uint32_t only_last = 0;
 };
 
-// A load whose manifest is `own`.
-inline load_request with_listed(load_request what, const manifest* own) {
-  what.options.verify.checksums = own;
-  return what;
+// Returns the load with the manifest `checksums`.
+inline load_request with_listed(load_request request, const manifest* checksums) {
+  request.options.verify.checksums = checksums;
+  return request;
 }
 
 struct save_request {
