@@ -43,8 +43,9 @@ std::string identity_of(const catalog& contents, const group_options& options) {
     const planned_tensor lands = planned(t, options.load);
     to.number(lands.dtype);
   }
-  return "load " + grouped(contents.tensors.size()) + " tensors of " + grouped(contents.size_bytes()) +
-         " bytes, whose description has the CRC-32C " + std::to_string(crc32c(to.take())) +
+  return "load " + grouped(contents.tensors.size()) + " tensors of " +
+         grouped(contents.size_bytes()) + " bytes, whose description has the CRC-32C " +
+         std::to_string(crc32c(to.take())) +
          (options.reading == group_reading::own ? ", each rank its own" : ", divided");
 }
 
@@ -153,8 +154,8 @@ void group_job::open_and_read(const std::string& source) {
   file_ = stop_->wait_for<checkpoint>(
       [&](auto&& handler) { loader_.open_async(source, std::move(handler)); });
   agree_on(*ranks_, identity_of(file_.catalog(), options_));
-  for (const unreadable_info& each : file_.catalog().unreadable) {
-    if (!each.is_left_out) throw common_fault{{each.code, each.place, each.reason}};
+  for (const unreadable_info& object : file_.catalog().unreadable) {
+    if (!object.is_left_out) throw common_fault{{object.code, object.place, object.reason}};
   }
   if (options_.reading == group_reading::own) return;
   // Digests cover whole tensors.
@@ -304,7 +305,7 @@ tensor group_job::load_alone(const selection& wanted, const std::string& name) {
 }
 
 load_stats group_job::stats() const {
-  if (exchange_) return exchange_->own().stats();
+  if (exchange_) return exchange_->own_pieces().stats();
   const std::lock_guard lock(mutex_);
   return own_reads_;
 }

@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::uint32_t alignment_of_new = 64;
 
-// Of the piece, the bytes in memory of the whole tensor.
-struct byte_place {
+// The bytes of a piece in the memory of the whole tensor.
+struct byte_range {
   std::size_t begin = 0;
   std::size_t bytes = 0;
 };
 
-byte_place place_of(const read_piece& piece, const tensor_info& landed) noexcept {
+byte_range place_of(const read_piece& piece, const tensor_info& landed) noexcept {
   if (piece.whole) return {0, static_cast<std::size_t>(landed.bytes)};
   const std::uint64_t row_bytes = landed.bytes / landed.shape.front();
   return {static_cast<std::size_t>(piece.rows.begin * row_bytes),
@@ -30,8 +30,8 @@ void copy(std::span<const std::byte> from, std::span<std::byte> into) noexcept {
   if (!from.empty()) std::memcpy(into.data(), from.data(), from.size());
 }
 
-// The part of a piece that is in the block of one rank: around the dimension in the piece's own
-// shape, and where it goes in that rank's result, in which it lies in one run.
+// The part of a piece that belongs to the block of one rank. `around` refers to the shape of the
+// piece. The part is contiguous in that rank's result and begins there at `result_begin`.
 struct block_part {
   dimension_bytes around;
   index_range indices;
@@ -45,13 +45,13 @@ block_part part_of(const read_piece& piece, const tensor_info& landed, std::uint
   block_part out;
   std::vector<std::uint64_t> shape = landed.shape;
   shape.front() = piece.rows.count;
-  out.around = *around(shape, bits(landed.dtype), dim);  // It was checked.
+  out.around = *around(shape, bits(landed.dtype), dim);  // The caller has checked the shape.
   if (dim == 0) {
-    const index_range both = common(piece.rows, block);
-    out.indices = {both.begin - piece.rows.begin, both.count};
-    if (both.count > 0) {
+    const index_range shared = common(piece.rows, block);
+    out.indices = {shared.begin - piece.rows.begin, shared.count};
+    if (shared.count > 0) {
       out.result_begin =
-          static_cast<std::size_t>((both.begin - block.begin) * out.around.inner_bytes);
+          static_cast<std::size_t>((shared.begin - block.begin) * out.around.inner_bytes);
     }
     return out;
   }
@@ -65,24 +65,24 @@ block_part part_of(const read_piece& piece, const tensor_info& landed, std::uint
 
 }  // namespace
 
-result<tensor_builder> tensor_builder::make(tensor_info what, backend& in) {
-  const arena_size size = {std::max<std::uint64_t>(what.bytes, 1), alignment_of_new};
-  auto memory = in.allocate_all({&size, 1});
+result<tensor_builder> tensor_builder::make(tensor_info info, backend& memory_backend) {
+  const arena_size size = {std::max<std::uint64_t>(info.bytes, 1), alignment_of_new};
+  auto memory = memory_backend.allocate_all({&size, 1});
   if (!memory) return memory.error();
-  return tensor_builder(std::move(what), std::move(memory->front()));
+  return tensor_builder(std::move(info), std::move(memory->front()));
 }
 
 tensor tensor_builder::finish() && {
   const std::uint64_t bytes = info_.bytes;
-  catalog one;
-  one.files.emplace_back();  // It lies in none: it was put together.
+  catalog single;
+  single.files.emplace_back();  // A placeholder: the tensor is assembled from several files.
   info_.file = 0;
-  one.tensors.push_back(std::move(info_));
-  std::vector<placement> where(1);
-  where.front().bytes = bytes;
-  auto named = std::make_shared<const named_catalog>(std::move(one));
-  auto all = std::make_shared<const loaded_tensors>(std::move(named), std::move(where));
-  return {std::make_shared<const tensor_storage>(std::move(all),
+  single.tensors.push_back(std::move(info_));
+  std::vector<placement> placements(1);
+  placements.front().bytes = bytes;
+  auto named = std::make_shared<const named_catalog>(std::move(single));
+  auto loaded = std::make_shared<const loaded_tensors>(std::move(named), std::move(placements));
+  return {std::make_shared<const tensor_storage>(std::move(loaded),
                                                  taken_arena{std::move(memory_), bytes}, nullptr),
           0};
 }
@@ -93,52 +93,52 @@ std::span<const read_piece> exchange::pieces_of(std::uint32_t t) const noexcept 
 }
 
 std::span<const std::byte> exchange::bytes_of(const std::string& name) const {
-  return own_.at(name).as<const std::byte>();
+  return own_pieces_.at(name).as<const std::byte>();
 }
 
 void exchange::whole(std::uint32_t t, const tensor_builder& into) {
   for (const read_piece& piece : pieces_of(t)) {
-    const byte_place at = place_of(piece, into.info());
-    const auto region = into.bytes().subspan(at.begin, at.bytes);
+    const byte_range range = place_of(piece, into.info());
+    const auto region = into.bytes().subspan(range.begin, range.bytes);
     if (region.empty()) continue;
-    if (piece.rank == all_.rank()) copy(bytes_of(into.info().name), region);
-    all_.broadcast(region, piece.rank);
+    if (piece.rank == group_.rank()) copy(bytes_of(into.info().name), region);
+    group_.broadcast(region, piece.rank);
   }
 }
 
 void exchange::push(std::uint32_t t, const tensor_info& landed, std::uint32_t to,
                     std::span<std::byte> into) {
   for (const read_piece& piece : pieces_of(t)) {
-    const byte_place at = place_of(piece, landed);
-    if (at.bytes == 0) continue;
-    if (all_.rank() == to && piece.rank == to) {
-      copy(bytes_of(landed.name), into.subspan(at.begin, at.bytes));
-    } else if (all_.rank() == to) {
-      all_.receive(into.subspan(at.begin, at.bytes), piece.rank);
-    } else if (all_.rank() == piece.rank) {
-      all_.send(bytes_of(landed.name), to);
+    const byte_range range = place_of(piece, landed);
+    if (range.bytes == 0) continue;
+    if (group_.rank() == to && piece.rank == to) {
+      copy(bytes_of(landed.name), into.subspan(range.begin, range.bytes));
+    } else if (group_.rank() == to) {
+      group_.receive(into.subspan(range.begin, range.bytes), piece.rank);
+    } else if (group_.rank() == piece.rank) {
+      group_.send(bytes_of(landed.name), to);
     }
   }
 }
 
 void exchange::block(std::uint32_t t, const tensor_info& landed, std::uint32_t dim,
                      std::span<std::byte> into) {
-  const std::uint32_t own = all_.rank();
+  const std::uint32_t own_rank = group_.rank();
   const auto block_at = [&](std::uint32_t rank) {
-    return block_of(landed.shape[dim], rank, all_.size());
+    return block_of(landed.shape[dim], rank, group_.size());
   };
   for (const read_piece& piece : pieces_of(t)) {
-    const block_part mine = part_of(piece, landed, dim, block_at(own));
-    const auto region = into.subspan(mine.result_begin, mine.bytes());
-    if (piece.rank != own) {
-      if (!region.empty()) all_.receive(region, piece.rank);
+    const block_part own_part = part_of(piece, landed, dim, block_at(own_rank));
+    const auto region = into.subspan(own_part.result_begin, own_part.bytes());
+    if (piece.rank != own_rank) {
+      if (!region.empty()) group_.receive(region, piece.rank);
       continue;
     }
     const std::byte* const from = bytes_of(landed.name).data();
-    take_block(from, mine.around, mine.indices, region.data());
-    for (std::uint32_t rank = 0; rank < all_.size(); ++rank) {
+    take_block(from, own_part.around, own_part.indices, region.data());
+    for (std::uint32_t rank = 0; rank < group_.size(); ++rank) {
       const block_part part = part_of(piece, landed, dim, block_at(rank));
-      if (rank == own || part.bytes() == 0) continue;
+      if (rank == own_rank || part.bytes() == 0) continue;
       std::vector<std::byte> packed;
       const std::byte* begin = from + part.indices.begin * part.around.inner_bytes;
       if (part.around.outer != 1) {
@@ -146,7 +146,7 @@ void exchange::block(std::uint32_t t, const tensor_info& landed, std::uint32_t d
         take_block(from, part.around, part.indices, packed.data());
         begin = packed.data();
       }
-      all_.send({begin, part.bytes()}, rank);
+      group_.send({begin, part.bytes()}, rank);
     }
   }
 }

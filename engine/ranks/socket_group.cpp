@@ -42,9 +42,9 @@ bool would_block() noexcept { return errno == EAGAIN || errno == EWOULDBLOCK; }
 }  // namespace
 
 result<unique_fd> new_wake() {
-  unique_fd made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!made) return fault{system_code(errno), "group"};
-  return made;
+  unique_fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event) return fault{system_code(errno), "group"};
+  return event;
 }
 
 void wake_up(const unique_fd& wake) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The attributes that a writer gives its file.
+// The attributes of a file that is being written.
 
 #include <algorithm>
 
@@ -11,28 +11,28 @@
 namespace ringload::inline v0::detail {
 
 void attribute_list::set(std::string key, std::string encoded) {
-  for (auto& [known, value] : all_) {
+  for (auto& [known, value] : pairs_) {
     if (known != key) continue;
     value = std::move(encoded);
     return;
   }
-  all_.emplace_back(std::move(key), std::move(encoded));
+  pairs_.emplace_back(std::move(key), std::move(encoded));
 }
 
 bool attribute_list::has(std::string_view key) const noexcept {
-  return std::ranges::any_of(all_, [key](const auto& each) { return each.first == key; });
+  return std::ranges::any_of(pairs_, [key](const auto& pair) { return pair.first == key; });
 }
 
 std::string attribute_list::encoded() const {
-  if (all_.empty()) return {};
-  auto sorted = all_;
+  if (pairs_.empty()) return {};
+  auto sorted = pairs_;
   std::ranges::sort(sorted);
   std::string out;
-  cbor_writer to(out);
-  to.map(sorted.size());
+  cbor_writer writer(out);
+  writer.map(sorted.size());
   for (const auto& [key, value] : sorted) {
-    to.text(key);
-    to.encoded(value);
+    writer.text(key);
+    writer.encoded(value);
   }
   return out;
 }

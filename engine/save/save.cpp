@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The life of a save, from beginning to end: load.cpp backwards.
+// The steps of a save, from begin_save() to finish(). Counterpart of load.cpp.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -17,27 +17,27 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Each of these blocks, on the file system or on what the owners of tensors do, so it runs in a
-// thread of its own.
+// The tasks below block on the file system or on the deleters of tensor owners, so they run in
+// the saving threads.
 struct set_up_task {
   engine& e;
-  const save_job& of;
-  result<save_setup> made = fault();
+  const save_job& job;
+  result<save_setup> setup = fault();
 
   void operator()() noexcept {
-    const save_services by = {e.devices, e.direct, e.within.slot_bytes};
-    made = catch_as_fault([&] { return set_up_save(of.request(), by); });
+    const save_services services = {e.devices, e.direct, e.within.slot_bytes};
+    setup = catch_as_fault([&] { return set_up_save(job.request(), services); });
   }
 };
 
-// Publishes the files, or removes them; and lets go of the tensors.
+// Publishes or removes the files, and releases the tensors.
 struct end_task {
   save_files files;
   save_job::remains unneeded;
   bool publish;
   bool sync;
   result<void> published;
-  std::vector<std::string> paths;  // Once they are published.
+  std::vector<std::string> paths;  // Set by publishing.
 
   void operator()() noexcept {
     if (publish) {
@@ -52,102 +52,101 @@ struct end_task {
   }
 };
 
-boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<save_job>& one,
+boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<save_job>& job,
                                    set_up_task& set_up) {
-  engine& with = e;
-  co_await on_thread(*with.saving_threads, with.loop, set_up);
-  if (!set_up.made) one->stop(set_up.made.error());
-  if (!set_up.made || one->stopped()) co_return;
-  if (one->how().digest) {
-    if (auto ready = with.start_checking(); !ready) one->stop(ready.error());
-    if (one->stopped()) co_return;
+  co_await on_thread(*e.saving_threads, e.loop, set_up);
+  if (!set_up.setup) job->stop(set_up.setup.error());
+  if (!set_up.setup || job->stopped()) co_return;
+  if (job->options().digest) {
+    if (auto ready = e.start_checking(); !ready) job->stop(ready.error());
+    if (job->stopped()) co_return;
   }
-  one->begin(std::move(*set_up.made));
-  // Files and writes are fixed: nothing below chooses an offset or a size.
+  job->begin(std::move(*set_up.setup));
+  // Files and writes are fixed here. The code below chooses no offset and no size.
 
-  if (one->how().digest) with.check_schedule.add(one->digests());
-  with.read_schedule.add_last(one);
+  if (job->options().digest) e.check_schedule.add(job->digests());
+  e.read_schedule.add_last(job);
 }
 
-boost::asio::awaitable<void> save(engine& e, std::shared_ptr<save_job> one) {
-  set_up_task set_up = {e, *one, fault()};
+boost::asio::awaitable<void> save(engine& e, std::shared_ptr<save_job> job) {
+  set_up_task set_up = {e, *job, fault()};
   // Any small allocation below may fail. The save then fails, and its waiter is still completed.
   try {
-    co_await begin(e, one, set_up);
+    co_await begin(e, job, set_up);
   } catch (const std::bad_alloc&) {
-    one->stop({errc::memory_exceeded, {}});
+    job->stop({errc::memory_exceeded, {}});
   }
-  for (bool waiting = !one->quiet(); waiting; waiting = !one->quiet()) {
+  for (bool waiting = !job->quiet(); waiting; waiting = !job->quiet()) {
     try {
-      co_await one->until_quiet();
+      co_await job->until_quiet();
     } catch (const std::bad_alloc&) {
-      one->stop({errc::memory_exceeded, {}});
+      job->stop({errc::memory_exceeded, {}});
     }
   }
-  // All bytes are in the files, or the save has failed. Nothing reads the tensors any more.
+  // All bytes are in the files, or the save has failed. The tensors are no longer read.
 
   end_task end = {
-      one->release_files(), one->release_tensors(), !one->stopped(), one->how().sync, {}, {}};
-  if (set_up.made && end.unneeded.group == nullptr) {
-    end.files = std::move(set_up.made->files);  // It was stopped before it began.
-    end.unneeded.group = std::move(set_up.made->all);
+      job->release_files(), job->release_tensors(), !job->stopped(), job->options().sync, {}, {}};
+  if (set_up.setup && end.unneeded.group == nullptr) {
+    end.files = std::move(set_up.setup->files);  // The save stopped before its first write.
+    end.unneeded.group = std::move(set_up.setup->group);
   }
   for (bool ended = false; !ended;) {
     try {
       co_await on_thread(*e.saving_threads, e.loop, end);
       ended = true;
     } catch (const std::bad_alloc&) {
-      // Once more: what has been done already is not done again.
+      // Repeats the task. The task skips the steps that are complete.
     }
   }
-  if (!end.published) one->stop(end.published.error());
-  one->set_paths(std::move(end.paths));
-  one->finish();
-  e.remove_user(*one);
+  if (!end.published) job->stop(end.published.error());
+  job->set_paths(std::move(end.paths));
+  job->finish();
+  e.remove_user(*job);
 }
 
 }  // namespace
 
-void run_save(const std::shared_ptr<save_job>& one) {
-  engine& e = *one->the_engine;
-  e.add_user(one);
-  // As run_job() does.
-  const auto answer = [one](save_job*) {
-    if (one->finished()) return;
-    one->stop({errc::memory_exceeded, {}});
-    one->finish();
-    one->the_engine->remove_user(*one);
+void run_save(const std::shared_ptr<save_job>& job) {
+  engine& e = *job->the_engine;
+  e.add_user(job);
+  // Deleter of the handle, as in run_job(): completes a save whose coroutine was not started.
+  const auto finish_unstarted = [job](save_job*) {
+    if (job->finished()) return;
+    job->stop({errc::memory_exceeded, {}});
+    job->finish();
+    job->the_engine->remove_user(*job);
   };
   if (auto ready = e.start_saving(); !ready) {
-    one->stop(ready.error());
-    one->finish();
-    e.remove_user(*one);
+    job->stop(ready.error());
+    job->finish();
+    e.remove_user(*job);
     return;
   }
   try {
-    const std::shared_ptr<save_job> handle(one.get(), answer);
+    const std::shared_ptr<save_job> handle(job.get(), finish_unstarted);
     boost::asio::co_spawn(e.loop, save(e, handle), boost::asio::detached);
   } catch (const std::bad_alloc&) {
     // The handle's deleter has run.
   }
 }
 
-void begin_save(const std::shared_ptr<engine>& with, save_request what,
+void begin_save(const std::shared_ptr<engine>& owner, save_request request,
                 std::unique_ptr<operation<save_result>> waiting) {
-  auto one = std::make_shared<save_job>(with, std::move(what));
+  auto job = std::make_shared<save_job>(owner, std::move(request));
   struct command {
-    std::shared_ptr<save_job> one;
+    std::shared_ptr<save_job> job;
     std::unique_ptr<operation<save_result>> waiting;
     void operator()() {
-      one->await(std::move(waiting));
-      run_save(one);
+      job->await(std::move(waiting));
+      run_save(job);
     }
   };
-  command whole{one, std::move(waiting)};
-  if (with->post(std::move(whole))) return;
-  const fault gone(boost::asio::error::operation_aborted, printable_path(one->request().path),
-                   "the loader was destroyed");
-  whole.waiting->complete(to_exception(gone), save_result());
+  command start_command{job, std::move(waiting)};
+  if (owner->post(std::move(start_command))) return;
+  const fault destroyed(boost::asio::error::operation_aborted, printable_path(job->request().path),
+                        "the loader was destroyed");
+  start_command.waiting->complete(to_exception(destroyed), save_result());
 }
 
 }  // namespace ringload::inline v0::detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Hashes one tensor of a save, from its bytes in memory: save_job::digest_work::run().
+// Implements save_job::digest_work::run(): hashes one tensor of a save in memory.
 
 #include <algorithm>
 #include <utility>
@@ -17,12 +17,12 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Hashed between two looks at whether the save was stopped.
+// Bytes hashed between two checks of the stop flag.
 constexpr std::uint64_t digest_bytes = std::uint64_t{1} << 20;
 
-// For on_thread().
+// Task for on_thread().
 struct digest_task {
-  save_job& of;
+  save_job& job;
   std::uint32_t tensor;
   result<tensor_digest> found = fault();
 
@@ -31,25 +31,25 @@ struct digest_task {
   }
 
   result<tensor_digest> hash() {
-    tensor_bytes& source = *of.group()->sources[tensor];
+    tensor_bytes& source = *job.group()->sources[tensor];
     tensor_digest out;
     out.name = source.view().name;
-    out.algorithm = *of.how().digest;
+    out.algorithm = *job.options().digest;
     const hasher pass =
-        out.algorithm == digest_algorithm::crc32c ? begin_crc32c() : of.how().sha256();
-    std::vector<std::byte> room;
-    for (std::uint64_t at = 0; at < source.bytes() && !of.stopped();) {
-      const auto step = static_cast<std::size_t>(std::min(digest_bytes, source.bytes() - at));
-      if (const std::byte* const memory = source.at(at)) {
+        out.algorithm == digest_algorithm::crc32c ? begin_crc32c() : job.options().sha256();
+    std::vector<std::byte> buffer;
+    for (std::uint64_t offset = 0; offset < source.bytes() && !job.stopped();) {
+      const auto step = static_cast<std::size_t>(std::min(digest_bytes, source.bytes() - offset));
+      if (const std::byte* const memory = source.memory_at(offset)) {
         pass.update({memory, step});
       } else {
-        room.resize(step);
-        if (auto good = source.read(at, room); !good) {
-          return good.error().in(tensor_place(out.name));
+        buffer.resize(step);
+        if (auto status = source.read(offset, buffer); !status) {
+          return status.error().in(tensor_place(out.name));
         }
-        pass.update(room);
+        pass.update(buffer);
       }
-      at += step;
+      offset += step;
     }
     out.bytes = pass.finish();
     return out;

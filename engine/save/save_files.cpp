@@ -10,40 +10,41 @@ namespace ringload::inline v0::detail {
 
 namespace fs = std::filesystem;
 
-result<save_files> save_files::make(const save_target& to, std::span<const file_layout> files,
+result<save_files> save_files::make(const save_target& target, std::span<const file_layout> files,
                                     direct_files& direct) {
-  const std::string place = printable_path(to.path.native());
+  const std::string place = printable_path(target.path.native());
   std::uint64_t bytes = 0;
-  for (const file_layout& one : files) bytes += one.bytes;
+  for (const file_layout& layout : files) bytes += layout.bytes;
 
-  save_files made;
-  auto entry = atomic_entry::make(to.path, to.kind, to.may_replace);
+  save_files new_files;
+  auto entry = atomic_entry::make(target.path, target.kind, target.may_replace);
   if (!entry) return entry.error();
-  made.entry_ = std::move(*entry);
-  const bool inside = to.kind == entry_kind::folder;
-  const fs::path& whole = made.entry_.target();
-  const fs::path folder = inside ? made.entry_.path() : whole.parent_path();
+  new_files.entry_ = std::move(*entry);
+  const bool is_folder = target.kind == entry_kind::folder;
+  const fs::path& target_path = new_files.entry_.target();
+  const fs::path folder = is_folder ? new_files.entry_.path() : target_path.parent_path();
   if (auto room = check_disk_room(folder.empty() ? "." : folder, bytes); !room) {
     return room.error().in(place);
   }
-  for (const file_layout& one : files) {
-    made.paths_.push_back((inside ? whole / one.name : whole).native());
-    const std::string here = printable_path(made.paths_.back());
-    const fs::path path = inside ? folder / one.name : made.entry_.path();
-    auto file = inside ? open_for_writing(path, here) : open_again(made.entry_.fd(), here);
+  for (const file_layout& layout : files) {
+    new_files.paths_.push_back((is_folder ? target_path / layout.name : target_path).native());
+    const std::string file_place = printable_path(new_files.paths_.back());
+    const fs::path path = is_folder ? folder / layout.name : new_files.entry_.path();
+    auto file = is_folder ? open_for_writing(path, file_place)
+                          : open_again(new_files.entry_.fd(), file_place);
     if (!file) return file.error();
-    auto opened = begin_file(std::move(*file), path, here, one.bytes, direct);
+    auto opened = begin_file(std::move(*file), path, file_place, layout.bytes, direct);
     if (!opened) return opened.error();
-    made.files_.push_back(std::move(*opened));
+    new_files.files_.push_back(std::move(*opened));
   }
-  return made;
+  return new_files;
 }
 
 result<void> save_files::publish(bool sync) {
-  for (const written_file& one : files_) {
-    // The entry itself, if that is a file, is flushed when it is published.
+  for (const written_file& file : files_) {
+    // If the entry is a file, publish() flushes it.
     if (!sync || entry_.fd() >= 0) break;
-    if (auto good = sync_file(one); !good) return good;
+    if (auto status = sync_file(file); !status) return status;
   }
   return entry_.publish(sync);
 }

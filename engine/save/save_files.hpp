@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The files of one save, until they are published: under temporary names, all or none. A checkpoint
-// that is a folder is one unpublished folder. Its functions block on the file system.
+// The unpublished files of one save. publish() gives all files their names, or no file. A
+// checkpoint folder is one unpublished folder. All functions block on the file system.
 
 #include <cstdint>
 #include <filesystem>
@@ -28,15 +28,16 @@ class save_files {
  public:
   save_files() = default;
 
-  // Makes them, with room for all their bytes. Of a target that is a file there is one.
-  static result<save_files> make(const save_target& to, std::span<const file_layout> files,
+  // Creates the files and allocates all their bytes. A target of kind `file` takes one layout.
+  static result<save_files> make(const save_target& target, std::span<const file_layout> files,
                                  direct_files& direct);
 
   std::span<written_file> files() noexcept { return files_; }
 
-  // To the drive if `sync`, and then under their names. On failure what was there before is there.
+  // Flushes the files to the drive if `sync` is set, then gives them their names. On failure the
+  // target is unchanged.
   result<void> publish(bool sync);
-  // That they have once they are published.
+  // The paths of the published files.
   const std::vector<std::string>& paths() const noexcept { return paths_; }
 
  private:

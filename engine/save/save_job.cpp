@@ -10,8 +10,8 @@
 
 namespace ringload::inline v0::detail {
 
-save_job::save_job(std::shared_ptr<engine> e, save_request what)
-    : the_engine(std::move(e)), request_(std::move(what)), quiet_(the_engine->loop) {}
+save_job::save_job(std::shared_ptr<engine> owner, save_request request)
+    : the_engine(std::move(owner)), request_(std::move(request)), quiet_(the_engine->loop) {}
 
 void save_job::cancel() noexcept {
   if (finished()) return;
@@ -27,14 +27,14 @@ void save_job::cancel() noexcept {
 void save_job::begin(save_setup setup) {
   work_ = std::move(setup);
   result_.bytes = work_.bytes;
-  if (how().digest) result_.digests.resize(request_.tensors.size());
-  if (how().progress) how().progress->set_total(work_.bytes);
+  if (options().digest) result_.digests.resize(request_.tensors.size());
+  if (options().progress) options().progress->set_total(work_.bytes);
   begun_ = true;
 }
 
 work::offer save_job::take(bool) {
-  // The schedule may ask once more when the save is over.
-  if (stopped() || !work_.all || next_ == work_.all->plan.writes.size()) return {};
+  // The schedule may call take() once more after the last write.
+  if (stopped() || !work_.group || next_ == work_.group->plan.writes.size()) return {};
   ++in_flight_;
   return {next_++};
 }
@@ -43,7 +43,7 @@ void save_job::end(std::uint32_t write, const result<void>& outcome) {
   --in_flight_;
   if (outcome) {
     ++written_;
-    if (how().progress) how().progress->add(work_.all->plan.writes[write].bytes);
+    if (options().progress) options().progress->add(work_.group->plan.writes[write].bytes);
   } else {
     stop(retry_allocation([&] { return outcome.error(); }));
   }
@@ -76,8 +76,8 @@ void save_job::await(std::unique_ptr<operation<save_result>> waiting) {
   waiting_ = std::move(waiting);
 }
 
-void save_job::stop(fault why) {
-  outcome_.stop(std::move(why));
+void save_job::stop(fault cause) {
+  outcome_.stop(std::move(cause));
   wake_if_quiet();
 }
 
@@ -86,8 +86,8 @@ void save_job::stop_at_close() {
       {boost::asio::error::operation_aborted, request_.path, "the loader was destroyed"});
 }
 
-void save_job::stop_from_outside(fault why) noexcept {
-  if (!publishing_) stop(std::move(why));
+void save_job::stop_from_outside(fault cause) noexcept {
+  if (!publishing_) stop(std::move(cause));
 }
 
 bool save_job::quiet() const noexcept {
@@ -101,27 +101,27 @@ void save_job::wake_if_quiet() {
 
 save_files save_job::release_files() noexcept {
   publishing_ = true;
-  for (written_file& one : work_.files.files()) {
-    if (result_.route_reason.empty()) result_.route_reason = std::move(one.direct_refusal);
+  for (written_file& file : work_.files.files()) {
+    if (result_.route_reason.empty()) result_.route_reason = std::move(file.direct_refusal);
   }
   return std::move(work_.files);
 }
 
 save_job::remains save_job::release_tensors() noexcept {
-  return {std::move(work_.all), std::move(request_.tensors)};
+  return {std::move(work_.group), std::move(request_.tensors)};
 }
 
-// Nothing here may throw: the save would never end.
+// Must not throw: the save would never complete.
 void save_job::finish() noexcept {
   outcome_.finish();
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun_at_;
-  result_.seconds = took.count();
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begun_at_;
+  result_.seconds = elapsed.count();
   const auto waiting = std::move(waiting_);
   if (!waiting) return;
   try {
     waiting->complete(outcome_.failure(), stopped() ? save_result() : std::move(result_));
   } catch (const std::bad_alloc&) {
-    // The handler is destroyed, as with the other operations.
+    // The handler is destroyed, as in the other operations.
   }
 }
 

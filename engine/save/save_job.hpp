@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One save, as the engine sees it: which writes are taken or in flight, why it stopped, who waits.
-// Its files are published by save.cpp, once it is quiet and has not stopped.
+// The state of one save in the engine: the writes in flight, the stop cause and the waiting
+// operation. save.cpp publishes the files when the save is quiet and has not stopped.
 
 #include <atomic>
 #include <chrono>
@@ -27,7 +27,7 @@ class save_job final : public work,
                        public engine_user,
                        public std::enable_shared_from_this<save_job> {
  public:
-  save_job(std::shared_ptr<engine> e, save_request what);
+  save_job(std::shared_ptr<engine> owner, save_request request);
 
   // ---- Any thread ----
 
@@ -36,39 +36,39 @@ class save_job final : public work,
   bool stopped() const noexcept { return outcome_.stopped(); }
   const std::atomic<bool>& stop_flag() const noexcept { return outcome_.stop_flag(); }
   const save_request& request() const noexcept { return request_; }
-  const save_options& how() const noexcept { return request_.how; }
+  const save_options& options() const noexcept { return request_.how; }
 
-  // ---- In the engine thread only, from here on ----
+  // ---- Engine thread only ----
 
-  // The writes may now be taken.
+  // Makes the writes available to take().
   void begin(save_setup setup);
   written_file& file(const write_op& op) noexcept { return work_.files.files()[op.file]; }
-  const std::shared_ptr<write_group>& group() const noexcept { return work_.all; }
+  const std::shared_ptr<write_group>& group() const noexcept { return work_.group; }
 
-  // The writes, as work. A write that was taken is in flight until end().
+  // The writes as work of the schedule. A taken write is in flight until end().
   offer take(bool awaited) override;
   boost::asio::awaitable<void> run(work_step step, result<void>& outcome) override;
   void end(std::uint32_t write, const result<void>& outcome) override;
 
-  // Counts what was written.
+  // Adds one completed write to the result.
   void count(std::uint32_t bytes, bool direct, bool straight) noexcept;
 
-  // The digests, which are made beside the writes, as work of its own.
+  // The digests as a separate work, computed concurrently with the writes.
   std::shared_ptr<work> digests() { return {shared_from_this(), &digest_work_}; }
 
-  // Completes with the result when the save is over. Cancelling it cancels the save.
+  // Completes `waiting` with the result when the save ends. Cancelling `waiting` cancels the save.
   void await(std::unique_ptr<operation<save_result>> waiting);
 
-  // Takes no more writes; those in flight are waited for. The first reason is kept. Once the files
-  // are being published only a failure of that stops it.
-  void stop(fault why);
-  void stop_from_outside(fault why) noexcept;
+  // Stops taking writes. Writes in flight still complete. Keeps the first cause. During publishing,
+  // only a failure to publish stops the save.
+  void stop(fault cause);
+  void stop_from_outside(fault cause) noexcept;
   void stop_at_close() override;
-  // All is written, or it has stopped; and nothing is in flight.
+  // Returns true if no write or digest is in flight, and the save is complete or stopped.
   bool quiet() const noexcept;
   boost::asio::awaitable<void> until_quiet() { return quiet_.wait(); }
 
-  // For a thread that may block: to publish or to remove them, and to let go of tensors.
+  // Hands files and tensors over to a thread that may block.
   save_files release_files() noexcept;
   struct remains {
     std::shared_ptr<write_group> group;
@@ -77,7 +77,7 @@ class save_job final : public work,
   remains release_tensors() noexcept;
   void set_paths(std::vector<std::string> paths) noexcept { result_.files = std::move(paths); }
 
-  // Completes the operation that waits, with the result or with the failure.
+  // Completes the waiting operation with the result or the failure.
   void finish() noexcept;
   bool finished() const noexcept { return outcome_.finished(); }
 
@@ -94,19 +94,19 @@ class save_job final : public work,
   };
 
   bool all_written() const noexcept {
-    return begun_ && written_ == work_.all->plan.writes.size() &&
+    return begun_ && written_ == work_.group->plan.writes.size() &&
            digested_ == result_.digests.size();
   }
   void wake_if_quiet();
 
-  save_request request_;  // Its tensors are released when it is over.
+  save_request request_;  // The tensors are released when the save ends.
   const std::chrono::steady_clock::time_point begun_at_ = std::chrono::steady_clock::now();
   stop_state outcome_;
 
-  // Touched by the engine thread only.
+  // Used by the engine thread only.
   save_setup work_;
   bool begun_ = false;
-  std::uint32_t next_ = 0;  // The write that is taken next.
+  std::uint32_t next_ = 0;  // Index of the next write for take().
   std::uint32_t in_flight_ = 0;
   std::uint32_t written_ = 0;
   digest_work digest_work_{*this};
@@ -119,7 +119,7 @@ class save_job final : public work,
   wait_queue quiet_;
 };
 
-// Begins the save; in the engine thread.
-void run_save(const std::shared_ptr<save_job>& one);
+// Starts the save. Must be called in the engine thread.
+void run_save(const std::shared_ptr<save_job>& job);
 
 }  // namespace ringload::inline v0::detail

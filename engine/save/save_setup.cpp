@@ -29,23 +29,23 @@ std::uint64_t direct_unit() noexcept {
   return std::max<std::uint64_t>(block_bytes, static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)));
 }
 
-bool is_zt(const save_request& what) {
-  if (what.how.format != save_format::by_name) return what.how.format == save_format::zt;
-  return what.path.ends_with(".zt");
+bool is_zt(const save_request& request) {
+  if (request.how.format != save_format::by_name) return request.how.format == save_format::zt;
+  return request.path.ends_with(".zt");
 }
 
-// Whether the path is a folder's is decided by its name, and by what is there.
-result<save_target> target_of(const save_request& what) {
-  save_target out = {what.path, entry_kind::file, what.how.replace};
-  if (is_zt(what) || out.path.extension() == ".safetensors") return out;
+// Decides between file and folder by the name of the path and by the existing entry.
+result<save_target> target_of(const save_request& request) {
+  save_target out = {request.path, entry_kind::file, request.how.replace};
+  if (is_zt(request) || out.path.extension() == ".safetensors") return out;
   out.kind = entry_kind::folder;
   std::error_code ignored;
   const bool is_folder = !out.path.has_filename() || fs::is_directory(out.path, ignored);
   const bool has_dot = out.path.filename().native().find('.') != std::string::npos;
-  if (what.how.format == save_format::by_name && has_dot && !is_folder) {
+  if (request.how.format == save_format::by_name && has_dot && !is_folder) {
     return fault{
-        errc::invalid_saving, printable_path(what.path),
-        "the name ends with neither .safetensors nor .zt, and saving::format says nothing"};
+        errc::invalid_saving, printable_path(request.path),
+        "the name ends with neither .safetensors nor .zt, and save_options::format is not set"};
   }
   return out;
 }
@@ -62,18 +62,18 @@ bool is_floating(dtype type) noexcept {
   }
 }
 
-result<dtype> stored_type(const tensor_ref& one, const save_options& how) {
-  if (!how.dtype) return one.dtype;
-  if (!element_kind_of(*how.dtype) || !is_floating(*how.dtype)) {
-    return fault{errc::unsupported_dtype, "saving::dtype",
-                 "tensors are not converted to " + std::string(name(*how.dtype))};
+result<dtype> stored_type(const tensor_ref& tensor, const save_options& options) {
+  if (!options.dtype) return tensor.dtype;
+  if (!element_kind_of(*options.dtype) || !is_floating(*options.dtype)) {
+    return fault{errc::unsupported_dtype, "save_options::dtype",
+                 "cannot convert tensors to " + std::string(name(*options.dtype))};
   }
-  const bool chosen = how.converts ? how.converts(one) : is_floating(one.dtype);
-  return chosen ? *how.dtype : one.dtype;
+  const bool chosen = options.converts ? options.converts(tensor) : is_floating(tensor.dtype);
+  return chosen ? *options.dtype : tensor.dtype;
 }
 
-// The bytes of a header or an index, as a source.
-tensor_ref view_of_text(std::string text) {
+// Makes a source from a header or an index.
+tensor_ref text_source(std::string text) {
   const auto owner = std::make_shared<const std::string>(std::move(text));
   tensor_ref out({}, owner->data(), dtype::u8, {owner->size()});
   out.owner = owner;
@@ -85,65 +85,67 @@ struct checked_tensors {
   std::vector<std::unique_ptr<tensor_bytes>> sources;
 };
 
-result<checked_tensors> check_tensors(const save_request& what, const save_services& by) {
-  const unsigned passes = 1 + (what.how.read_back ? 1 : 0) + (what.how.digest ? 1 : 0);
+result<checked_tensors> check_tensors(const save_request& request, const save_services& services) {
+  const unsigned passes = 1 + (request.how.read_back ? 1 : 0) + (request.how.digest ? 1 : 0);
   checked_tensors out;
-  for (const tensor_ref& one : what.tensors) {
-    backend* const from = by.devices.find(one.on);
-    if (from == nullptr) {
-      return fault{errc::device_unavailable, tensor_place(one.name),
-                   "it is in the memory of " + one.on.name() + ", and " + by.devices.description()};
+  for (const tensor_ref& tensor : request.tensors) {
+    backend* const source_backend = services.devices.find(tensor.on);
+    if (source_backend == nullptr) {
+      return fault{
+          errc::device_unavailable, tensor_place(tensor.name),
+          "it is in the memory of " + tensor.on.name() + ", and " + services.devices.description()};
     }
-    const auto as = stored_type(one, what.how);
-    if (!as) return as.error();
-    if (const auto bytes = stored_bytes(one, *as); !bytes) return bytes.error();
-    out.described.push_back({one.name, *as, one.shape});
-    out.sources.push_back(std::make_unique<tensor_bytes>(one, *as, *from, passes));
+    const auto target_type = stored_type(tensor, request.how);
+    if (!target_type) return target_type.error();
+    if (const auto bytes = stored_bytes(tensor, *target_type); !bytes) return bytes.error();
+    out.described.push_back({tensor.name, *target_type, tensor.shape});
+    out.sources.push_back(
+        std::make_unique<tensor_bytes>(tensor, *target_type, *source_backend, passes));
   }
   return out;
 }
 
-result<checkpoint_layout> lay_out(const save_request& what, const checked_tensors& tensors,
+result<checkpoint_layout> lay_out(const save_request& request, const checked_tensors& tensors,
                                   const save_target& target) {
-  if (is_zt(what)) {
-    if (what.how.shard_bytes > 0 || what.how.shard_count > 0) {
-      return fault{errc::invalid_saving, "saving", "a .zt file has no shards"};
+  if (is_zt(request)) {
+    if (request.how.shard_bytes > 0 || request.how.shard_count > 0) {
+      return fault{errc::invalid_saving, "saving",
+                   "shards were requested for a .zt file, expected none"};
     }
-    const auto& all = tensors.sources;
-    const auto same = find_duplicates(
-        static_cast<std::uint32_t>(all.size()), [&](auto t) { return all[t]->view().data; },
-        [&](auto a, auto b) { return all[a]->same_as(*all[b]); });
-    zt_settings how;
-    how.metadata = what.how.metadata;
-    how.alignment = std::max<std::uint64_t>(what.how.alignment, how.alignment);
-    how.bytes_of = same;
-    return lay_out_zt(tensors.described, how);
+    const auto& sources = tensors.sources;
+    const auto first_tensor = find_duplicates(
+        static_cast<std::uint32_t>(sources.size()), [&](auto t) { return sources[t]->view().data; },
+        [&](auto a, auto b) { return sources[a]->same_as(*sources[b]); });
+    zt_settings settings;
+    settings.metadata = request.how.metadata;
+    settings.alignment = std::max<std::uint64_t>(request.how.alignment, settings.alignment);
+    settings.bytes_of = first_tensor;
+    return lay_out_zt(tensors.described, settings);
   }
-  safetensors_settings how;
-  how.metadata = what.how.metadata;
-  how.order = what.how.order;
-  how.alignment = what.how.alignment;
-  how.folder = target.kind == entry_kind::folder;
-  how.shards = {what.how.shard_bytes, what.how.shard_count};
-  return lay_out_safetensors(tensors.described, how);
+  safetensors_settings settings;
+  settings.metadata = request.how.metadata;
+  settings.order = request.how.order;
+  settings.alignment = request.how.alignment;
+  settings.folder = target.kind == entry_kind::folder;
+  settings.shards = {request.how.shard_bytes, request.how.shard_count};
+  return lay_out_safetensors(tensors.described, settings);
 }
 
-// What comes to stand where, of the tensors and of what is made here: heads, tails, and the zeros
-// between.
+// Collects the pieces of all files: tensors, heads, tails, and zeros for the gaps.
 class piece_list {
  public:
-  piece_list(write_group& all, backend& target) : all_(all), target_(target) {}
+  piece_list(write_group& group, backend& target) : group_(group), target_(target) {}
 
-  void add_tensors(std::span<const tensor_extent> places) {
-    for (std::uint32_t t = 0; t < places.size(); ++t) {
-      const tensor_extent& at = places[t];
-      if (at.bytes > 0) pieces_.push_back({at.offset, at.bytes, at.file, t});
+  void add_tensors(std::span<const tensor_extent> extents) {
+    for (std::uint32_t t = 0; t < extents.size(); ++t) {
+      const tensor_extent& extent = extents[t];
+      if (extent.bytes > 0) pieces_.push_back({extent.offset, extent.bytes, extent.file, t});
     }
-    // Those with the bytes of another have its place.
+    // Tensors that share their bytes have the same extent, which is written once.
     const auto by_place = [](const file_piece& p) { return std::tuple(p.file, p.file_offset); };
     std::ranges::stable_sort(pieces_, {}, by_place);
-    const auto again = std::ranges::unique(pieces_, {}, by_place);
-    pieces_.erase(again.begin(), again.end());
+    const auto duplicates = std::ranges::unique(pieces_, {}, by_place);
+    pieces_.erase(duplicates.begin(), duplicates.end());
   }
 
   void add_file(std::uint32_t number, file_layout& file) {
@@ -157,7 +159,7 @@ class piece_list {
                       [](const file_piece& p) { return std::tuple(p.file, p.file_offset); });
     std::vector<file_piece> gaps;
     std::uint64_t longest = 0;
-    const auto zeros = static_cast<std::uint32_t>(all_.sources.size());
+    const auto zeros = static_cast<std::uint32_t>(group_.sources.size());
     for (std::size_t i = 1; i < pieces_.size(); ++i) {
       const std::uint64_t end = pieces_[i - 1].file_offset + pieces_[i - 1].bytes;
       const std::uint64_t next = pieces_[i].file_offset;
@@ -173,51 +175,53 @@ class piece_list {
  private:
   void add_text(std::uint32_t file, std::uint64_t offset, std::string text) {
     if (text.empty()) return;
-    pieces_.push_back({offset, text.size(), file, static_cast<std::uint32_t>(all_.sources.size())});
+    pieces_.push_back(
+        {offset, text.size(), file, static_cast<std::uint32_t>(group_.sources.size())});
     add_source(std::move(text));
   }
   void add_source(std::string text) {
-    all_.sources.push_back(
-        std::make_unique<tensor_bytes>(view_of_text(std::move(text)), dtype::u8, target_, 1));
+    group_.sources.push_back(
+        std::make_unique<tensor_bytes>(text_source(std::move(text)), dtype::u8, target_, 1));
   }
 
-  write_group& all_;
+  write_group& group_;
   backend& target_;
   std::vector<file_piece> pieces_;
 };
 
 }  // namespace
 
-result<save_setup> set_up_save(const save_request& what, const save_services& by) {
-  const std::string place = printable_path(what.path);
-  const auto target = target_of(what);
+result<save_setup> set_up_save(const save_request& request, const save_services& services) {
+  const std::string place = printable_path(request.path);
+  const auto target = target_of(request);
   if (!target) return target.error();
-  auto checked = check_tensors(what, by);
+  auto checked = check_tensors(request, services);
   if (!checked) return checked.error().in(place);
-  if (what.how.digest == digest_algorithm::sha256 && !what.how.sha256) {
-    return fault{errc::digest_unavailable, place, "no hasher was given for sha256"};
+  if (request.how.digest == digest_algorithm::sha256 && !request.how.sha256) {
+    return fault{errc::digest_unavailable, place,
+                 "sha256 was requested, but no sha256 hasher is set"};
   }
-  // Each tensor can be read, and its type and size in the file are fixed.
+  // All tensors are readable here. Their types and sizes in the file are fixed.
 
-  auto layout = lay_out(what, *checked, *target);
+  auto layout = lay_out(request, *checked, *target);
   if (!layout) return layout.error().in(place);
-  // The layout is fixed: each byte of each file has its source.
+  // The layout is fixed here. Every byte of every file has a source.
 
-  auto files = save_files::make(*target, layout->files, by.direct);
+  auto files = save_files::make(*target, layout->files, services.direct);
   if (!files) return files.error();
 
   save_setup out;
-  out.all = std::make_shared<write_group>();
-  out.all->sources = std::move(checked->sources);
-  piece_list pieces(*out.all, by.devices.host_memory());
+  out.group = std::make_shared<write_group>();
+  out.group->sources = std::move(checked->sources);
+  piece_list pieces(*out.group, services.devices.host_memory());
   pieces.add_tensors(layout->tensors);
   for (std::uint32_t f = 0; f < layout->files.size(); ++f) {
     out.bytes += layout->files[f].bytes;
     pieces.add_file(f, layout->files[f]);
   }
-  auto plan = plan_writes(pieces.with_zeros(), {by.slot_bytes, direct_unit()});
+  auto plan = plan_writes(pieces.with_zeros(), {services.slot_bytes, direct_unit()});
   if (!plan) return plan.error().in(place);
-  out.all->plan = std::move(*plan);
+  out.group->plan = std::move(*plan);
   out.files = std::move(*files);
   return out;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The steps that a save takes before its first write: from path, tensors and settings to files that
-// are open and have room, and to every write that will be made.
+// The steps of a save before its first write. Turns path, tensors and options into open files with
+// allocated space, and into the plan of all writes.
 
 #include <cstdint>
 #include <memory>
@@ -17,7 +17,7 @@
 
 namespace ringload::inline v0::detail {
 
-// Sources and the writes that bring them into files.
+// The sources of a save and the writes that store them.
 struct write_group {
   std::vector<std::unique_ptr<tensor_bytes>> sources;
   write_plan plan;
@@ -25,8 +25,9 @@ struct write_group {
 
 struct save_setup {
   save_files files;
-  std::shared_ptr<write_group> all;  // The tensors in the order given, then all else.
-  std::uint64_t bytes = 0;           // Of all files.
+  std::shared_ptr<write_group>
+      group;                // Sources: the tensors in the given order, then texts and zeros.
+  std::uint64_t bytes = 0;  // The size of all files.
 };
 
 struct save_services {
@@ -36,6 +37,6 @@ struct save_services {
 };
 
 // Blocks on the file system.
-result<save_setup> set_up_save(const save_request& what, const save_services& by);
+result<save_setup> set_up_save(const save_request& request, const save_services& services);
 
 }  // namespace ringload::inline v0::detail

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The bytes of a tensor as a file holds them: dense, row-major, converted if that is wanted. Read
-// in pieces, from any byte on, wherever the tensor lies and however it is strided.
+// The bytes of a tensor as stored in a file: dense, row-major and optionally converted. They can be
+// read in pieces from any offset, for any device and any strides.
 
 #include <atomic>
 #include <cstddef>
@@ -19,30 +19,33 @@
 
 namespace ringload::inline v0::detail {
 
-// As stored: of `view`'s shape, its elements of type `as`. errc::invalid_tensor, with the tensor's
-// place, for what is no tensor; errc::unsupported_dtype where the types do not convert.
-result<std::uint64_t> stored_bytes(const tensor_ref& view, dtype as);
+// Returns the stored size of `view` with elements of `stored_type`. Fails with errc::invalid_tensor
+// for an invalid description, and with errc::unsupported_dtype if the types cannot be converted.
+// Faults name the tensor.
+result<std::uint64_t> stored_bytes(const tensor_ref& view, dtype stored_type);
 
 class tensor_bytes {
  public:
-  // `view` is one that stored_bytes() accepts. It is on the host or on `target`, which outlives
-  // this. All bytes are read `passes` times.
-  tensor_bytes(tensor_ref view, dtype as, backend& target, unsigned passes);
+  // stored_bytes() must accept `view`. The tensor is on the host or on `target`, which must outlive
+  // this object. All bytes are read `passes` times.
+  tensor_bytes(tensor_ref view, dtype stored_type, backend& target, unsigned passes);
 
   const tensor_ref& view() const noexcept { return view_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
 
-  // Whether the other's bytes are these, of the same memory.
-  bool same_as(const tensor_bytes& other) const noexcept;
+  // Returns true if both objects have the same memory and the same stored bytes.
+  bool same_as(const tensor_bytes& source) const noexcept;
 
-  // Where the bytes from `offset` on lie in memory of the host as they are stored; else null.
-  const std::byte* at(std::uint64_t offset) const noexcept;
+  // Returns the host memory of the stored bytes from `offset`. Returns null if the tensor is on a
+  // device, converted or not dense.
+  const std::byte* memory_at(std::uint64_t offset) const noexcept;
 
-  // Copies the bytes from `offset` on. Any thread, several at a time. Of a strided tensor on a
-  // device, all memory that it spans is copied to the host first, and kept until it was all read.
+  // Copies the bytes from `offset` on. Several threads may call it at once. For a strided tensor on
+  // a device, the first call copies all spanned memory to the host. The copy is kept until all
+  // bytes are read.
   result<void> read(std::uint64_t offset, std::span<std::byte> into);
 
-  // Memory of the caller's is not used any more, nor kept.
+  // Stops using the caller's memory and releases its owner.
   void release() noexcept { view_ = {}; }
 
  private:
@@ -53,19 +56,19 @@ class tensor_bytes {
   result<void> gather(std::uint64_t first, std::uint64_t count, std::byte* into) const;
   void count_read(std::uint64_t bytes) noexcept;
 
-  // Set by the constructor and not changed before release().
+  // Constant from the constructor to release().
   tensor_ref view_;
   backend& target_;
   strided_elements elements_;
-  conversion as_;
+  conversion conversion_;
   std::uint64_t bytes_ = 0;
-  std::uint32_t from_bytes_ = 1;  // Of an element, in memory and
-  std::uint32_t to_bytes_ = 1;    // as stored. 1 for types of less than a byte.
-  std::uint64_t spanned_before_ =
-      0;                             // So many bytes before view_.data lies the first that is read.
-  std::uint64_t spanned_bytes_ = 0;  // From there to the end of the last.
+  // Size of an element in memory and as stored; 1 for types of less than a byte.
+  std::uint32_t from_bytes_ = 1;
+  std::uint32_t to_bytes_ = 1;
+  std::uint64_t spanned_before_ = 0;  // Bytes from the first byte read to view_.data.
+  std::uint64_t spanned_bytes_ = 0;   // Bytes from the first to the last byte read.
 
-  // A strided tensor on a device, on the host.
+  // Host copy of a strided tensor on a device.
   std::mutex mutex_;
   mapping fetched_;  // Written under the mutex, before has_fetched_ is set.
   std::atomic<bool> has_fetched_ = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensors to be saved: described by the caller, loaded, or from DLPack.
+// Constructors of tensor_ref: from a description, a loaded tensor or DLPack.
 
 #include <ringload/save.hpp>
 #include <utility>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Carries out one write of a save: save_job::run(). Fills the slot from the tensors, or takes a
-// tensor's memory unchanged, and writes that.
+// Implements save_job::run(): one write of a save. Fills the slot from the tensors and writes the
+// slot, or writes a tensor's memory directly.
 //
-// Each co_await below returns only when neither the kernel nor a copy uses the slot or the tensors.
+// A co_await below completes only when neither the kernel nor a copy uses the slot or the tensors.
 
 #include <algorithm>
 #include <cerrno>
@@ -26,15 +26,15 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// One write in progress. Lives in save_job::run().
+// One write in progress. A local variable of save_job::run().
 struct write_task {
-  save_job& of;
+  save_job& job;
   const write_group& group;
   const write_op& op;
   written_file& file;
   std::uint32_t slot;
-  std::span<std::byte> room;        // The slot.
-  const std::byte* from = nullptr;  // What is written: the slot, or memory of a tensor.
+  std::span<std::byte> slot_memory;
+  const std::byte* source = nullptr;  // The slot, or memory of a tensor.
   bool direct = false;
   result<void> outcome;
 
@@ -43,12 +43,12 @@ struct write_task {
         .subspan(op.gathers_begin, op.gathers_end - op.gathers_begin);
   }
   // "model.safetensors: byte 4,096"
-  fault at(const fault& what, std::uint64_t offset) const {
-    return what.in(file.place + ": byte " + grouped(offset));
+  fault in_file(const fault& cause, std::uint64_t offset) const {
+    return cause.in(file.place + ": byte " + grouped(offset));
   }
 };
 
-// For on_thread(): fills the slot, or compares what was read back with the tensors.
+// Task for on_thread(): fills the slot from the tensors.
 struct fill_task {
   write_task& t;
   result<void> outcome;
@@ -56,10 +56,10 @@ struct fill_task {
   void operator()() noexcept {
     outcome = catch_as_fault([this]() -> result<void> {
       for (const gather_op& g : t.gathers()) {
-        const auto into = t.room.subspan(g.write_offset, g.bytes);
+        const auto into = t.slot_memory.subspan(g.write_offset, g.bytes);
         tensor_bytes& source = *t.group.sources[g.source];
-        if (auto good = source.read(g.source_offset, into); !good) {
-          return good.error().in(tensor_place(source.view().name));
+        if (auto status = source.read(g.source_offset, into); !status) {
+          return status.error().in(tensor_place(source.view().name));
         }
       }
       return {};
@@ -67,6 +67,7 @@ struct fill_task {
   }
 };
 
+// Task for on_thread(): compares the bytes that were read back with the tensors.
 struct compare_task {
   write_task& t;
   std::span<const std::byte> found;
@@ -77,16 +78,16 @@ struct compare_task {
   }
 
   result<void> compare() {
-    std::vector<std::byte> room(std::min<std::size_t>(found.size(), 256 * 1024));
+    std::vector<std::byte> buffer(std::min<std::size_t>(found.size(), 256 * 1024));
     for (const gather_op& g : t.gathers()) {
       tensor_bytes& source = *t.group.sources[g.source];
       for (std::uint32_t done = 0; done < g.bytes;) {
         const auto step =
-            static_cast<std::uint32_t>(std::min<std::size_t>(room.size(), g.bytes - done));
-        const auto wanted = std::span(room).first(step);
-        if (auto good = source.read(g.source_offset + done, wanted); !good) return good;
-        const auto here = found.subspan(g.write_offset + done, step);
-        if (!std::ranges::equal(wanted, here)) {
+            static_cast<std::uint32_t>(std::min<std::size_t>(buffer.size(), g.bytes - done));
+        const auto expected = std::span(buffer).first(step);
+        if (auto status = source.read(g.source_offset + done, expected); !status) return status;
+        const auto stored = found.subspan(g.write_offset + done, step);
+        if (!std::ranges::equal(expected, stored)) {
           return fault{errc::read_back_differs, tensor_place(source.view().name)};
         }
         done += step;
@@ -96,11 +97,13 @@ struct compare_task {
   }
 };
 
-// Memory of one tensor that is written as it is; null where the slot is needed.
-const std::byte* memory_as_it_is(const write_task& t) {
+// Returns memory of one tensor that can be written without a copy. Returns null if the write needs
+// the slot.
+const std::byte* unchanged_memory(const write_task& t) {
   const auto gathers = t.gathers();
   if (gathers.size() != 1) return nullptr;
-  const std::byte* const memory = t.group.sources[gathers[0].source]->at(gathers[0].source_offset);
+  const std::byte* const memory =
+      t.group.sources[gathers[0].source]->memory_at(gathers[0].source_offset);
   const bool aligned = reinterpret_cast<std::uintptr_t>(memory) % direct_address_alignment == 0;
   return !t.direct || aligned ? memory : nullptr;
 }
@@ -109,23 +112,23 @@ boost::asio::awaitable<void> fill_slot(engine& e, write_task& t) {
   fill_task work = {t, {}};
   co_await prepare_slot(e, t.slot, work.outcome);
   if (work.outcome) co_await on_thread(*e.copy_threads, e.loop, work);
-  if (!work.outcome) t.outcome = t.at(work.outcome.error(), t.op.file_offset);
+  if (!work.outcome) t.outcome = t.in_file(work.outcome.error(), t.op.file_offset);
 }
 
 boost::asio::awaitable<void> write_out(engine& e, write_task& t) {
   admission_guard admitted(e.write_admission, t.op.bytes, false);
   if (t.direct && e.the_ring) co_await admitted.acquire();
-  const bool in_slot = t.from == t.room.data();
-  block_of_file what = {t.op.file_offset, t.op.bytes, t.from};
-  if (in_slot) what.registered_buffer = e.staging.registered_buffer(t.slot);
+  const bool in_slot = t.source == t.slot_memory.data();
+  block_of_file block = {t.op.file_offset, t.op.bytes, t.source};
+  if (in_slot) block.registered_buffer = e.staging.registered_buffer(t.slot);
   write_end end;
-  co_await write_fully(e.writers, t.file, what, t.direct, t.of.stop_flag(), end);
+  co_await write_fully(e.writers, t.file, block, t.direct, t.job.stop_flag(), end);
   t.outcome = end.outcome;
-  if (end.whole) t.of.count(t.op.bytes, end.direct, !in_slot);
+  if (end.whole) t.job.count(t.op.bytes, end.direct, !in_slot);
 }
 
-// Reads what was written into the slot, whole blocks of the file where that is to be direct, and
-// compares it.
+// Reads the written bytes back into the slot and compares them. Direct reads cover whole blocks of
+// the file.
 boost::asio::awaitable<void> read_back(engine& e, write_task& t) {
   const bool direct = t.file.direct && t.file.direct_refusal.empty();
   const std::uint64_t unit = direct ? block_bytes : 1;
@@ -136,14 +139,14 @@ boost::asio::awaitable<void> read_back(engine& e, write_task& t) {
   std::uint64_t got = 0;
   unsigned retries = 0;
   while (work.outcome && got < needed) {
-    read_request what;
-    what.fd = direct ? t.file.direct.get() : t.file.buffered.get();
-    what.direct = direct;
-    what.bytes = static_cast<std::uint32_t>(round_up(needed, unit) - got);
-    what.file_offset = begin + got;
-    what.into = t.room.data() + got;
-    what.registered_buffer = e.staging.registered_buffer(t.slot);
-    const int res = co_await read(direct ? *e.direct_reader : *e.buffered_reader, what);
+    read_request request;
+    request.fd = direct ? t.file.direct.get() : t.file.buffered.get();
+    request.direct = direct;
+    request.bytes = static_cast<std::uint32_t>(round_up(needed, unit) - got);
+    request.file_offset = begin + got;
+    request.into = t.slot_memory.data() + got;
+    request.registered_buffer = e.staging.registered_buffer(t.slot);
+    const int res = co_await read(direct ? *e.direct_reader : *e.buffered_reader, request);
     if (res > 0) {
       const auto sum = got + static_cast<std::uint32_t>(res);
       got = sum >= needed ? sum : round_down(sum, unit);
@@ -156,28 +159,29 @@ boost::asio::awaitable<void> read_back(engine& e, write_task& t) {
                          : fault{system_code(-res), {}, "reading it back"};
     }
   }
-  work.found = std::span<const std::byte>(t.room).subspan(t.op.file_offset - begin, t.op.bytes);
+  work.found =
+      std::span<const std::byte>(t.slot_memory).subspan(t.op.file_offset - begin, t.op.bytes);
   if (work.outcome) co_await on_thread(*e.copy_threads, e.loop, work);
-  if (!work.outcome) t.outcome = t.at(work.outcome.error(), t.op.file_offset);
+  if (!work.outcome) t.outcome = t.in_file(work.outcome.error(), t.op.file_offset);
 }
 
 boost::asio::awaitable<void> process_write(engine& e, write_task& t) {
   t.direct = can_be_direct(t.file, t.op.file_offset, t.op.bytes);
-  t.from = memory_as_it_is(t);
-  if (t.from == nullptr) {
-    t.from = t.room.data();
+  t.source = unchanged_memory(t);
+  if (t.source == nullptr) {
+    t.source = t.slot_memory.data();
     co_await fill_slot(e, t);
   }
-  if (!t.outcome || t.of.stopped()) co_return;
+  if (!t.outcome || t.job.stopped()) co_return;
   co_await write_out(e, t);
-  if (t.outcome && !t.of.stopped() && t.of.how().read_back) co_await read_back(e, t);
+  if (t.outcome && !t.job.stopped() && t.job.options().read_back) co_await read_back(e, t);
 }
 
 }  // namespace
 
 boost::asio::awaitable<void> save_job::run(work_step step, result<void>& outcome) {
   engine& e = *the_engine;
-  const std::shared_ptr<write_group> group = work_.all;
+  const std::shared_ptr<write_group> group = work_.group;
   const write_op& op = group->plan.writes[step.index];
   write_task t = {*this,   *group, op, file(op), step.slot, e.staging.at(step.slot),
                   nullptr, false,  {}};

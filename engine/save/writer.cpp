@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The public writer: each call becomes a step that is posted to the thread of the file.
+// The public writer. Each call becomes a step, which is posted to the thread of the file.
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
@@ -16,33 +16,33 @@
 namespace ringload::inline v0 {
 
 object_options::object_options() = default;
-object_options::object_options(const object_options& other) = default;
-object_options::object_options(object_options&& other) noexcept = default;
-object_options& object_options::operator=(const object_options& other) = default;
-object_options& object_options::operator=(object_options&& other) noexcept = default;
+object_options::object_options(const object_options& source) = default;
+object_options::object_options(object_options&& source) noexcept = default;
+object_options& object_options::operator=(const object_options& source) = default;
+object_options& object_options::operator=(object_options&& source) noexcept = default;
 object_options::~object_options() = default;
 
 object_info::object_info() = default;
-object_info::object_info(const object_info& other) = default;
-object_info::object_info(object_info&& other) noexcept = default;
-object_info& object_info::operator=(const object_info& other) = default;
-object_info& object_info::operator=(object_info&& other) noexcept = default;
+object_info::object_info(const object_info& source) = default;
+object_info::object_info(object_info&& source) noexcept = default;
+object_info& object_info::operator=(const object_info& source) = default;
+object_info& object_info::operator=(object_info&& source) noexcept = default;
 object_info::~object_info() = default;
 
 writer_options::writer_options() = default;
-writer_options::writer_options(const writer_options& other) = default;
-writer_options::writer_options(writer_options&& other) noexcept = default;
-writer_options& writer_options::operator=(const writer_options& other) = default;
-writer_options& writer_options::operator=(writer_options&& other) noexcept = default;
+writer_options::writer_options(const writer_options& source) = default;
+writer_options::writer_options(writer_options&& source) noexcept = default;
+writer_options& writer_options::operator=(const writer_options& source) = default;
+writer_options& writer_options::operator=(writer_options&& source) noexcept = default;
 writer_options::~writer_options() = default;
 
-planned_tensor planned(const tensor_info& in_file, const load_options& how) {
+planned_tensor planned(const tensor_info& in_file, const load_options& options) {
   planned_tensor out = {in_file.name, in_file.dtype, in_file.shape};
-  if (!how.dtype) return out;
+  if (!options.dtype) return out;
   const bool blocks = block_type_named(in_file.type).has_value();
-  if (!blocks && !convertible(in_file.dtype, *how.dtype)) return out;
-  if (how.converts != nullptr && !how.converts(in_file, how.converts_with)) return out;
-  out.dtype = *how.dtype;
+  if (!blocks && !convertible(in_file.dtype, *options.dtype)) return out;
+  if (options.converts != nullptr && !options.converts(in_file, options.converts_with)) return out;
+  out.dtype = *options.dtype;
   if (blocks) out.shape = in_file.original_shape;
   return out;
 }
@@ -51,27 +51,28 @@ namespace detail {
 
 namespace {
 
-// Runs in the thread of the file, which the job joins before it goes: so the job is there.
+// Posts a step to the thread of the file. The job joins that thread before its destruction, so the
+// job outlives the step.
 template <class T, class Work>
-void post_step(const std::shared_ptr<writer_state>& of, std::unique_ptr<operation<T>> waiting,
+void post_step(const std::shared_ptr<writer_state>& state, std::unique_ptr<operation<T>> waiting,
                Work work) {
-  waiting->cancel->arm([job = std::weak_ptr<writer_state>(of)] {
-    if (const auto alive = job.lock()) alive->stop();
+  waiting->cancel->arm([job = std::weak_ptr<writer_state>(state)] {
+    if (const auto running = job.lock()) running->stop();
   });
   auto owned = std::make_unique<Work>(std::move(work));
-  auto run = [job = of.get(), waiting = std::move(waiting), work = std::move(owned)]() mutable {
+  auto run = [job = state.get(), waiting = std::move(waiting), work = std::move(owned)]() mutable {
     auto outcome = catch_as_fault([&] { return (*work)(*job); });
-    work.reset();  // What it was given is gone before anybody hears of its end.
+    work.reset();  // Releases the arguments before the operation completes.
     if (outcome) {
       waiting->complete(nullptr, std::move(*outcome));
     } else {
       waiting->complete(to_exception(outcome.error()), T());
     }
   };
-  boost::asio::post(of->thread().get_executor(), std::move(run));
+  boost::asio::post(state->thread().get_executor(), std::move(run));
 }
 
-// Turns what a step does into one that says what it did.
+// Makes a step that stores its fault in the job.
 template <class Work>
 writer_step step_of(Work work) {
   return [work = std::move(work)](writer_state& job) {
@@ -79,16 +80,16 @@ writer_step step_of(Work work) {
   };
 }
 
-std::shared_ptr<writer_state> made(result<std::shared_ptr<writer_state>> job) {
+std::shared_ptr<writer_state> value_or_throw(result<std::shared_ptr<writer_state>> job) {
   if (!job) throw to_error(job.error());
   return std::move(*job);
 }
 
 }  // namespace
 
-void begin_step(const std::shared_ptr<writer_state>& of, writer_step step,
+void begin_step(const std::shared_ptr<writer_state>& state, writer_step step,
                 std::unique_ptr<operation<std::uint64_t>> waiting) {
-  post_step(of, std::move(waiting),
+  post_step(state, std::move(waiting),
             [step = std::move(step)](writer_state& job) -> result<std::uint64_t> {
               step(job);
               if (job.refusal()) return *job.refusal();
@@ -96,9 +97,9 @@ void begin_step(const std::shared_ptr<writer_state>& of, writer_step step,
             });
 }
 
-void begin_finish(const std::shared_ptr<writer_state>& of,
+void begin_finish(const std::shared_ptr<writer_state>& state,
                   std::unique_ptr<operation<write_result>> waiting) {
-  post_step(of, std::move(waiting), [](writer_state& job) -> result<write_result> {
+  post_step(state, std::move(waiting), [](writer_state& job) -> result<write_result> {
     write_result out;
     job.attempt_step([&]() -> result<void> {
       auto done = catch_as_fault([&] { return job.finish(); });
@@ -113,56 +114,56 @@ void begin_finish(const std::shared_ptr<writer_state>& of,
 
 }  // namespace detail
 
-std::vector<std::size_t> first_of_same(std::span<const tensor_ref> all) {
-  const auto address_of = [&](std::size_t i) { return all[i].data; };
-  return find_duplicates(all.size(), address_of, [&](std::size_t a, std::size_t b) {
-    const tensor_ref& mine = all[a];
-    const tensor_ref& its = all[b];
-    const bool empty = std::ranges::find(mine.shape, 0U) != mine.shape.end();
-    return !empty && mine.on == its.on && mine.dtype == its.dtype && mine.shape == its.shape &&
-           mine.strides == its.strides;
+std::vector<std::size_t> first_of_same(std::span<const tensor_ref> tensors) {
+  const auto address_of = [&](std::size_t i) { return tensors[i].data; };
+  return find_duplicates(tensors.size(), address_of, [&](std::size_t a, std::size_t b) {
+    const tensor_ref& left = tensors[a];
+    const tensor_ref& right = tensors[b];
+    const bool empty = std::ranges::find(left.shape, 0U) != left.shape.end();
+    return !empty && left.on == right.on && left.dtype == right.dtype &&
+           left.shape == right.shape && left.strides == right.strides;
   });
 }
 
-writer::writer(std::string path, writer_options how)
-    : job_(detail::made(catch_as_fault(
-          [&] { return detail::writer_state::make_zt(std::move(path), std::move(how)); }))) {}
+writer::writer(std::string path, writer_options options)
+    : job_(detail::value_or_throw(catch_as_fault(
+          [&] { return detail::writer_state::make_zt(std::move(path), std::move(options)); }))) {}
 
 writer::writer(std::string path, std::vector<planned_tensor> tensors,
-               std::vector<std::pair<std::string, std::string>> metadata, writer_options how)
-    : job_(detail::made(catch_as_fault([&] {
+               std::vector<std::pair<std::string, std::string>> metadata, writer_options options)
+    : job_(detail::value_or_throw(catch_as_fault([&] {
         return detail::writer_state::make_safetensors(std::move(path), std::move(tensors), metadata,
-                                                      std::move(how));
+                                                      std::move(options));
       }))) {}
 
-writer writer::append(std::string path, writer_options how) {
+writer writer::append(std::string path, writer_options options) {
   writer out;
-  out.job_ = detail::made(catch_as_fault(
-      [&] { return detail::writer_state::append_zt(std::move(path), std::move(how)); }));
+  out.job_ = detail::value_or_throw(catch_as_fault(
+      [&] { return detail::writer_state::append_zt(std::move(path), std::move(options)); }));
   return out;
 }
 
-writer writer::in_memory(writer_options how) {
+writer writer::in_memory(writer_options options) {
   writer out;
-  out.job_ = detail::made(
-      catch_as_fault([&] { return detail::writer_state::make_zt(std::nullopt, std::move(how)); }));
+  out.job_ = detail::value_or_throw(catch_as_fault(
+      [&] { return detail::writer_state::make_zt(std::nullopt, std::move(options)); }));
   return out;
 }
 
 writer writer::in_memory(std::vector<planned_tensor> tensors,
                          std::vector<std::pair<std::string, std::string>> metadata,
-                         writer_options how) {
+                         writer_options options) {
   writer out;
-  out.job_ = detail::made(catch_as_fault([&] {
+  out.job_ = detail::value_or_throw(catch_as_fault([&] {
     return detail::writer_state::make_safetensors(std::nullopt, std::move(tensors), metadata,
-                                                  std::move(how));
+                                                  std::move(options));
   }));
   return out;
 }
 
-writer& writer::operator=(writer&& other) noexcept {
+writer& writer::operator=(writer&& source) noexcept {
   if (job_) job_->stop();
-  job_ = std::move(other.job_);
+  job_ = std::move(source.job_);
   return *this;
 }
 
@@ -172,40 +173,40 @@ writer::~writer() {
 
 std::uint64_t writer::bytes_taken() const noexcept { return job_->bytes_taken(); }
 
-detail::writer_step writer::add_step(tensor_ref what, object_options how) {
-  return detail::step_of([what = std::move(what), how = std::move(how)](detail::writer_state& job) {
-    return job.add(what, how);
-  });
+detail::writer_step writer::add_step(tensor_ref tensor, object_options options) {
+  return detail::step_of([tensor = std::move(tensor), options = std::move(options)](
+                             detail::writer_state& job) { return job.add(tensor, options); });
 }
 
-detail::writer_step writer::declare_step(object_info what) {
+detail::writer_step writer::declare_step(object_info info) {
   return detail::step_of(
-      [what = std::move(what)](detail::writer_state& job) { return job.declare(what); });
+      [info = std::move(info)](detail::writer_state& job) { return job.declare(info); });
 }
 
-detail::writer_step writer::part_step(std::string object, tensor_ref part, object_options how) {
+detail::writer_step writer::part_step(std::string object, tensor_ref part, object_options options) {
   return detail::step_of([object = std::move(object), part = std::move(part),
-                          how = std::move(how)](detail::writer_state& job) {
-    return job.add_part(object, part, how);
+                          options = std::move(options)](detail::writer_state& job) {
+    return job.add_part(object, part, options);
   });
 }
 
-detail::writer_step writer::alias_step(std::string name, std::string of) {
-  return detail::step_of([name = std::move(name), of = std::move(of)](detail::writer_state& job) {
-    return job.add_alias(name, of);
-  });
+detail::writer_step writer::alias_step(std::string name, std::string original) {
+  return detail::step_of([name = std::move(name), original = std::move(original)](
+                             detail::writer_state& job) { return job.add_alias(name, original); });
 }
 
 detail::writer_step writer::copy_step(std::string file,
                                       std::function<bool(std::string_view)> chosen,
-                                      copy_options how) {
-  return detail::step_of([file = std::move(file), chosen = std::move(chosen),
-                          how](detail::writer_state& job) { return job.copy(file, chosen, how); });
+                                      copy_options options) {
+  return detail::step_of(
+      [file = std::move(file), chosen = std::move(chosen), options](detail::writer_state& job) {
+        return job.copy(file, chosen, options);
+      });
 }
 
-detail::writer_step writer::replace_step(tensor_ref by) {
+detail::writer_step writer::replace_step(tensor_ref tensor) {
   return detail::step_of(
-      [by = std::move(by)](detail::writer_state& job) { return job.replace(by); });
+      [tensor = std::move(tensor)](detail::writer_state& job) { return job.replace(tensor); });
 }
 
 detail::writer_step writer::attribute_step(std::string key, attribute value) {

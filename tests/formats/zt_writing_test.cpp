@@ -188,7 +188,7 @@ TEST_CASE("zt_blob_offset: the next multiple of the alignment, past the magic") 
 TEST_CASE("zt_tail: a name that is there twice, and text that is no UTF-8, are refused") {
   using namespace zt_written;
   const zt_object t = dense("t", {1}, dtype::u8, 1);
-  CHECK(refusal({t, dense("s", {1}, dtype::u8, 1), t}) == "tensor 't': it is there twice");
+  CHECK(refusal({t, dense("s", {1}, dtype::u8, 1), t}) == "tensor 't': duplicate tensor name");
   zt_object bad = dense("\xFF", {1}, dtype::u8, 1);
   CHECK(check_zt_object(bad).error().code == errc::header_not_utf8);
 }

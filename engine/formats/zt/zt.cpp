@@ -24,28 +24,28 @@ constexpr std::uint64_t size_bytes = 8;
 constexpr std::uint64_t file_bytes_min = 24;
 constexpr std::uint64_t file_bytes_min_0_1 = 16;
 
-// Reads the manifest, which is all of `in`.
+// Reads the manifest. `in` must contain only the manifest.
 class manifest_reader {
  public:
-  // Objects are kept as they are in `keep` too, unless it is null.
+  // If `keep` is not null, it receives the objects in their manifest form.
   manifest_reader(input_cursor& in, strictness strictness, file_entries& found,
                   zt_manifest* keep) noexcept
       : in_(in), cbor_(in), strictness_(strictness), found_(found), keep_(keep) {}
 
   bool read(zt_blobs& blobs);
   bool read_0_1(const zt_blobs& blobs);
-  // Afterwards, for objects whose stored bytes must be looked at, and for names.
+  // Must be called after read(). Adds the objects whose lengths are counted from the stored bytes.
   void read_waiting(input& from, const zt_blobs& blobs);
-  // Of the tensors that are parts, by composite: see separate_zt_names().
+  // The index of the first part of each composite, see separate_zt_names().
   const std::vector<std::size_t>& first_parts() const noexcept { return first_parts_; }
 
  private:
   bool fail(std::string cause) { return in_.fail(errc::malformed_header, std::move(cause)); }
   bool once(bool seen, const std::string& key) {
-    return !seen || fail("the field '" + key + "' stands there twice");
+    return !seen || fail("duplicate field '" + key + "'");
   }
   bool read_version(zt_blobs& blobs);
-  bool read_attributes(attributes& out, range& at);
+  bool read_attributes(attributes& out, range& extent);
   bool read_objects(const zt_blobs& blobs);
   bool read_object(zt_object& out);
   bool count_names(const zt_object& object);
@@ -70,13 +70,13 @@ class manifest_reader {
   std::uint64_t attribute_bytes_ = 0;
   std::uint64_t name_bytes_ = 0;
   std::string text_;
-  std::optional<fault> refused_;    // Why the object that is being read cannot be.
-  std::vector<zt_object> waiting_;  // For the lengths that their compressed components have.
-  // By composite: its first tensor; as many follow as it has parts.
+  std::optional<fault> refused_;    // Why the current object cannot be read.
+  std::vector<zt_object> waiting_;  // Objects with compressed components of unknown length.
+  // By composite: the index of its first part. The other parts follow.
   std::vector<std::size_t> first_parts_;
 };
 
-// The object cannot be read, and what follows it can.
+// Marks the current object as unreadable. The following objects can still be read.
 bool manifest_reader::refuse_object(errc code, std::string cause) {
   if (!refused_) refused_ = fault{code, "byte " + grouped(in_.position()), std::move(cause)};
   return true;
@@ -84,29 +84,29 @@ bool manifest_reader::refuse_object(errc code, std::string cause) {
 
 void manifest_reader::add(zt_object object, const zt_blobs& blobs) {
   object.from_file = true;
-  std::optional<fault> bad = std::move(object.unreadable);
+  std::optional<fault> problem = std::move(object.unreadable);
   std::string name = object.name;
   const std::size_t tensors = found_.tensors.size();
   const std::size_t composites = found_.composites.size();
-  if (!bad && keep_ != nullptr) {
-    bad = add_zt_object(object, blobs, found_);
-  } else if (!bad) {
-    bad = add_zt_object(std::move(object), blobs, found_);
+  if (!problem && keep_ != nullptr) {
+    problem = add_zt_object(object, blobs, found_);
+  } else if (!problem) {
+    problem = add_zt_object(std::move(object), blobs, found_);
   }
   if (found_.composites.size() > composites) first_parts_.push_back(tensors);
-  if (bad) {
-    found_.notes.push_back(tensor_place(name) + " cannot be loaded: " + message_of(*bad));
-    found_.unreadable.push_back({std::move(name), *bad, strictness_ == strictness::reference});
+  if (problem) {
+    found_.notes.push_back(tensor_place(name) + " cannot be loaded: " + message_of(*problem));
+    found_.unreadable.push_back({std::move(name), *problem, strictness_ == strictness::reference});
   }
   if (keep_ == nullptr) return;
-  object.unreadable = std::move(bad);
+  object.unreadable = std::move(problem);
   keep_->objects.push_back(std::move(object));
 }
 
 void manifest_reader::read_waiting(input& from, const zt_blobs& blobs) {
-  std::uint64_t room = zt_counted_bytes_max;
+  std::uint64_t budget = zt_counted_bytes_max;
   for (zt_object& object : waiting_) {
-    if (auto bad = count_zt_lengths(object, from, blobs, room)) object.unreadable = *bad;
+    if (auto problem = count_zt_lengths(object, from, blobs, budget)) object.unreadable = *problem;
     add(std::move(object), blobs);
   }
   waiting_.clear();
@@ -116,14 +116,14 @@ bool manifest_reader::read_version(zt_blobs& blobs) {
   if (!cbor_.text(text_)) return false;
   if (!text_.starts_with("1.")) {
     return in_.fail(errc::unsupported_feature,
-                    "this is version '" + printable(text_) + "' of .zt, and 1.x is read");
+                    "this is version '" + printable(text_) + "' of .zt, expected 1.x");
   }
   blobs.length_by_shape = text_.starts_with("1.1.") || text_ == "1.1";
   if (keep_ != nullptr) keep_->version = text_;
   return true;
 }
 
-bool manifest_reader::read_attributes(attributes& out, range& at) {
+bool manifest_reader::read_attributes(attributes& out, range& extent) {
   const std::uint64_t begin = cbor_.position();
   if (cbor_.null()) return true;
   if (!cbor_.enter_map()) return false;
@@ -138,19 +138,19 @@ bool manifest_reader::read_attributes(attributes& out, range& at) {
     if (value.size() + key.size() > left) {
       return in_.fail(
           errc::header_too_large,
-          "attributes make more than " + grouped(zt_attribute_bytes_max) + " bytes of text");
+          "the attributes have more than " + grouped(zt_attribute_bytes_max) + " bytes of text");
     }
     attribute_bytes_ += value.size() + key.size();
     values.emplace_back(value_begin, cbor_.position());
     out.emplace_back(key, attribute());
   }
-  at = {begin, cbor_.position()};
+  extent = {begin, cbor_.position()};
   if (cbor_.failed()) return false;
-  // The values stand there once more, as they are encoded.
-  std::string_view read_again;
-  in_.seek(at.begin);
-  if (!in_.text(static_cast<std::size_t>(at.count()), read_again)) return false;
-  const std::string encoded(read_again);
+  // Keeps the encoded form of the values.
+  std::string_view map_text;
+  in_.seek(extent.begin);
+  if (!in_.text(static_cast<std::size_t>(extent.count()), map_text)) return false;
+  const std::string encoded(map_text);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto [value_begin, value_end] = values[i];
     out[i].second = attribute::cbor(encoded.substr(value_begin - begin, value_end - value_begin));
@@ -170,7 +170,7 @@ bool manifest_reader::read_dtype(zt_component& out, bool long_names) {
   if (!once(out.dtype.has_value(), "dtype") || !cbor_.text(text_)) return false;
   out.dtype = long_names ? zt_0_1_dtype(text_) : zt_dtype(text_);
   return out.dtype || refuse_object(errc::unsupported_feature,
-                                    "the dtype '" + printable(text_) + "' is not known");
+                                    "the dtype '" + printable(text_) + "' is unknown");
 }
 
 bool manifest_reader::read_encoding(zt_component& out) {
@@ -179,7 +179,7 @@ bool manifest_reader::read_encoding(zt_component& out) {
   out.zstd = text_ == "zstd";
   return out.zstd || text_ == "raw" ||
          refuse_object(errc::unsupported_feature,
-                       "the encoding '" + printable(text_) + "' is not known");
+                       "the encoding '" + printable(text_) + "' is unknown");
 }
 
 bool manifest_reader::read_component_field(const std::string& key, zt_component& out) {
@@ -200,7 +200,7 @@ bool manifest_reader::read_component(zt_component& out) {
   std::vector<std::string> seen;
   while (cbor_.next_key(key)) {
     if (std::ranges::find(seen, key) != seen.end()) return once(true, key);
-    if (seen.size() < 16) seen.push_back(key);  // Those of the schema are seven.
+    if (seen.size() < 16) seen.push_back(key);  // The schema has seven fields.
     if (!read_component_field(key, out)) return false;
   }
   return !cbor_.failed();
@@ -213,8 +213,8 @@ bool manifest_reader::read_components(zt_object& out) {
   std::string name;
   while (cbor_.next_key(name)) {
     if (!names.insert(name).second) {
-      return in_.fail(errc::duplicate_tensor, "the component '" + printable(name) + "' of " +
-                                                  tensor_place(out.name) + " stands there twice");
+      return in_.fail(errc::duplicate_tensor,
+                      "duplicate component '" + printable(name) + "' of " + tensor_place(out.name));
     }
     zt_component& part = out.components->emplace_back();
     part.name = name;
@@ -260,12 +260,12 @@ bool manifest_reader::read_object(zt_object& out) {
   return !cbor_.failed();
 }
 
-// The name of an object stands before that of each of its components.
+// The names of tensors contain the object's name once per component.
 bool manifest_reader::count_names(const zt_object& object) {
   name_bytes_ += object.name.size() * (object.components ? object.components->size() : 1);
   return name_bytes_ <= zt_name_bytes_max ||
          in_.fail(errc::header_too_large,
-                  "the names of tensors make more than " + grouped(zt_name_bytes_max) + " bytes");
+                  "the names of tensors have more than " + grouped(zt_name_bytes_max) + " bytes");
 }
 
 bool manifest_reader::read_objects(const zt_blobs& blobs) {
@@ -274,7 +274,7 @@ bool manifest_reader::read_objects(const zt_blobs& blobs) {
   std::string name;
   while (cbor_.next_key(name)) {
     if (!names.insert(name).second) {
-      return in_.fail(errc::duplicate_tensor, tensor_place(name) + " stands there twice");
+      return in_.fail(errc::duplicate_tensor, "duplicate " + tensor_place(name));
     }
     zt_object object;
     object.name = name;
@@ -292,33 +292,33 @@ bool manifest_reader::read_objects(const zt_blobs& blobs) {
 
 bool manifest_reader::read(zt_blobs& blobs) {
   if (!cbor_.enter_map()) return false;
-  bool versioned = false;
-  bool described = false;
-  bool attributed = false;
-  bool tensors = false;
+  bool has_version = false;
+  bool has_objects = false;
+  bool has_attributes = false;
+  bool has_tensors = false;
   range ignored;
   std::string key;
   while (cbor_.next_key(key)) {
     bool read = false;
     if (key == "version") {
-      read = once(std::exchange(versioned, true), key) && read_version(blobs);
+      read = once(std::exchange(has_version, true), key) && read_version(blobs);
     } else if (key == "attributes") {
-      read = once(std::exchange(attributed, true), key) &&
+      read = once(std::exchange(has_attributes, true), key) &&
              read_attributes(found_.metadata, keep_ != nullptr ? keep_->attribute_bytes : ignored);
     } else if (key == "objects") {
-      read = once(std::exchange(described, true), key) && read_objects(blobs);
+      read = once(std::exchange(has_objects, true), key) && read_objects(blobs);
     } else {
-      tensors = tensors || key == "tensors";
+      has_tensors = has_tensors || key == "tensors";
       read = cbor_.skip_value();
     }
     if (!read) return false;
   }
   if (cbor_.failed()) return false;
-  if (tensors && !described) {
+  if (has_tensors && !has_objects) {
     return in_.fail(errc::unsupported_feature,
                     "this is a .zt file of version 1.0; 0.1, 1.1 and 1.2 are read");
   }
-  return (versioned && described) || fail("the manifest must have a version and objects");
+  return (has_version && has_objects) || fail("the manifest must have a version and objects");
 }
 
 bool manifest_reader::read_item_field_0_1(const std::string& key, zt_object& object,
@@ -336,7 +336,7 @@ bool manifest_reader::read_item_field_0_1(const std::string& key, zt_object& obj
   if (!cbor_.text(text_)) return false;
   big_endian = text_ == "big";
   return big_endian || text_ == "little" ||
-         fail("data_endianness is '" + printable(text_) + "', and not little or big");
+         fail("data_endianness is '" + printable(text_) + "', expected little or big");
 }
 
 bool manifest_reader::read_item_0_1(const zt_blobs& blobs) {
@@ -347,17 +347,18 @@ bool manifest_reader::read_item_0_1(const zt_blobs& blobs) {
   refused_.reset();
   if (!cbor_.enter_map()) return false;
   bool big_endian = false;
-  bool named = false;
+  bool has_name = false;
   std::string key;
   while (cbor_.next_key(key)) {
-    if (key == "name" && !once(std::exchange(named, true), key)) return false;
+    if (key == "name" && !once(std::exchange(has_name, true), key)) return false;
     if (!read_item_field_0_1(key, object, part, big_endian)) return false;
   }
   if (cbor_.failed()) return false;
-  if (!named) return fail("a tensor has no name");
+  if (!has_name) return fail("a tensor has no name");
   if (object.format && *object.format != "dense" && !object.format->empty()) {
     found_.notes.push_back(tensor_place(object.name) + " is left out: its layout is '" +
-                           printable(*object.format) + "', and dense ones are read in version 0.1");
+                           printable(*object.format) +
+                           "', but in version 0.1 only dense tensors are read");
     return true;
   }
   if (big_endian && part.dtype && bits(*part.dtype) > 8) {
@@ -379,18 +380,18 @@ bool manifest_reader::read_0_1(const zt_blobs& blobs) {
   return !cbor_.failed();
 }
 
-// Only version 0.1 lists its objects so that a name may come twice.
+// Sorts the tensors by offset. Only version 0.1 allows duplicate names, which fail here.
 std::optional<fault> in_file_order(std::vector<entry>& tensors) {
   std::unordered_set<std::string_view> names;
-  for (const entry& each : tensors) {
-    if (names.insert(each.name).second) continue;
-    return fault{errc::duplicate_tensor, tensor_place(each.name), "it stands in the file twice"};
+  for (const entry& tensor : tensors) {
+    if (names.insert(tensor.name).second) continue;
+    return fault{errc::duplicate_tensor, tensor_place(tensor.name), "duplicate tensor name"};
   }
   std::ranges::stable_sort(tensors, {}, &entry::offset);
   return std::nullopt;
 }
 
-fault no_zt(std::string_view magic) {
+fault wrong_magic(std::string_view magic) {
   if (magic == zt_2_magic) {
     return {errc::unsupported_feature, "byte 0",
             "this is a .zt file of version 2; 0.1, 1.1 and 1.2 are read"};
@@ -405,58 +406,59 @@ result<std::string> text_at(input& from, std::uint64_t offset, std::size_t bytes
   return std::string(reinterpret_cast<const char*>(read->data()), read->size());
 }
 
-// The manifest ends at `end`, and its size follows.
+// Returns the offset of the manifest, which ends at `end`. Its size follows there.
 result<std::uint64_t> manifest_begin(input& from, std::uint64_t end) {
   std::uint64_t bytes = 0;
   input_cursor in(from, end, end + size_bytes);
   if (!in.number(bytes)) return in.error();
   if (bytes > zt_manifest_bytes_max) {
     return fault{errc::header_too_large, "byte " + grouped(end),
-                 "the manifest would have " + grouped(bytes) + " bytes, and no more than " +
-                     grouped(zt_manifest_bytes_max) + " are allowed"};
+                 "the manifest would have " + grouped(bytes) + " bytes, expected at most " +
+                     grouped(zt_manifest_bytes_max)};
   }
   if (bytes > end - magic_bytes) {
     return fault{errc::header_outside_file, "byte " + grouped(end),
-                 "the manifest would have " + grouped(bytes) + " bytes, and the file has " +
-                     grouped(end - magic_bytes) + " before it"};
+                 "the manifest would have " + grouped(bytes) + " bytes, but only " +
+                     grouped(end - magic_bytes) + " bytes are before its end"};
   }
   return end - bytes;
 }
 
-// The map of attributes that stands there, as it is.
-result<std::string> encoded(input& from, const range& at) {
-  return at.count() == 0 ? std::string() : text_at(from, at.begin, at.count());
+// Returns the encoded attribute map at `extent`.
+result<std::string> encoded(input& from, const range& extent) {
+  return extent.count() == 0 ? std::string() : text_at(from, extent.begin, extent.count());
 }
 
 result<file_entries> parse(input& from, strictness strictness, zt_manifest* keep) {
   const std::uint64_t file_bytes = from.bytes();
   if (file_bytes < file_bytes_min_0_1) {
     return fault{errc::header_too_small, "byte 0",
-                 "a .zt file has at least " + grouped(file_bytes_min) +
-                     " bytes but this one has only " + grouped(file_bytes)};
+                 "the file has " + grouped(file_bytes) + " bytes, expected at least " +
+                     grouped(file_bytes_min)};
   }
   auto magic = text_at(from, 0, magic_bytes);
   if (!magic) return magic.error();
   const bool is_0_1 = *magic == zt_0_1_magic;
-  if (!is_0_1 && *magic != zt_magic) return no_zt(*magic);
+  if (!is_0_1 && *magic != zt_magic) return wrong_magic(*magic);
   std::uint64_t manifest_end = file_bytes - size_bytes;
   if (!is_0_1) {
     if (file_bytes < file_bytes_min) {
       return fault{errc::header_too_small, "byte 0",
-                   "a .zt file has at least " + grouped(file_bytes_min) + " bytes"};
+                   "the file has " + grouped(file_bytes) + " bytes, expected at least " +
+                       grouped(file_bytes_min)};
     }
     auto last = text_at(from, file_bytes - magic_bytes, magic_bytes);
     if (!last) return last.error();
     if (*last != zt_magic) {
       return fault{errc::malformed_header, "byte " + grouped(file_bytes - magic_bytes),
                    "the file does not end with '" + std::string(zt_magic) +
-                       "': it is cut off, or was never finished"};
+                       "': the file is truncated or was never finished"};
     }
     manifest_end -= magic_bytes;
   }
   auto begin = manifest_begin(from, manifest_end);
   if (!begin) return begin.error();
-  // Where the manifest stands is fixed, and blobs lie before it.
+  // The extent of the manifest is fixed here. All blobs are before it.
 
   file_entries found;
   input_cursor in(from, *begin, manifest_end);
@@ -481,14 +483,14 @@ result<file_entries> parse_zt(input& from, strictness strictness) {
 
 result<zt_manifest> read_zt_manifest(input& from) {
   zt_manifest out;
-  if (auto good = parse(from, strictness::strict, &out); !good) return good.error();
-  auto own = encoded(from, out.attribute_bytes);
-  if (!own) return own.error();
-  out.encoded_attributes = std::move(*own);
+  if (auto status = parse(from, strictness::strict, &out); !status) return status.error();
+  auto file_attributes = encoded(from, out.attribute_bytes);
+  if (!file_attributes) return file_attributes.error();
+  out.encoded_attributes = std::move(*file_attributes);
   for (zt_object& object : out.objects) {
-    auto of_object = encoded(from, object.attribute_bytes);
-    if (!of_object) return of_object.error();
-    object.encoded_attributes = std::move(*of_object);
+    auto object_attributes = encoded(from, object.attribute_bytes);
+    if (!object_attributes) return object_attributes.error();
+    object.encoded_attributes = std::move(*object_attributes);
   }
   return out;
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 // The .zt format of zTensor, versions 1.2, 1.1 and 0.1: blobs at multiples of 64, a CBOR manifest
-// after them, and its size at the end. Versions 1.0 and 2.x share the extension and are refused by
-// their names.
+// after them, and its size at the end. Versions 1.0 and 2.x share the extension. They are refused,
+// and the error names the version.
 
 #include <array>
 #include <cstddef>
@@ -28,34 +28,35 @@ inline constexpr std::uint64_t zt_manifest_bytes_max = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t zt_alignment = 64;
 inline constexpr std::size_t zt_rank_max = 64;
 
-// Attributes of a dense object of bytes: the type of its blocks, or of its elements of less than a
-// byte, and the shape that they have. zTensor writes the first key for blocks of GGUF.
+// Attributes of a dense object of bytes. They contain the type of its quantisation blocks or of its
+// elements of less than a byte, and the original shape. zTensor writes the first key for GGUF
+// blocks.
 inline constexpr std::array<std::string_view, 2> zt_type_keys = {"gguf_type", "logical_type"};
 inline constexpr std::string_view zt_original_shape_key = "original_shape";
 
-// Of all names, an object's counted once for each of its components.
+// Limit for the bytes of all names. An object's name counts once for each of its components.
 inline constexpr std::uint64_t zt_name_bytes_max = std::uint64_t{16} << 20;
 
-// Of the text that all attributes make together.
+// Limit for the text of all attributes.
 inline constexpr std::uint64_t zt_attribute_bytes_max = std::uint64_t{16} << 20;
 
 // Dense objects are tensors; the components of all others are tensors named "object/component".
-// The indices of sparse objects are counted here, and not read. An object that cannot be read does
-// not keep the others from being read: see file_entries::unreadable. Faults name the tensor and the
+// The indices of sparse objects are counted, but not read. Unreadable objects are listed in
+// file_entries::unreadable, and the other objects are still read. Faults name the tensor and the
 // byte of the manifest; the caller adds the file.
 result<file_entries> parse_zt(input& from, strictness strictness);
 
-// What a file says, for who writes another with the same objects in it.
+// The manifest of a file, for writers that copy its objects to another file.
 struct zt_manifest {
   bool is_0_1 = false;
-  std::string version;  // Empty: 0.1 has none.
+  std::string version;  // Empty for 0.1, which has no version field.
   range attribute_bytes;
   std::string encoded_attributes;  // A map; empty: none.
   std::vector<zt_object> objects;  // In the order of the manifest.
-  std::uint64_t begin = 0;         // Where the manifest stands, and so where blobs end.
+  std::uint64_t begin = 0;         // Offset of the manifest, which is the end of the blobs.
 };
 
-// Checks what parse_zt does.
+// Makes the same checks as parse_zt().
 result<zt_manifest> read_zt_manifest(input& from);
 
 }  // namespace ringload::inline v0

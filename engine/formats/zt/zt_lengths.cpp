@@ -21,7 +21,7 @@ bool lacks_its_length(const zt_component& part) noexcept {
 }
 
 result<std::uint64_t> decoded_bytes(input& from, std::uint64_t begin, std::uint64_t end,
-                                    std::uint64_t& room) {
+                                    std::uint64_t& budget) {
   auto decoder = make_decoder(codec::zstd, 1);
   if (!decoder) return decoder.error();
   std::vector<std::byte> ignored(decoded_at_once);
@@ -36,13 +36,13 @@ result<std::uint64_t> decoded_bytes(input& from, std::uint64_t begin, std::uint6
     for (std::span<const std::byte> left = *stored;;) {
       auto done = (*decoder)->decode(left, ignored);
       if (!done) return done.error();
-      if (done->given > room) {
+      if (done->given > budget) {
         return fault{errc::unsupported_feature, "",
                      "it is compressed, the file does not say how many bytes it becomes, and no "
                      "more than " +
                          grouped(zt_counted_bytes_max) + " are decoded to count them"};
       }
-      room -= done->given;
+      budget -= done->given;
       count += done->given;
       left = left.subspan(done->taken);
       if (done->taken == 0 && done->given == 0) break;
@@ -61,12 +61,12 @@ bool lacks_zt_lengths(const zt_object& object, const zt_blobs& blobs) noexcept {
 }
 
 std::optional<fault> count_zt_lengths(zt_object& object, input& from, const zt_blobs& blobs,
-                                      std::uint64_t& room) {
+                                      std::uint64_t& budget) {
   for (zt_component& part : *object.components) {
-    // Whoever adds the object says what is wrong with a place that is none.
+    // add_zt_object() reports an invalid extent.
     if (!lacks_its_length(part) || !part.offset || !part.length) continue;
     if (*part.offset > blobs.end || *part.length > blobs.end - *part.offset) continue;
-    auto count = decoded_bytes(from, *part.offset, *part.offset + *part.length, room);
+    auto count = decoded_bytes(from, *part.offset, *part.offset + *part.length, budget);
     if (!count) {
       return count.error().in(tensor_place(object.name) + ", component '" + printable(part.name) +
                               "'");

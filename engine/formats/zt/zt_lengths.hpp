@@ -13,14 +13,13 @@
 
 namespace ringload::inline v0 {
 
-// At most so many bytes of one file are decoded to be counted.
+// Limit of the bytes of one file that are decoded for counting.
 inline constexpr std::uint64_t zt_counted_bytes_max = std::uint64_t{4} << 30;
 
 bool lacks_zt_lengths(const zt_object& object, const zt_blobs& blobs) noexcept;
 
-// Sets zt_component::uncompressed_length where it is missing. `room` is what is left of
-// zt_counted_bytes_max.
+// Sets the missing zt_component::uncompressed_length. `budget` is the rest of zt_counted_bytes_max.
 std::optional<fault> count_zt_lengths(zt_object& object, input& from, const zt_blobs& blobs,
-                                      std::uint64_t& room);
+                                      std::uint64_t& budget);
 
 }  // namespace ringload::inline v0

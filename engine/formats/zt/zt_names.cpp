@@ -20,7 +20,7 @@ void separate_zt_names(file_entries& found, const std::vector<std::size_t>& firs
   for (std::size_t t = 0; t < found.tensors.size(); ++t) {
     if (!is_part[t]) taken.insert(found.tensors[t].name);
   }
-  for (const unreadable_object& each : found.unreadable) taken.insert(each.name);
+  for (const unreadable_object& object : found.unreadable) taken.insert(object.name);
   for (std::size_t c = 0; c < first_parts.size(); ++c) {
     composite& whole = found.composites[c];
     const auto name_of = [&](const std::string& part) {
@@ -29,8 +29,8 @@ void separate_zt_names(file_entries& found, const std::vector<std::size_t>& firs
     const auto is_taken = [&](const std::string& part) { return taken.contains(name_of(part)); };
     while (std::ranges::any_of(whole.parts, is_taken)) whole.separator += '/';
     if (whole.separator.size() > 1) {
-      found.notes.push_back(tensor_place(whole.name) + ": its parts are called '" +
-                            printable(name_of("PART")) + "', because another tensor is called '" +
+      found.notes.push_back(tensor_place(whole.name) + ": its parts are named '" +
+                            printable(name_of("PART")) + "', because another tensor is named '" +
                             printable(whole.name) + "/PART'");
     }
     for (std::size_t p = 0; p < whole.parts.size(); ++p) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The names of tensors that are parts of objects: a part may have the name of another tensor.
+// Makes the names of parts unique if another tensor has the same name.
 
 #include <cstddef>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace ringload::inline v0 {
 
-// Gives such parts another separator: see composite_info. Tensors [f, f + parts) are the parts of
-// composite c, with f = first_parts[c].
+// Gives parts with a duplicate name another separator, see composite_info. The parts of composite c
+// are the tensors from index first_parts[c] on.
 void separate_zt_names(file_entries& found, const std::vector<std::size_t>& first_parts);
 
 }  // namespace ringload::inline v0

@@ -19,64 +19,64 @@ constexpr std::uint64_t offset_max = std::numeric_limits<std::int64_t>::max();
 
 std::string hex(std::span<const std::byte> bytes, std::string_view digits) {
   std::string out;
-  for (const std::byte each : bytes) {
-    out += digits[std::to_integer<unsigned>(each) >> 4U];
-    out += digits[std::to_integer<unsigned>(each) & 0xFU];
+  for (const std::byte byte : bytes) {
+    out += digits[std::to_integer<unsigned>(byte) >> 4U];
+    out += digits[std::to_integer<unsigned>(byte) & 0xFU];
   }
   return out;
 }
 
 template <class Named>
-std::vector<const Named*> by_name(std::span<const Named> all) {
+std::vector<const Named*> by_name(std::span<const Named> items) {
   std::vector<const Named*> sorted;
-  sorted.reserve(all.size());
-  for (const Named& each : all) sorted.push_back(&each);
-  std::ranges::sort(sorted, {}, [](const Named* each) -> std::string_view { return each->name; });
+  sorted.reserve(items.size());
+  for (const Named& item : items) sorted.push_back(&item);
+  std::ranges::sort(sorted, {}, [](const Named* item) -> std::string_view { return item->name; });
   return sorted;
 }
 
-void write_component(cbor_writer& to, const zt_component& part) {
+void write_component(cbor_writer& writer, const zt_component& part) {
   const std::uint64_t pairs =
       3U + (part.type.empty() ? 0U : 1U) + (part.zstd ? 2U : 0U) + (part.digest.empty() ? 0U : 1U);
-  to.map(pairs);
-  to.text("dtype");
-  to.text(zt_dtype_name(*part.dtype));
+  writer.map(pairs);
+  writer.text("dtype");
+  writer.text(zt_dtype_name(*part.dtype));
   if (!part.type.empty()) {
-    to.text("type");
-    to.text(part.type);
+    writer.text("type");
+    writer.text(part.type);
   }
-  to.text("offset");
-  to.unsigned_integer(*part.offset);
-  to.text("length");
-  to.unsigned_integer(*part.length);
+  writer.text("offset");
+  writer.unsigned_integer(*part.offset);
+  writer.text("length");
+  writer.unsigned_integer(*part.length);
   if (part.zstd) {
-    to.text("uncompressed_length");
-    to.unsigned_integer(*part.uncompressed_length);
-    to.text("encoding");
-    to.text("zstd");
+    writer.text("uncompressed_length");
+    writer.unsigned_integer(*part.uncompressed_length);
+    writer.text("encoding");
+    writer.text("zstd");
   }
   if (!part.digest.empty()) {
-    to.text("digest");
-    to.text(part.digest);
+    writer.text("digest");
+    writer.text(part.digest);
   }
 }
 
-void write_object(cbor_writer& to, const zt_object& object) {
-  to.map(object.encoded_attributes.empty() ? 3 : 4);
-  to.text("shape");
-  to.array(object.shape->size());
-  for (const std::uint64_t size : *object.shape) to.unsigned_integer(size);
-  to.text("format");
-  to.text(*object.format);
+void write_object(cbor_writer& writer, const zt_object& object) {
+  writer.map(object.encoded_attributes.empty() ? 3 : 4);
+  writer.text("shape");
+  writer.array(object.shape->size());
+  for (const std::uint64_t size : *object.shape) writer.unsigned_integer(size);
+  writer.text("format");
+  writer.text(*object.format);
   if (!object.encoded_attributes.empty()) {
-    to.text("attributes");
-    to.encoded(object.encoded_attributes);
+    writer.text("attributes");
+    writer.encoded(object.encoded_attributes);
   }
-  to.text("components");
-  to.map(object.components->size());
+  writer.text("components");
+  writer.map(object.components->size());
   for (const zt_component* part : by_name(std::span<const zt_component>(*object.components))) {
-    to.text(part->name);
-    write_component(to, *part);
+    writer.text(part->name);
+    write_component(writer, *part);
   }
 }
 
@@ -100,9 +100,9 @@ std::optional<std::uint64_t> zt_blob_offset(std::uint64_t end, std::uint64_t ali
 }
 
 result<void> check_zt_object(const zt_object& object) {
-  const auto bad_text = [&object](const char* what) {
+  const auto bad_text = [&object](const char* subject) {
     return fault{errc::header_not_utf8, tensor_place(object.name),
-                 std::string(what) + " is not UTF-8"};
+                 std::string(subject) + " is not UTF-8"};
   };
   if (!is_utf8(object.name)) return bad_text("its name");
   if (object.format && !is_utf8(*object.format)) return bad_text("its format");
@@ -111,7 +111,7 @@ result<void> check_zt_object(const zt_object& object) {
   }
   const zt_blobs anywhere = {zt_magic.size(), offset_max, zt_alignment};
   file_entries found;
-  if (auto bad = add_zt_object(object, anywhere, found)) return *bad;
+  if (auto problem = add_zt_object(object, anywhere, found)) return *problem;
   return {};
 }
 
@@ -121,27 +121,27 @@ result<std::string> zt_tail(std::string_view version, std::string_view encoded_a
   const auto twice = std::ranges::adjacent_find(
       sorted, [](const zt_object* a, const zt_object* b) { return a->name == b->name; });
   if (twice != sorted.end()) {
-    return fault{errc::duplicate_tensor, tensor_place((*twice)->name), "it is there twice"};
+    return fault{errc::duplicate_tensor, tensor_place((*twice)->name), "duplicate tensor name"};
   }
   std::string out;
-  cbor_writer to(out);
-  to.map(encoded_attributes.empty() ? 2 : 3);
-  to.text("version");
-  to.text(version);
+  cbor_writer writer(out);
+  writer.map(encoded_attributes.empty() ? 2 : 3);
+  writer.text("version");
+  writer.text(version);
   if (!encoded_attributes.empty()) {
-    to.text("attributes");
-    to.encoded(encoded_attributes);
+    writer.text("attributes");
+    writer.encoded(encoded_attributes);
   }
-  to.text("objects");
-  to.map(sorted.size());
+  writer.text("objects");
+  writer.map(sorted.size());
   for (const zt_object* object : sorted) {
-    to.text(object->name);
-    write_object(to, *object);
+    writer.text(object->name);
+    write_object(writer, *object);
   }
   if (out.size() > zt_manifest_bytes_max) {
     return fault{errc::header_too_large, "",
-                 "the manifest would have " + grouped(out.size()) + " bytes, and no more than " +
-                     grouped(zt_manifest_bytes_max) + " are allowed"};
+                 "the manifest would have " + grouped(out.size()) + " bytes, expected at most " +
+                     grouped(zt_manifest_bytes_max)};
   }
   append_number(out, out.size());
   out += zt_magic;

@@ -59,7 +59,7 @@ class atomic_entry {
   std::filesystem::path target_;
   std::filesystem::path path_;  // Empty: not created, or published.
   unique_fd fd_;
-  unique_fd lock_;  // Of a folder: see leftovers.hpp.
+  unique_fd lock_;  // The lock of a folder, see leftovers.hpp.
   entry_kind kind_ = entry_kind::file;
   bool may_replace_ = false;
   bool has_name_ = false;  // `path_` is a temporary name.

@@ -27,11 +27,12 @@ constexpr std::string_view prefix = ".ringload-";
 std::optional<int> whole_number(std::string_view text) noexcept {
   int value = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool good = read.ec == std::errc() && read.ptr == text.data() + text.size() && value >= 0;
-  return good ? std::optional(value) : std::nullopt;
+  const bool is_valid =
+      read.ec == std::errc() && read.ptr == text.data() + text.size() && value >= 0;
+  return is_valid ? std::optional(value) : std::nullopt;
 }
 
-// The process that made an entry of that name; empty: it is no temporary name.
+// Returns the process number in a temporary name; returns nothing for other names.
 std::optional<int> process_of(std::string_view name) noexcept {
   if (!name.starts_with(prefix)) return std::nullopt;
   name.remove_prefix(prefix.size());
@@ -42,14 +43,14 @@ std::optional<int> process_of(std::string_view name) noexcept {
 
 bool has_ended(int process) noexcept { return ::kill(process, 0) != 0 && errno == ESRCH; }
 
-// A folder that holds nothing but what a save puts there.
+// Returns true if the folder contains only files that a save creates.
 bool holds_only_a_checkpoint(const fs::path& folder) {
   std::error_code failed;
-  for (fs::directory_iterator at(folder, failed); !failed && at != fs::directory_iterator();
-       at.increment(failed)) {
-    const std::string name = at->path().filename().native();
+  for (fs::directory_iterator entry(folder, failed); !failed && entry != fs::directory_iterator();
+       entry.increment(failed)) {
+    const std::string name = entry->path().filename().native();
     const bool ours = process_of(name).has_value() || name.starts_with("model");
-    if (!ours || at->symlink_status(failed).type() != fs::file_type::regular) return false;
+    if (!ours || entry->symlink_status(failed).type() != fs::file_type::regular) return false;
   }
   return !failed;
 }
@@ -82,12 +83,12 @@ void unlock_temporary(int fd) noexcept { (void)::flock(fd, LOCK_UN); }
 void remove_leftovers(const fs::path& folder) {
   std::error_code failed;
   std::vector<fs::path> found;
-  for (fs::directory_iterator at(folder, failed); !failed && at != fs::directory_iterator();
-       at.increment(failed)) {
-    const auto process = process_of(at->path().filename().native());
-    if (process && has_ended(*process)) found.push_back(at->path());
+  for (fs::directory_iterator entry(folder, failed); !failed && entry != fs::directory_iterator();
+       entry.increment(failed)) {
+    const auto process = process_of(entry->path().filename().native());
+    if (process && has_ended(*process)) found.push_back(entry->path());
   }
-  for (const fs::path& each : found) remove_if_left(each);
+  for (const fs::path& path : found) remove_if_left(path);
 }
 
 }  // namespace ringload::inline v0

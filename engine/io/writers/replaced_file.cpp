@@ -26,22 +26,20 @@ result<void> replaced_file::take(const std::string& path, int fd) {
   };
   locked_ = unique_fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!locked_ || ::fstat(fd, &before_) != 0) return failed();
-  // A file system without locks has the check alone.
+  // If the file system has no locks, only check_unchanged() protects the file.
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     errno = EBUSY;
-    return failed(
-        "another writer appends to it or replaces tensors of it: try again when that "
-        "has finished");
+    return failed("another writer is changing the file: try again when that writer has finished");
   }
   return check_unchanged();
 }
 
 result<void> replaced_file::check_unchanged() const {
   if (!locked_) return {};
-  struct ::stat now = {};
-  if (::stat(path_.c_str(), &now) == 0 && is_same(before_, now)) return {};
+  struct ::stat current = {};
+  if (::stat(path_.c_str(), &current) == 0 && is_same(before_, current)) return {};
   return fault{errc::changed_file, printable_path(path_),
-               "it was changed or replaced since it was read, so nothing is written over it"};
+               "the file was changed or replaced since it was read, so it is not overwritten"};
 }
 
 }  // namespace ringload::inline v0

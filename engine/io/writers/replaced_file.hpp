@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A file that another one is to replace, made of what it holds. Nobody else may replace or change
-// it meanwhile, or what they have written would be lost.
+// A file that will be replaced by a file with the same contents and changes. No other writer may
+// change it meanwhile, because those changes would be lost.
 
 #include <sys/stat.h>
 
@@ -17,10 +17,11 @@ class replaced_file {
  public:
   replaced_file() = default;
 
-  // Locks the file that is open there, and checks that `path` is its name. Faults: EBUSY while
-  // another writer has it; errc::changed_file.
+  // Locks the open file and checks that `path` names it. Fails with EBUSY if another writer holds
+  // the lock, and with errc::changed_file if the file has changed.
   result<void> take(const std::string& path, int fd);
-  // Right before it is replaced. errc::changed_file. Nothing was taken: it is unchanged.
+  // Must be called right before the replacement. Fails with errc::changed_file if the file has
+  // changed since take(). Without take(), succeeds.
   result<void> check_unchanged() const;
 
  private:

@@ -285,7 +285,7 @@ result<void> zt_archive::check_objects() const {
 
 result<void> zt_archive::finish() {
   if (auto drained = take_all_frames(); !drained) return drained.error();
-  if (auto good = check_objects(); !good) return good.error();
+  if (auto status = check_objects(); !status) return status.error();
   auto tail = zt_tail(version_, attributes_, objects_);
   if (!tail) return tail.error().in(place_);
   // In a file without blobs, the manifest follows the magic directly.
