@@ -61,9 +61,9 @@ collector::collector(const std::vector<file_content>& files) {
     }
     add_composites(i, file.entries);
     for (const unreadable_object& each : file.entries.unreadable) {
-      out.unreadable.push_back({each.name, i, each.why.code,
-                                printable_path(file.info.path) + ": " + each.why.where,
-                                message_of(each.why), each.is_left_out});
+      out.unreadable.push_back({each.name, i, each.cause.code,
+                                printable_path(file.info.path) + ": " + each.cause.where,
+                                message_of(each.cause), each.is_left_out});
     }
   }
 }

@@ -118,9 +118,9 @@ std::shared_ptr<const stored_form> renumbered(std::shared_ptr<const stored_form>
 
 std::shared_ptr<const stored_digest> renumbered(std::shared_ptr<const stored_digest> digest,
                                                 const std::vector<std::uint32_t>& files) {
-  if (files[digest->of.file] == digest->of.file) return digest;
+  if (files[digest->stream.file] == digest->stream.file) return digest;
   auto out = std::make_shared<stored_digest>(*digest);
-  out->of.file = files[digest->of.file];
+  out->stream.file = files[digest->stream.file];
   return out;
 }
 

@@ -18,7 +18,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr unsigned attribute_depth_max = 64;
-// Six times what formats keep.
+// Six times the limit of the formats.
 constexpr std::size_t attribute_text_bytes_max = std::size_t{96} << 20;
 
 [[noreturn]] void refuse(const char* kind, std::size_t position, const std::string& cause) {
@@ -36,7 +36,8 @@ void number(cbor_writer& to, std::string_view text) {
   to.floating(std::strtod(std::string(text).c_str(), nullptr));
 }
 
-// Items come before their number does, so they are written apart.
+// CBOR stores the number of items first, but JSON reveals it last. So items are written to a
+// separate string.
 bool value(json_reader& in, std::string& out, unsigned deep);
 
 bool object(json_reader& in, std::string& out, unsigned deep) {
@@ -66,8 +67,7 @@ bool array(json_reader& in, std::string& out, unsigned deep) {
 }
 
 bool value(json_reader& in, std::string& out, unsigned deep) {
-  if (deep == 0)
-    return in.fail("more than " + grouped(attribute_depth_max) + " values inside each other");
+  if (deep == 0) return in.fail("more than " + grouped(attribute_depth_max) + " nested values");
   cbor_writer to(out);
   std::string_view text;
   switch (in.peek()) {
@@ -138,7 +138,8 @@ attribute attribute::cbor(std::string encoded) {
   if (!(out.is_text_ ? cbor.text(out.text_) : cbor.json(out.text_, attribute_text_bytes_max))) {
     throw error(in.error().code, "CBOR of an attribute, " + in.error().where, in.error().cause);
   }
-  if (in.left() > 0) refuse("CBOR", encoded.size() - in.left(), "bytes are left over");
+  if (in.left() > 0)
+    refuse("CBOR", encoded.size() - in.left(), "expected the end of the CBOR value");
   out.encoded_ = std::move(encoded);
   return out;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a format turns its header into. Nothing below the formats knows which of them it was.
+// The parsed content of a checkpoint file, in the same types for all formats.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,11 +17,11 @@
 
 namespace ringload::inline v0 {
 
-// A box of a tensor's elements, and their place in a stream. By dimension, outermost first. A
-// stride of 0 repeats elements. The boxes of one tensor do not overlap.
+// A box of a tensor's elements, and the place of the elements in a stream. Dimensions are listed
+// outermost first. A stride of 0 repeats elements. The boxes of one tensor do not overlap.
 struct piece {
   stored_stream stored;
-  std::uint64_t first_byte = 0;  // In the decoded stream: of the element at `origin`.
+  std::uint64_t first_byte = 0;  // Position of the element at `origin` in the decoded stream.
   std::vector<std::uint64_t> origin;
   std::vector<std::uint64_t> extent;
   std::vector<std::uint64_t> stride_bytes;  // In the decoded stream.
@@ -30,38 +30,38 @@ struct piece {
 // The layout of a tensor that is not simply row-major and little-endian.
 struct stored_form {
   std::vector<piece> pieces;
-  std::uint8_t swap_bytes = 0;  // Units that are byte-swapped: 2, 4 or 8; 0: none.
-  // The value of elements that are in no piece; empty: zeros.
+  std::uint8_t swap_bytes = 0;  // Size of the units that are byte-swapped: 2, 4 or 8. 0: no swap.
+  // The value of the elements that no piece contains. Empty: zeros.
   std::vector<std::byte> fill;
 };
 
-// What the file says that the stored bytes of a tensor hash to.
+// The digest that the file states for the stored bytes of a tensor.
 struct stored_digest {
   digest_algorithm algorithm = digest_algorithm::crc32c;
-  std::vector<std::byte> bytes;  // 4, the highest first, or 32.
-  stored_stream of;              // Those bytes, as they are. The form of the tensor has no others.
+  std::vector<std::byte> bytes;  // 4 bytes, most significant first, or 32 bytes.
+  stored_stream stream;  // The hashed bytes as stored. All pieces of the tensor use this stream.
 };
 
-// One tensor of one file. Extents lie inside the file and stand in file order. Those of one file
-// may overlap where the format lets tensors share their bytes.
+// One tensor of one file. Extents are inside the file and sorted by offset. Extents may overlap if
+// the format lets tensors share bytes.
 struct entry {
   std::string name;
   ringload::dtype dtype = dtype::u8;
   std::vector<std::uint64_t> shape;
-  std::uint64_t offset = 0;  // From the beginning of the file; of the first byte stored.
-  std::uint64_t bytes = 0;   // Of the tensor, dense.
-  // Null: the tensor is the bytes [offset, offset + bytes) of the parsed file as they are.
+  std::uint64_t offset = 0;  // Position of the first stored byte in the file.
+  std::uint64_t bytes = 0;   // Size of the dense tensor.
+  // Null: the tensor is exactly the bytes [offset, offset + bytes) of the parsed file.
   std::shared_ptr<const stored_form> stored;
-  std::string type;  // A logical or block type: "q4_k", "complex64"; empty: dtype says it all.
-  std::vector<std::uint64_t> original_shape;    // Of what `type` means; empty: shape.
-  std::shared_ptr<const stored_digest> digest;  // Null: the file has none.
+  std::string type;  // A logical or block type: "q4_k", "complex64". Empty: see dtype.
+  std::vector<std::uint64_t> original_shape;    // Shape in elements of `type`. Empty: `shape`.
+  std::shared_ptr<const stored_digest> digest;  // Null: the file states no digest.
   ringload::attributes attributes = {};
 };
 
-// An object that is not dense, for instance sparse_csr: its parts are tensors named "name/part".
+// An object that is not dense, for instance sparse_csr. The parts are tensors named "name/part".
 struct composite {
   std::string name;
-  std::string layout;  // "sparse_csr", "sparse_coo", or what the file calls it.
+  std::string layout;  // "sparse_csr", "sparse_coo", or another name from the file.
   std::string type;
   std::vector<std::uint64_t> shape;
   std::vector<std::string> parts;  // Without the object's name.
@@ -69,10 +69,10 @@ struct composite {
   std::string separator = "/";  // See composite_info::separator.
 };
 
-// An object that is not read. `why` says where in the file and which object.
+// An object that is not read. `cause` contains the position in the file and the object's name.
 struct unreadable_object {
   std::string name;
-  fault why;
+  fault cause;
   bool is_left_out = false;  // See unreadable_info.
 };
 
@@ -82,8 +82,8 @@ struct file_entries {
   std::vector<unreadable_object> unreadable;
   attributes metadata;
   std::vector<std::string> notes;
-  // Other files that hold tensors' bytes: paths relative to the parsed file's folder, checked to
-  // stay in it.
+  // Other files that contain bytes of tensors. The paths are relative to the parsed file's folder
+  // and were checked to stay inside the folder.
   std::vector<std::string> files_beside;
 };
 

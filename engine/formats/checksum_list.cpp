@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view hex_digits = "0123456789abcdef";
 
-// 0 to 15; upper-case digits are taken as well.
+// Returns 0 to 15. Accepts lower-case and upper-case digits.
 std::optional<unsigned> digit(char c) noexcept {
   if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
   if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
@@ -88,16 +88,16 @@ std::optional<std::string> unescaped(std::string_view text) {
 }
 
 std::optional<digest_algorithm> algorithm_named(std::string_view word) noexcept {
-  for (const auto one : {digest_algorithm::crc32c, digest_algorithm::sha256}) {
-    if (name(one) == word) return one;
+  for (const auto algorithm : {digest_algorithm::crc32c, digest_algorithm::sha256}) {
+    if (name(algorithm) == word) return algorithm;
   }
   return std::nullopt;
 }
 
-// The tensor of a line, or what is wrong with it.
+// Parses one line: the tensor and its digest.
 result<tensor_digest> parse_line(std::string_view line) {
-  const auto wrong = [](std::string why) {
-    return fault{errc::malformed_manifest, "", std::move(why)};
+  const auto wrong = [](std::string cause) {
+    return fault{errc::malformed_manifest, "", std::move(cause)};
   };
   const bool is_escaped = line.starts_with('\\');
   if (is_escaped) line.remove_prefix(1);
@@ -105,7 +105,8 @@ result<tensor_digest> parse_line(std::string_view line) {
   const std::size_t space = line.find(' ');
   const auto algorithm = algorithm_named(line.substr(0, space));
   if (!algorithm) {
-    return wrong("'" + printable(line.substr(0, space)) + "' is none of crc32c, sha256");
+    return wrong("'" + printable(line.substr(0, space)) +
+                 "' is an unknown algorithm, expected crc32c or sha256");
   }
   line.remove_prefix(std::min(space, line.size() - 1) + 1);
 
@@ -124,11 +125,11 @@ result<tensor_digest> parse_line(std::string_view line) {
   }
   auto name = is_escaped ? unescaped(line) : std::string(line);
   if (!name) return wrong("an escape in the name that is none of \\\\, \\n, \\r, \\t, \\x00");
-  tensor_digest one;
-  one.name = std::move(*name);
-  one.algorithm = *algorithm;
-  one.bytes = std::move(*expected);
-  return one;
+  tensor_digest digest;
+  digest.name = std::move(*name);
+  digest.algorithm = *algorithm;
+  digest.bytes = std::move(*expected);
+  return digest;
 }
 
 }  // namespace
@@ -164,12 +165,13 @@ result<manifest> parse_manifest_text(std::string_view text, const std::string& p
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty() || line.front() == '#') continue;
 
-    auto one = parse_line(line);
-    if (one && !names.insert(one->name).second) {
-      one = fault{errc::malformed_manifest, "", tensor_place(one->name) + " stands here again"};
+    auto digest = parse_line(line);
+    if (digest && !names.insert(digest->name).second) {
+      digest =
+          fault{errc::malformed_manifest, "", tensor_place(digest->name) + " stands here again"};
     }
-    if (!one) return one.error().in(printable_path(place) + ": line " + grouped(number));
-    parsed.tensors.push_back(std::move(*one));
+    if (!digest) return digest.error().in(printable_path(place) + ": line " + grouped(number));
+    parsed.tensors.push_back(std::move(*digest));
   }
   return parsed;
 }
@@ -180,10 +182,10 @@ manifest parse_manifest(std::string_view text, std::string place) {
   return std::move(*parsed);
 }
 
-std::string manifest_line(const tensor_digest& of) {
-  const std::string shown = escaped(of.name);
-  return (shown == of.name ? "" : "\\") + std::string(name(of.algorithm)) + " " + hex(of.bytes) +
-         "  " + shown + "\n";
+std::string manifest_line(const tensor_digest& digest) {
+  const std::string shown = escaped(digest.name);
+  return (shown == digest.name ? "" : "\\") + std::string(name(digest.algorithm)) + " " +
+         hex(digest.bytes) + "  " + shown + "\n";
 }
 
 }  // namespace ringload::inline v0

@@ -16,10 +16,10 @@ namespace ringload::inline v0 {
 
 std::size_t digest_bytes(digest_algorithm algorithm) noexcept;
 
-// Lower-case digits.
+// Writes lower-case digits.
 RINGLOAD_EXPORT std::string hex(std::span<const std::byte> bytes);
 
-// errc::malformed_manifest, at "<place>: line 3".
+// Fails with errc::malformed_manifest at "<place>: line 3".
 result<manifest> parse_manifest_text(std::string_view text, const std::string& place);
 
 }  // namespace ringload::inline v0

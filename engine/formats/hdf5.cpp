@@ -19,7 +19,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::size_t why_bytes_max = 200;
+constexpr std::size_t reason_bytes_max = 200;
 constexpr std::uint64_t shuffle_bytes_max = 255;  // What stored_stream has room for.
 
 // One dataset at work.
@@ -87,7 +87,7 @@ result<void> dataset_parser::check_shape() {
 }
 
 result<entry> dataset_parser::parse() {
-  if (auto good = check_shape(); !good) return good.error();
+  if (auto status = check_shape(); !status) return status.error();
   entry out;
   out.dtype = from_.dtype;
   out.shape = from_.shape;
@@ -105,10 +105,10 @@ result<entry> dataset_parser::parse() {
 }
 
 // Nothing was ever written: all elements have the fill value.
-std::shared_ptr<const stored_form> nothing_but_fill(const hdf5_dataset& of) {
+std::shared_ptr<const stored_form> nothing_but_fill(const hdf5_dataset& dataset) {
   auto form = std::make_shared<stored_form>();
-  form->swap_bytes = of.big_endian ? swapped_unit(of.dtype) : std::uint8_t{0};
-  form->fill = of.fill;
+  form->swap_bytes = dataset.big_endian ? swapped_unit(dataset.dtype) : std::uint8_t{0};
+  form->fill = dataset.fill;
   return form;
 }
 
@@ -154,10 +154,10 @@ result<void> dataset_parser::place_compact(entry& out) {
 result<void> dataset_parser::check_filters() const {
   if (from_.filters.size() > hdf5_filters_max) return malformed("it has too many filters");
   std::size_t deflated = 0;
-  for (const chain_filter& each : from_.filters) {
-    if (each.filter > chain_filter::kind::fletcher32) return malformed("a filter of it is none");
-    if (each.filter == chain_filter::kind::zlib) ++deflated;
-    if (each.filter == chain_filter::kind::shuffle && each.element_bytes == 0) {
+  for (const chain_filter& filter : from_.filters) {
+    if (filter.filter > chain_filter::kind::fletcher32) return malformed("a filter of it is none");
+    if (filter.filter == chain_filter::kind::zlib) ++deflated;
+    if (filter.filter == chain_filter::kind::shuffle && filter.element_bytes == 0) {
       return malformed("its shuffle is over elements of 0 bytes");
     }
   }
@@ -166,7 +166,7 @@ result<void> dataset_parser::check_filters() const {
 }
 
 result<void> dataset_parser::check_chunks() {
-  if (auto good = check_filters(); !good) return good;
+  if (auto status = check_filters(); !status) return status;
   const std::size_t rank = from_.shape.size();
   const auto elements = element_count(from_.chunk_shape);
   const auto bytes = elements ? checked_multiply(*elements, element_bytes_) : std::nullopt;
@@ -194,16 +194,16 @@ result<void> dataset_parser::check_chunks() {
 }
 
 result<void> dataset_parser::place_chunks(entry& out) {
-  if (auto good = check_chunks(); !good) return good;
+  if (auto status = check_chunks(); !status) return status;
   auto form = std::make_shared<stored_form>();
   form->swap_bytes = from_.big_endian ? swapped_unit(from_.dtype) : std::uint8_t{0};
   form->fill = from_.fill;
   out.offset = file_bytes_;
   for (std::size_t i = 0; i < from_.chunks.size(); ++i) {
-    auto made = piece_of(i);
-    if (!made) return made.error();
-    out.offset = std::min(out.offset, made->stored.offset);
-    form->pieces.push_back(std::move(*made));
+    auto chunk = piece_of(i);
+    if (!chunk) return chunk.error();
+    out.offset = std::min(out.offset, chunk->stored.offset);
+    form->pieces.push_back(std::move(*chunk));
   }
   if (form->pieces.empty()) out.offset = 0;
   out.stored = std::move(form);
@@ -267,14 +267,14 @@ result<stored_stream> dataset_parser::stream_of(const hdf5_chunk& chunk, bool re
   filter_chain filters;
   for (std::size_t i = 0; i < from_.filters.size(); ++i) {
     const bool masked = (chunk.filter_mask >> i & 1U) != 0;
-    const chain_filter& each = from_.filters[i];
-    const bool idle = each.filter == chain_filter::kind::shuffle && each.element_bytes == 1;
-    if (!masked && !idle) filters.push_back(each);
+    const chain_filter& filter = from_.filters[i];
+    const bool idle = filter.filter == chain_filter::kind::shuffle && filter.element_bytes == 1;
+    if (!masked && !idle) filters.push_back(filter);
   }
   if (reaches_over && from_.partial_chunks_unfiltered) filters.clear();
   using kind = chain_filter::kind;
-  const auto count = [&](kind what) {
-    return std::ranges::count(filters, what, &chain_filter::filter);
+  const auto count = [&](kind filter_kind) {
+    return std::ranges::count(filters, filter_kind, &chain_filter::filter);
   };
   // Only zlib makes it shorter or longer by what is in it; a checksum takes 4 bytes.
   const auto checksum_bytes = 4 * static_cast<std::uint64_t>(count(kind::fletcher32));
@@ -295,10 +295,10 @@ result<stored_stream> dataset_parser::stream_of(const hdf5_chunk& chunk, bool re
     out.chain = chain_;
     return out;
   }
-  for (const chain_filter& each : filters) {
-    switch (each.filter) {
+  for (const chain_filter& filter : filters) {
+    switch (filter.filter) {
       case chain_filter::kind::shuffle:
-        out.shuffle_bytes = static_cast<std::uint8_t>(each.element_bytes);
+        out.shuffle_bytes = static_cast<std::uint8_t>(filter.element_bytes);
         break;
       case chain_filter::kind::zlib: out.how = codec::zlib; break;
       case chain_filter::kind::fletcher32: out.fletcher32 = true; break;
@@ -317,13 +317,13 @@ std::string json_of(const hdf5_attribute& from) {
   std::string out;
   const auto append_all = [&](const auto& values, auto&& append) {
     bool first = true;
-    for (const auto& each : values) {
+    for (const auto& value : values) {
       if (!std::exchange(first, false)) out += ", ";
-      append(out, each);
+      append(out, value);
     }
   };
   if (from.is_list) out += '[';
-  switch (from.of) {
+  switch (from.value_kind) {
     case hdf5_attribute::kind::texts:
       append_all(from.texts, [](auto& to, const auto& v) { append_json_string(to, v); });
       break;
@@ -343,14 +343,14 @@ std::string json_of(const hdf5_attribute& from) {
 
 attributes::value_type metadata_of(const hdf5_attribute& from) {
   const bool one_text =
-      !from.is_list && from.of == hdf5_attribute::kind::texts && from.texts.size() == 1;
+      !from.is_list && from.value_kind == hdf5_attribute::kind::texts && from.texts.size() == 1;
   return {as_utf8(from.name),
           one_text ? attribute(as_utf8(from.texts.front())) : attribute::json(json_of(from))};
 }
 
-std::string left_out_note(std::uint64_t count, std::string_view what, const hdf5_left_out& first) {
-  return std::string(what) + ", and that are left out: " + grouped(count) + ", the first is '" +
-         printable(first.name) + "' (" + printable(first.why, why_bytes_max) + ")";
+std::string left_out_note(std::uint64_t count, std::string_view kind, const hdf5_left_out& first) {
+  return std::string(kind) + ", and that are left out: " + grouped(count) + ", the first is '" +
+         printable(first.name) + "' (" + printable(first.reason, reason_bytes_max) + ")";
 }
 
 result<void> add_left_out(const std::vector<hdf5_left_out>& from, strictness strictness,
@@ -360,7 +360,7 @@ result<void> add_left_out(const std::vector<hdf5_left_out>& from, strictness str
     if (first == from.end()) continue;
     if (numbers && strictness == strictness::strict) {
       return fault{errc::unsupported_feature, tensor_place(first->name),
-                   printable(first->why, why_bytes_max)};
+                   printable(first->reason, reason_bytes_max)};
     }
     const auto count = std::ranges::count(from, numbers, &hdf5_left_out::numbers);
     to.notes.push_back(left_out_note(
@@ -384,18 +384,18 @@ result<file_entries> parse_hdf5(hdf5_contents found, std::uint64_t file_bytes,
                                 strictness strictness) {
   file_entries out;
   std::uint64_t decoded = 0;
-  for (hdf5_dataset& each : found.datasets) {
-    if (each.names.empty()) return malformed("a dataset has no name");
-    std::vector<std::string> names = std::move(each.names);
+  for (hdf5_dataset& dataset : found.datasets) {
+    if (dataset.names.empty()) return malformed("a dataset has no name");
+    std::vector<std::string> names = std::move(dataset.names);
     for (const std::string& name : names) {
-      if (auto good = check_name(name); !good) return good.error();
+      if (auto status = check_name(name); !status) return status.error();
     }
-    dataset_parser work(std::move(each), file_bytes);
-    auto made = work.parse();
-    if (!made) return made.error().in(tensor_place(names.front()));
+    dataset_parser work(std::move(dataset), file_bytes);
+    auto tensor = work.parse();
+    if (!tensor) return tensor.error().in(tensor_place(names.front()));
     decoded = checked_add(decoded, work.decoded_bytes()).value_or(~std::uint64_t{0});
     for (std::string& name : names) {
-      out.tensors.push_back(*made);
+      out.tensors.push_back(*tensor);
       out.tensors.back().name = std::move(name);
     }
     if (out.tensors.size() > hdf5_names_max) return malformed("it has too many datasets");
@@ -406,11 +406,13 @@ result<file_entries> parse_hdf5(hdf5_contents found, std::uint64_t file_bytes,
                      grouped(hdf5_ratio_max) + " times the file's " + grouped(file_bytes)};
   }
   std::vector<std::string_view> names;
-  for (const entry& each : out.tensors) names.push_back(each.name);
-  if (auto good = check_names_once(std::move(names)); !good) return good.error();
-  if (auto good = add_left_out(found.left_out, strictness, out); !good) return good.error();
+  for (const entry& tensor : out.tensors) names.push_back(tensor.name);
+  if (auto status = check_names_once(std::move(names)); !status) return status.error();
+  if (auto status = add_left_out(found.left_out, strictness, out); !status) return status.error();
   std::ranges::sort(out.tensors, {}, [](const entry& e) { return std::tie(e.offset, e.name); });
-  for (const hdf5_attribute& each : found.attributes) out.metadata.push_back(metadata_of(each));
+  for (const hdf5_attribute& attribute : found.attributes) {
+    out.metadata.push_back(metadata_of(attribute));
+  };
   if (found.attributes_left_out > 0) {
     out.notes.push_back(
         "attributes that are neither texts nor a few numbers, and that are left "

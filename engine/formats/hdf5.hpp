@@ -68,7 +68,7 @@ struct hdf5_attribute {
 
   std::string name;  // Of the group and its own, joined by a dot.
   bool is_list = false;
-  kind of = kind::texts;
+  kind value_kind = kind::texts;
   std::vector<std::string> texts;
   std::vector<double> floats;
   std::vector<std::int64_t> integers;
@@ -78,7 +78,7 @@ struct hdf5_attribute {
 // A link that leads to no tensor.
 struct hdf5_left_out {
   std::string name;
-  std::string why;       // "it holds strings"
+  std::string reason;    // "it holds strings"
   bool numbers = false;  // It holds numbers, in a form that is not read.
 };
 

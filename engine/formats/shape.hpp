@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Sizes and forms of dense tensors, as most formats need them.
+// Sizes and stored forms of dense tensors.
 
 #include <cstdint>
 #include <memory>
@@ -15,13 +15,13 @@
 
 namespace ringload::inline v0 {
 
-// The product of the dimensions; empty where it, or the product of those that are not 0, does not
-// fit in 64 bits. So [2^63, 2, 0] has no number of elements: which readers survive it depends on
-// the order they multiply in.
+// The product of the dimensions. Empty if the product of the dimensions that are not 0 does not fit
+// in 64 bits. For example, [2^63, 2, 0] is refused: whether a reader overflows on this shape
+// depends on the order of its multiplications.
 std::optional<std::uint64_t> element_count(std::span<const std::uint64_t> shape) noexcept;
 
-// A tensor that is one stream, row-major, decoded from its first byte to its last.
-// `element_bytes` are those of one element, or of one unit of the innermost dimension.
+// The form of a row-major tensor whose elements are one whole decoded stream. `element_bytes` is
+// the size of one element, or of one unit of the innermost dimension.
 std::shared_ptr<const stored_form> one_stream(stored_stream from,
                                               const std::vector<std::uint64_t>& shape,
                                               std::uint64_t element_bytes,

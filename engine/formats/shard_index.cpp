@@ -13,7 +13,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr unsigned index_depth_max = 127;  // As in a header: containers, the outermost included.
+constexpr unsigned index_depth_max = 127;  // Nested containers with the outermost, as in a header.
 
 struct listing {
   std::string_view tensor;
@@ -45,23 +45,23 @@ bool index_reader::read() {
   std::string_view key;
   if (!in_.enter_object()) return false;
   while (in_.next_key(key)) {
-    bool good = false;
+    bool accepted = false;
     if (key == "weight_map") {
-      if (std::exchange(map_seen, true)) return in_.fail("'weight_map' stands twice");
-      good = read_weight_map();
+      if (std::exchange(map_seen, true)) return in_.fail("duplicate key 'weight_map'");
+      accepted = read_weight_map();
     } else if (key == "metadata" && in_.peek() == '{') {
-      good = read_metadata();
+      accepted = read_metadata();
     } else {
-      good = in_.skip_value(index_depth_max - 1);
+      accepted = in_.skip_value(index_depth_max - 1);
     }
-    if (!good) return false;
+    if (!accepted) return false;
   }
   if (!in_.end()) return false;
   if (!map_seen) return in_.fail("there is no 'weight_map'");
   return !listings_.empty() || in_.fail("the 'weight_map' is empty");
 }
 
-// Whatever stands here is advice: only JSON that is broken is refused.
+// The metadata is advisory, so only malformed JSON is refused.
 bool index_reader::read_metadata() {
   std::string_view key;
   in_.enter_object();
@@ -70,7 +70,7 @@ bool index_reader::read_metadata() {
     if (key == "total_size" && first >= '0' && first <= '9') {
       std::string_view number;
       if (!in_.number(number)) return false;
-      total_bytes_ = json_truncated(number);  // Real writers have written 1.2e10.
+      total_bytes_ = json_truncated(number);  // Some writers write 1.2e10.
     } else if (!in_.skip_value(index_depth_max - 2)) {
       return false;
     }
@@ -90,8 +90,8 @@ bool index_reader::read_weight_map() {
 
 bool is_letter(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// By the rules of Windows too, on every system: a model that could escape on one of them is not to
-// be trusted on any.
+// Applies the rules of POSIX and of Windows on every system: a model that could leave its folder on
+// one system is not trusted on any system.
 bool may_leave_folder(std::string_view path) noexcept {
   const auto is_separator = [](char c) { return c == '/' || c == '\\'; };
   if (path.empty() || is_separator(path.front())) return true;
@@ -105,18 +105,18 @@ bool may_leave_folder(std::string_view path) noexcept {
   return false;
 }
 
-std::optional<fault> check_shard(const listing& of, std::string_view suffix) {
+std::optional<fault> check_shard(const listing& listed, std::string_view suffix) {
   const auto refused = [&](errc code, std::string cause) {
-    return fault{code, tensor_place(of.tensor),
-                 "its shard '" + printable(of.shard) + "' " + std::move(cause)};
+    return fault{code, tensor_place(listed.tensor),
+                 "its shard '" + printable(listed.shard) + "' " + std::move(cause)};
   };
-  if (may_leave_folder(of.shard)) {
-    return refused(errc::path_outside_source, "is no path inside the model's folder");
+  if (may_leave_folder(listed.shard)) {
+    return refused(errc::path_outside_source, "is not a path inside the model's folder");
   }
-  if (!of.shard.ends_with(suffix)) {
-    return refused(errc::malformed_index, "is no " + std::string(suffix) + " file");
+  if (!listed.shard.ends_with(suffix)) {
+    return refused(errc::malformed_index, "is not a " + std::string(suffix) + " file");
   }
-  if (has_control_character(of.shard)) {
+  if (has_control_character(listed.shard)) {
     return refused(errc::malformed_index, "has a control character in its name");
   }
   return std::nullopt;
@@ -146,10 +146,11 @@ result<shard_index> parse_shard_index(std::span<const std::byte> bytes, std::str
   index.total_bytes = reader.total_bytes();
   std::string_view checked;
   std::vector<std::string_view> shards;
-  for (const listing& each : listings) {
-    if (!shards.empty() && each.shard == checked) continue;  // Neighbours mostly share a shard.
-    if (auto bad = check_shard(each, suffix)) return *bad;
-    shards.push_back(checked = each.shard);
+  for (const listing& listed : listings) {
+    if (!shards.empty() && listed.shard == checked)
+      continue;  // Neighbouring tensors mostly share a shard.
+    if (auto refusal = check_shard(listed, suffix)) return *refusal;
+    shards.push_back(checked = listed.shard);
   }
   std::ranges::sort(shards);
   const auto rest = std::ranges::unique(shards);
@@ -157,9 +158,10 @@ result<shard_index> parse_shard_index(std::span<const std::byte> bytes, std::str
   index.shards.assign(shards.begin(), shards.end());
 
   index.tensors.reserve(listings.size());
-  for (const listing& each : listings) {
-    const auto at = std::ranges::lower_bound(shards, each.shard) - shards.begin();
-    index.tensors.emplace_back(std::string(each.tensor), static_cast<std::uint32_t>(at));
+  for (const listing& listed : listings) {
+    const auto shard_number = std::ranges::lower_bound(shards, listed.shard) - shards.begin();
+    index.tensors.emplace_back(std::string(listed.tensor),
+                               static_cast<std::uint32_t>(shard_number));
   }
   return index;
 }

@@ -34,33 +34,34 @@ std::optional<index_rule> index_rule_of(const composite_info& whole, std::string
 }
 
 result<void> index_checker::take_one(std::uint64_t value) {
-  const std::uint64_t at = at_++;
+  const std::uint64_t position = position_++;
   if (!rule_.bounds.empty()) {
-    const auto dimension = static_cast<std::size_t>(at / rule_.run);
+    const auto dimension = static_cast<std::size_t>(position / rule_.run);
     if (value < rule_.bounds[dimension]) return {};
-    return wrong("element " + grouped(at) + " is " + grouped(value) + ", and the dimension has " +
-                 grouped(rule_.bounds[dimension]));
+    return wrong("element " + grouped(position) + " is " + grouped(value) +
+                 ", and the dimension has " + grouped(rule_.bounds[dimension]));
   }
-  if (at == 0 && value != 0) return wrong("it begins with " + grouped(value) + ", and not with 0");
-  if (value < before_) {
-    return wrong("element " + grouped(at) + " is " + grouped(value) + ", after " +
-                 grouped(before_));
+  if (position == 0 && value != 0)
+    return wrong("it begins with " + grouped(value) + ", and not with 0");
+  if (value < previous_) {
+    return wrong("element " + grouped(position) + " is " + grouped(value) + ", after " +
+                 grouped(previous_));
   }
-  before_ = value;
+  previous_ = value;
   return {};
 }
 
 result<void> index_checker::take(std::span<const std::byte> bytes) {
   for (; bytes.size() >= sizeof(std::uint64_t); bytes = bytes.subspan(sizeof(std::uint64_t))) {
     const auto value = little_endian<std::uint64_t>(bytes.first(sizeof(std::uint64_t)));
-    if (auto good = take_one(value); !good) return good;
+    if (auto status = take_one(value); !status) return status;
   }
   return {};
 }
 
 result<void> index_checker::finish() const {
-  if (!rule_.bounds.empty() || before_ == rule_.last) return {};
-  return wrong("it ends with " + grouped(before_) + ", and there are " + grouped(rule_.last) +
+  if (!rule_.bounds.empty() || previous_ == rule_.last) return {};
+  return wrong("it ends with " + grouped(previous_) + ", and there are " + grouped(rule_.last) +
                " values");
 }
 

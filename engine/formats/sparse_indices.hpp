@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The indices of sparse objects: what the format demands of them, and whether they keep to it. They
-// are unsigned integers of 64 bits, looked at piece by piece.
+// Rules for the indices of sparse objects, and a checker for the rules. Indices are unsigned 64-bit
+// integers, checked piece by piece.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,24 +17,25 @@
 namespace ringload::inline v0 {
 
 struct index_rule {
-  // Elements [d * run, (d + 1) * run) are below bounds[d]. Empty: the rule is the other one.
+  // Elements [d * run, (d + 1) * run) must be below bounds[d]. Empty: `last` applies instead.
   std::vector<std::uint64_t> bounds;
   std::uint64_t run = 0;
-  // The elements begin with 0, never decrease, and end with this.
+  // If `bounds` is empty: the elements must begin with 0, never decrease, and end with `last`.
   std::uint64_t last = 0;
 };
 
-// What holds for a part of a sparse_csr or sparse_coo object of `values` values; empty: nothing.
+// Returns the rule for one part of a sparse_csr or sparse_coo object with `values` values. Empty if
+// no rule applies.
 std::optional<index_rule> index_rule_of(const composite_info& whole, std::string_view part,
                                         std::uint64_t values);
 
 class index_checker {
  public:
-  // The rule outlives this.
+  // `rule` must outlive the checker.
   explicit index_checker(const index_rule& rule) noexcept : rule_(rule) {}
 
-  // The next elements, whole ones, little-endian; and the end, after the last of them. A fault is
-  // errc::wrong_indices without a place.
+  // take() checks the next whole little-endian elements. finish() must be called after the last
+  // element. A fault is errc::wrong_indices without a place.
   result<void> take(std::span<const std::byte> bytes);
   result<void> finish() const;
 
@@ -42,8 +43,8 @@ class index_checker {
   result<void> take_one(std::uint64_t value);
 
   const index_rule& rule_;
-  std::uint64_t at_ = 0;
-  std::uint64_t before_ = 0;
+  std::uint64_t position_ = 0;
+  std::uint64_t previous_ = 0;
 };
 
 }  // namespace ringload::inline v0

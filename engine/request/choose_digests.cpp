@@ -138,7 +138,7 @@ result<void> add_stored(const opened_checkpoint& from, const std::vector<chosen_
                  "its digest is a sha256, and no hasher for that was given (verification::sha256)"};
   }
   for (const auto& [t, digest] : stored.unread) {
-    const open_file& file = from.files[digest->of.file];
+    const open_file& file = from.files[digest->stream.file];
     const auto read = [&file](std::uint64_t offset, std::span<std::byte> into) {
       return file.object ? read_object(*file.object, source_read(offset, into))
                          : read_bytes_into(file.buffered.get(), offset, into);

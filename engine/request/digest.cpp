@@ -28,8 +28,8 @@ result<void> check_unread(const read_function& read, const stored_digest& wanted
                           const verification& how) {
   const hasher pass = begin_digest(wanted.algorithm, how);
   std::vector<std::byte> room(std::size_t{64} << 10);
-  const std::uint64_t end = wanted.of.offset + wanted.of.bytes;
-  for (std::uint64_t at = wanted.of.offset; at < end;) {
+  const std::uint64_t end = wanted.stream.offset + wanted.stream.bytes;
+  for (std::uint64_t at = wanted.stream.offset; at < end;) {
     const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(end - at, room.size()));
     const auto part = std::span(room).first(step);
     if (auto good = read(at, part); !good) return fault{good.error().code, "", good.error().cause};

@@ -119,7 +119,7 @@ void plan_input_builder::add(const box& one, const chosen_tensor& of) {
     add_pieces(memory, *stored, bits(t.dtype) / 8, digest);
   } else if (digest) {
     // The bytes of the file as they are, but one after the other, so that they can be hashed.
-    const stored_stream& s = digest->of;
+    const stored_stream& s = digest->stream;
     add_row_major_piece(memory, t,
                         {wanted_stream::kind::decoded, s.file, s.offset, s.bytes, s.decoded_bytes},
                         {&s, 1, digest});

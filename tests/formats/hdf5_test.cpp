@@ -239,7 +239,7 @@ TEST_CASE("hdf5: attributes are metadata, with their types") {
   one.texts = {"tensorflow"};
   one.is_list = false;
   all.attributes.push_back(one);
-  one.of = hdf5_attribute::kind::integers;
+  one.value_kind = hdf5_attribute::kind::integers;
   one.integers = {-5};
   all.attributes.push_back(one);
   all.attributes_left_out = 2;

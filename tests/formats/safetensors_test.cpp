@@ -333,7 +333,7 @@ TEST_CASE("safetensors: messages name the tensor, the byte of the file and the n
   CHECK(message(safetensors_text(R"({"__metadata__":{"a":1}})")) ==
         "__metadata__, byte 29: expected a string but found '1}}'");
   CHECK(message(safetensors_text("{\"a\nb\":1}")) ==
-        "byte 11: a control character stands unescaped inside a string");
+        "byte 11: a control character inside a string is not escaped");
 }
 
 TEST_CASE("safetensors: an error stays one clean line whatever the tensor is called") {

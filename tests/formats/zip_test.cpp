@@ -65,10 +65,10 @@ TEST_CASE("zip: members are found where their bytes lie, stored and deflated") {
     const zip_member& a = found->members[0];
     CHECK(a.name == "a/b");
     CHECK(archive.substr(a.data_offset, a.stored_bytes) == "stored");
-    CHECK(a.how == codec::raw);
+    CHECK(a.stored_codec == codec::raw);
     const zip_member* c = found->find("c");
     REQUIRE(c != nullptr);
-    CHECK(c->how == codec::deflate);
+    CHECK(c->stored_codec == codec::deflate);
     CHECK(c->bytes == 1000);
     CHECK(c->stored_bytes < 200);
     CHECK(c->stream().decoded_bytes == 1000);

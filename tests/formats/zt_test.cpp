@@ -347,7 +347,7 @@ TEST_CASE("zt: an object that cannot be read leaves the others readable") {
     CHECK(found->tensors.size() == 2);
     REQUIRE(found->unreadable.size() == 1);
     CHECK(found->unreadable[0].name == "bad");
-    CHECK(found->unreadable[0].why.code == code);
+    CHECK(found->unreadable[0].cause.code == code);
     CHECK_FALSE(found->unreadable[0].is_left_out);
     CHECK(found->notes.size() == 1);
     memory_input in(bytes_of(file));

@@ -95,7 +95,7 @@ inline std::optional<fault> refusal(std::string_view file) {
   const auto answer = parsed(file);
   if (!answer) return answer.error();
   if (answer->unreadable.empty()) return std::nullopt;
-  return answer->unreadable.front().why;
+  return answer->unreadable.front().cause;
 }
 
 inline boost::system::error_code code_of(std::string_view file) {

@@ -34,7 +34,7 @@ torch_storages some_storages(bool big_endian) {
       stream.how = codec::deflate;
       stream.decoded_bytes = 4096;
     }
-    out.all.push_back({key, stream});
+    out.storages.push_back({key, stream});
     at += bytes;
     bytes *= 4;
   }

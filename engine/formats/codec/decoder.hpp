@@ -21,9 +21,10 @@ inline fault malformed_stream(std::string cause) {
 
 // The output memory of a stream.
 enum class decoded_into : std::uint8_t {
-  pieces,  // The output of each call may be anywhere, and need not be kept.
-  // All outputs are parts of one memory, and each call receives all the rest of it. The bytes must
-  // stay there, so that a codec which looks back needs no copy.
+  pieces,  // Each call may have another output buffer, which the caller may reuse.
+
+  // All outputs are parts of one buffer, and each call receives the whole rest of the buffer. The
+  // caller must keep the decoded bytes in the buffer, so that a codec can refer to them.
   one_memory,
 };
 

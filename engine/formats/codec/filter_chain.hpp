@@ -23,10 +23,10 @@ struct chain_filter {
   friend bool operator==(const chain_filter&, const chain_filter&) = default;
 };
 
-// In the order in which they were applied when the chunk was written. zlib may occur once.
+// The filters in the order of the writer. zlib may occur at most once.
 using filter_chain = std::vector<chain_filter>;
 
-// Larger chunks, stored or decoded, are refused. HDF5 itself recommends chunks of some MiB.
+// Larger chunks, stored or decoded, are refused. HDF5 recommends chunks of some MiB.
 inline constexpr std::uint64_t chunk_bytes_max = std::uint64_t{1} << 30;
 
 // The decoder takes all of `stored_bytes`, then gives all of `decoded_bytes`.

@@ -33,7 +33,7 @@ struct prologue {
 };
 
 bool read_version(input_cursor& in, std::endian& order) {
-  const std::uint64_t at = in.position();
+  const std::uint64_t begin = in.position();
   std::uint32_t version = 0;
   if (!in.number(version)) return false;
   // There is no flag for the byte order: a version of 2 or 3, swapped, ends with 16 zeros.
@@ -41,7 +41,7 @@ bool read_version(input_cursor& in, std::endian& order) {
   if (order == std::endian::big) version = __builtin_bswap32(version);
   if (version == 2 || version == 3) return true;
   return in.fail_at(
-      at, errc::unsupported_feature,
+      begin, errc::unsupported_feature,
       "this is version " + grouped(version) + " of GGUF, and versions 2 and 3 are read");
 }
 
@@ -85,18 +85,18 @@ fault at_tensor(const tensor_claim& claim, errc code, std::string cause) {
 }
 
 bool read_name(input_cursor& in, std::endian order, tensor_claim& out) {
-  const std::uint64_t at = in.position();
+  const std::uint64_t begin = in.position();
   std::uint64_t bytes = 0;
   std::string_view text;
   if (!in.number(bytes, order)) return false;
   if (bytes >= name_bytes_end) {
-    return in.fail_at(at, errc::malformed_header,
+    return in.fail_at(begin, errc::malformed_header,
                       "a tensor's name has " + grouped(bytes) + " bytes, and fewer than " +
                           grouped(name_bytes_end) + " are allowed");
   }
   if (!in.text(static_cast<std::size_t>(bytes), text)) return false;
   if (utf8_valid_bytes(text) != text.size()) {
-    return in.fail_at(at, errc::header_not_utf8,
+    return in.fail_at(begin, errc::header_not_utf8,
                       "the name of tensor '" + printable(text) + "' is not UTF-8");
   }
   out.name = text;
@@ -213,14 +213,14 @@ void describe(tensor_claim claim, std::endian order, entry& out) {
   out.stored = one_stream(std::move(raw), out.shape, width, width);
 }
 
-bool read_infos(input_cursor& in, const prologue& has, strictness strictness,
+bool read_infos(input_cursor& in, const prologue& counts, strictness strictness,
                 std::vector<tensor_claim>& out) {
   std::unordered_set<std::string> names;
-  names.reserve(has.tensors);
-  out.reserve(has.tensors);
-  for (std::uint64_t i = 0; i < has.tensors; ++i) {
+  names.reserve(counts.tensors);
+  out.reserve(counts.tensors);
+  for (std::uint64_t i = 0; i < counts.tensors; ++i) {
     tensor_claim& claim = out.emplace_back();
-    if (!read_info(in, has.order, claim)) return false;
+    if (!read_info(in, counts.order, claim)) return false;
     if (claim.name.empty() && strictness == strictness::strict) {
       return in.fail(at_tensor(claim, errc::malformed_header, "its name is empty"));
     }
@@ -251,8 +251,8 @@ void add_notes(file_entries& found, const data_section& data, std::endian order,
                           " to " + grouped(data.file_bytes));
   }
   if (order == std::endian::little) return;
-  for (const entry& each : found.tensors) {
-    if (each.type.empty()) continue;
+  for (const entry& tensor : found.tensors) {
+    if (tensor.type.empty()) continue;
     found.notes.push_back(
         "the file is big-endian, and nothing in it says whether the numbers inside of blocks are: "
         "blocks land as they are stored, and are dequantised as little-endian ones");
@@ -265,16 +265,16 @@ void add_notes(file_entries& found, const data_section& data, std::endian order,
 result<file_entries> parse_gguf(input& from, strictness strictness) {
   const std::uint64_t file_bytes = from.bytes();
   input_cursor in(from, 0, std::min(file_bytes, gguf_header_bytes_max));
-  prologue has;
-  if (!read_prologue(in, has)) return in.error();
+  prologue counts;
+  if (!read_prologue(in, counts)) return in.error();
 
   file_entries found;
   std::uint64_t alignment = gguf_alignment_usual;
-  if (!read_gguf_metadata(in, {has.order, has.pairs, strictness}, found, alignment)) {
+  if (!read_gguf_metadata(in, {counts.order, counts.pairs, strictness}, found, alignment)) {
     return in.error();
   }
   std::vector<tensor_claim> claims;
-  if (!read_infos(in, has, strictness, claims)) return in.error();
+  if (!read_infos(in, counts, strictness, claims)) return in.error();
   // All of the header is read. Nothing below reads the file.
 
   auto data = data_after(in.position(), alignment, file_bytes, !claims.empty());
@@ -283,11 +283,11 @@ result<file_entries> parse_gguf(input& from, strictness strictness) {
   std::uint64_t data_end = data->begin;
   for (tensor_claim& claim : claims) {
     entry& tensor = found.tensors.emplace_back();
-    if (auto bad = place(claim, *data, tensor)) return *bad;
+    if (auto failure = place(claim, *data, tensor)) return *failure;
     data_end = tensor.offset + tensor.bytes;
-    describe(std::move(claim), has.order, tensor);
+    describe(std::move(claim), counts.order, tensor);
   }
-  add_notes(found, *data, has.order, data_end);
+  add_notes(found, *data, counts.order, data_end);
   return found;
 }
 

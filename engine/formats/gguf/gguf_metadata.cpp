@@ -71,10 +71,10 @@ class metadata_reader {
   bool length(std::uint64_t bytes_max, std::size_t& out);
   bool string(std::string_view& out);
   bool type(value_type& out);
-  bool value(value_type of, std::string& out);
+  bool value(value_type element_type, std::string& out);
   bool boolean(std::string& out);
   bool array(std::string& out);
-  bool set_alignment(value_type of, std::uint64_t& alignment);
+  bool set_alignment(value_type element_type, std::uint64_t& alignment);
 
   template <class T>
   bool number(std::string& out) {
@@ -84,14 +84,14 @@ class metadata_reader {
                            std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
     bits_type raw = 0;
     if (!in_.number(raw, order_)) return false;
-    const T made = std::bit_cast<T>(raw);
+    const T value_bits = std::bit_cast<T>(raw);
     cbor_writer to(out);
     if constexpr (std::is_floating_point_v<T>) {
-      to.floating(made);
+      to.floating(value_bits);
     } else if constexpr (std::is_signed_v<T>) {
-      to.integer(std::int64_t{made});
+      to.integer(std::int64_t{value_bits});
     } else {
-      to.unsigned_integer(std::uint64_t{made});
+      to.unsigned_integer(std::uint64_t{value_bits});
     }
     return true;
   }
@@ -110,11 +110,11 @@ class metadata_reader {
 };
 
 bool metadata_reader::length(std::uint64_t bytes_max, std::size_t& out) {
-  const std::uint64_t at = in_.position();
+  const std::uint64_t begin = in_.position();
   std::uint64_t bytes = 0;
   if (!in_.number(bytes, order_)) return false;
   if (bytes > bytes_max || bytes > in_.left()) {
-    return in_.fail_at(at, errc::header_outside_file,
+    return in_.fail_at(begin, errc::header_outside_file,
                        "a string of " + grouped(bytes) + " bytes is announced, and " +
                            grouped(std::min(bytes_max, in_.left())) + " are possible");
   }
@@ -134,11 +134,11 @@ bool metadata_reader::string(std::string_view& out) {
 }
 
 bool metadata_reader::type(value_type& out) {
-  const std::uint64_t at = in_.position();
+  const std::uint64_t begin = in_.position();
   std::uint32_t number = 0;
   if (!in_.number(number, order_)) return false;
   if (number >= value_type_count) {
-    return in_.fail_at(at, errc::malformed_header,
+    return in_.fail_at(begin, errc::malformed_header,
                        "there is no type of values with the number " + grouped(number));
   }
   out = static_cast<value_type>(number);
@@ -146,49 +146,52 @@ bool metadata_reader::type(value_type& out) {
 }
 
 bool metadata_reader::boolean(std::string& out) {
-  const std::uint64_t at = in_.position();
+  const std::uint64_t begin = in_.position();
   std::uint8_t value = 0;
   if (!in_.number(value, order_)) return false;
   if (value > 1 && strict_) {
-    return in_.fail_at(at, errc::malformed_header, "a bool is 0 or 1, and not " + grouped(value));
+    return in_.fail_at(begin, errc::malformed_header,
+                       "a bool is 0 or 1, and not " + grouped(value));
   }
   cbor_writer(out).boolean(value != 0);
   return true;
 }
 
 bool metadata_reader::array(std::string& out) {
-  const std::uint64_t at = in_.position();
-  value_type of = value_type::u8;
+  const std::uint64_t begin = in_.position();
+  value_type element_type = value_type::u8;
   std::uint64_t count = 0;
-  if (!type(of) || !in_.number(count, order_)) return false;
-  if (of == value_type::array) {
-    return in_.fail_at(at, errc::malformed_header, "an array of arrays is not allowed");
+  if (!type(element_type) || !in_.number(count, order_)) return false;
+  if (element_type == value_type::array) {
+    return in_.fail_at(begin, errc::malformed_header, "an array of arrays is not allowed");
   }
-  if (count > array_elements_max || count > in_.left() / bytes_of(of)) {
-    return in_.fail_at(at, errc::header_outside_file,
-                       "an array of " + grouped(count) + " elements is announced, and " +
-                           grouped(std::min(array_elements_max, in_.left() / bytes_of(of))) +
-                           " are possible");
+  if (count > array_elements_max || count > in_.left() / bytes_of(element_type)) {
+    return in_.fail_at(
+        begin, errc::header_outside_file,
+        "an array of " + grouped(count) + " elements is announced, and " +
+            grouped(std::min(array_elements_max, in_.left() / bytes_of(element_type))) +
+            " are possible");
   }
   // Each of them has to be passed by itself.
-  if (of == value_type::string && count > gguf_strings_max) {
-    return in_.fail_at(at, errc::header_too_large,
+  if (element_type == value_type::string && count > gguf_strings_max) {
+    return in_.fail_at(begin, errc::header_too_large,
                        "an array of " + grouped(count) +
                            " strings is announced, and no more than " + grouped(gguf_strings_max) +
                            " are allowed");
   }
   cbor_writer(out).array(count);
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (!value(of, out)) return false;
+    if (!value(element_type, out)) return false;
     if (fits(out)) continue;
     out.clear();
-    if (of != value_type::string) return in_.skip((count - i - 1) * bytes_of(of));
+    if (element_type != value_type::string)
+      return in_.skip((count - i - 1) * bytes_of(element_type));
   }
   return true;
 }
 
-bool metadata_reader::value(value_type of, std::string& out) {
-  switch (of) {
+bool metadata_reader::value(value_type element_type, std::string& out) {
+  switch (element_type) {
     case value_type::u8: return number<std::uint8_t>(out);
     case value_type::i8: return number<std::int8_t>(out);
     case value_type::u16: return number<std::uint16_t>(out);
@@ -209,15 +212,15 @@ bool metadata_reader::value(value_type of, std::string& out) {
   return true;
 }
 
-bool metadata_reader::set_alignment(value_type of, std::uint64_t& alignment) {
-  const std::uint64_t at = in_.position();
-  if (of != value_type::u32) {
-    return in_.fail_at(at, errc::malformed_header, "general.alignment must be a u32");
+bool metadata_reader::set_alignment(value_type element_type, std::uint64_t& alignment) {
+  const std::uint64_t begin = in_.position();
+  if (element_type != value_type::u32) {
+    return in_.fail_at(begin, errc::malformed_header, "general.alignment must be a u32");
   }
   std::uint32_t value = 0;
   if (!in_.number(value, order_)) return false;
   if (!std::has_single_bit(value)) {
-    return in_.fail_at(at, errc::malformed_header,
+    return in_.fail_at(begin, errc::malformed_header,
                        "general.alignment is " + grouped(value) + ", which is no power of two");
   }
   alignment = value;
@@ -226,27 +229,27 @@ bool metadata_reader::set_alignment(value_type of, std::uint64_t& alignment) {
 
 bool metadata_reader::pair(std::string& key, attribute& out, std::uint64_t& alignment,
                            bool& left_out) {
-  const std::uint64_t at = in_.position();
+  const std::uint64_t begin = in_.position();
   left_out_ = false;
   std::size_t bytes = 0;
   std::string_view name;
   if (!length(key_bytes_max, bytes) || !in_.text(bytes, name)) return false;
   if (name.empty() || utf8_valid_bytes(name) != name.size()) {
     return in_.fail_at(
-        at, errc::malformed_header,
+        begin, errc::malformed_header,
         name.empty() ? "a key is empty" : "the key '" + printable(name) + "' is not UTF-8");
   }
   key = name;
-  value_type of = value_type::u8;
-  if (!type(of)) return false;
+  value_type element_type = value_type::u8;
+  if (!type(element_type)) return false;
   std::string encoded;
   if (key == alignment_key) {
-    if (!set_alignment(of, alignment)) return false;
+    if (!set_alignment(element_type, alignment)) return false;
     cbor_writer(encoded).unsigned_integer(alignment);
-  } else if (of == value_type::string) {
+  } else if (element_type == value_type::string) {
     if (!string(name)) return false;
     cbor_writer(encoded).text(as_utf8(name));
-  } else if (!value(of, encoded)) {
+  } else if (!value(element_type, encoded)) {
     return false;
   }
   if (!left_out_) out = attribute::cbor(std::move(encoded));
@@ -264,11 +267,11 @@ bool read_gguf_metadata(input_cursor& in, const gguf_pairs& pairs, file_entries&
   std::string key;
   attribute value;
   for (std::uint64_t i = 0; i < pairs.count; ++i) {
-    const std::uint64_t at = in.position();
+    const std::uint64_t begin = in.position();
     bool left_out = false;
     if (!reader.pair(key, value, alignment, left_out)) return false;
     if (!keys.insert(key).second) {
-      return in.fail_at(at, errc::malformed_header,
+      return in.fail_at(begin, errc::malformed_header,
                         "the key '" + printable(key) + "' stands there twice");
     }
     if (left_out) {

@@ -62,14 +62,14 @@ class reader {
       case H5T_STRING:
         return ::H5Tis_variable_str(type_.get()) > 0 ? read_long(out) : read_fixed(out);
       case H5T_FLOAT:
-        out.of = hdf5_attribute::kind::floats;
+        out.value_kind = hdf5_attribute::kind::floats;
         return read_numbers(H5T_NATIVE_DOUBLE, out.floats);
       case H5T_INTEGER:
         if (::H5Tget_sign(type_.get()) == H5T_SGN_NONE) {
-          out.of = hdf5_attribute::kind::naturals;
+          out.value_kind = hdf5_attribute::kind::naturals;
           return read_numbers(H5T_NATIVE_UINT64, out.naturals);
         }
-        out.of = hdf5_attribute::kind::integers;
+        out.value_kind = hdf5_attribute::kind::integers;
         return read_numbers(H5T_NATIVE_INT64, out.integers);
       default: return false;
     }

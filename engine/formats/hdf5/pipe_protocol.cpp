@@ -125,10 +125,10 @@ void pass_fields(auto& way, auto& c)
   pass(way, c.filter_mask);
 }
 void pass_fields(auto& way, auto& l)
-  requires requires { l.why; }
+  requires requires { l.reason; }
 {
   pass(way, l.name);
-  pass(way, l.why);
+  pass(way, l.reason);
   pass(way, l.numbers);
 }
 
@@ -174,7 +174,7 @@ void pass_fields(auto& way, auto& a)
 {
   pass(way, a.name);
   pass(way, a.is_list);
-  pass(way, a.of);
+  pass(way, a.value_kind);
   pass(way, a.texts);
   pass(way, a.floats);
   pass(way, a.integers);

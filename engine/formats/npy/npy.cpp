@@ -57,53 +57,54 @@ entry entry_of(npy_header header, stored_stream from, std::uint64_t first_byte) 
 // Whether the array fits in what holds it: a file, or a member.
 result<void> check_bytes(std::uint64_t header_bytes, std::uint64_t data_bytes,
                          std::uint64_t holder_bytes, strictness strictness) {
-  const std::uint64_t there = holder_bytes - header_bytes;
-  if (data_bytes > there) {
+  const std::uint64_t available = holder_bytes - header_bytes;
+  if (data_bytes > available) {
     return fault{errc::extent_outside_file, "byte " + grouped(header_bytes),
-                 "its elements have " + grouped(data_bytes) + " bytes, but only " + grouped(there) +
-                     " follow"};
+                 "its elements have " + grouped(data_bytes) + " bytes, but only " +
+                     grouped(available) + " follow"};
   }
-  if (data_bytes < there && strictness == strictness::strict) {
-    return fault{errc::trailing_bytes, "byte " + grouped(header_bytes + data_bytes),
-                 "the array ends here, and " + grouped(there - data_bytes) + " more bytes follow"};
+  if (data_bytes < available && strictness == strictness::strict) {
+    return fault{
+        errc::trailing_bytes, "byte " + grouped(header_bytes + data_bytes),
+        "the array ends here, and " + grouped(available - data_bytes) + " more bytes follow"};
   }
   return {};
 }
 
 // The first bytes of a member, whichever way it is stored.
-result<std::span<const std::byte>> read_beginning(input& from, const zip_member& of,
+result<std::span<const std::byte>> read_beginning(input& from, const zip_member& member,
                                                   inflater& inflating, std::size_t count) {
-  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(count, of.bytes));
-  if (of.how == codec::raw) return from.read(of.data_offset, wanted);
-  auto found = inflating.read(from, of.data_offset, of.stored_bytes, wanted);
+  const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(count, member.bytes));
+  if (member.stored_codec == codec::raw) return from.read(member.data_offset, wanted);
+  auto found = inflating.read(from, member.data_offset, member.stored_bytes, wanted);
   if (!found) return found.error();
   return found->bytes;
 }
 
-result<entry> read_member(input& from, const zip_member& of, inflater& inflating,
-                          const read_options& how) {
-  auto beginning = read_beginning(from, of, inflating, usual_header_bytes);
+result<entry> read_member(input& from, const zip_member& member, inflater& inflating,
+                          const read_options& options) {
+  auto beginning = read_beginning(from, member, inflating, usual_header_bytes);
   if (!beginning) return beginning.error();
   auto end = npy_header_end(beginning->first(std::min(beginning->size(), npy_prefix_bytes)));
   if (!end) return end.error();
   if (*end > beginning->size()) {
-    beginning = read_beginning(from, of, inflating, *end);
+    beginning = read_beginning(from, member, inflating, *end);
     if (!beginning) return beginning.error();
   }
   if (*end > beginning->size()) {
     return fault{errc::header_outside_file, "byte " + grouped(beginning->size()),
                  "its header would end at " + grouped(*end)};
   }
-  auto header = parse_npy_header(beginning->first(*end), how);
+  auto header = parse_npy_header(beginning->first(*end), options);
   if (!header) return header.error();
-  auto fits = check_bytes(*end, header->data_bytes, of.bytes, how.strictness);
+  auto fits = check_bytes(*end, header->data_bytes, member.bytes, options.strictness);
   if (!fits) return fits.error();
-  return entry_of(std::move(*header), of.stream(), *end);
+  return entry_of(std::move(*header), member.stream(), *end);
 }
 
 }  // namespace
 
-result<file_entries> parse_npy(input& from, std::string name, const read_options& how) {
+result<file_entries> parse_npy(input& from, std::string name, const read_options& options) {
   const std::string place = tensor_place(name);
   const auto prefix_bytes =
       static_cast<std::size_t>(std::min<std::uint64_t>(from.bytes(), npy_prefix_bytes));
@@ -118,43 +119,45 @@ result<file_entries> parse_npy(input& from, std::string name, const read_options
   }
   auto text = from.read(0, *end);
   if (!text) return text.error();
-  auto header = parse_npy_header(*text, how);
+  auto header = parse_npy_header(*text, options);
   if (!header) return header.error().in(place);
-  auto fits = check_bytes(*end, header->data_bytes, from.bytes(), how.strictness);
+  auto fits = check_bytes(*end, header->data_bytes, from.bytes(), options.strictness);
   if (!fits) return fits.error().in(place);
 
-  stored_stream all;
-  all.bytes = all.decoded_bytes = from.bytes();
+  stored_stream whole;
+  whole.bytes = whole.decoded_bytes = from.bytes();
   file_entries found;
-  found.tensors.push_back(entry_of(std::move(*header), std::move(all), *end));
+  found.tensors.push_back(entry_of(std::move(*header), std::move(whole), *end));
   found.tensors.back().name = std::move(name);
   return found;
 }
 
-result<file_entries> parse_npz(input& from, const zip_directory& members, const read_options& how) {
+result<file_entries> parse_npz(input& from, const zip_directory& members,
+                               const read_options& options) {
   file_entries found;
   inflater inflating;
-  std::uint64_t others = 0;
+  std::uint64_t other_members = 0;
   std::string_view first_other;
-  for (const zip_member& each : members.members) {
-    if (!each.name.ends_with(member_suffix)) {
-      if (others++ == 0) first_other = each.name;
+  for (const zip_member& member : members.members) {
+    if (!member.name.ends_with(member_suffix)) {
+      if (other_members++ == 0) first_other = member.name;
       continue;
     }
-    const std::string_view name = each.name.substr(0, each.name.size() - member_suffix.size());
-    auto made = read_member(from, each, inflating, how);
-    if (!made) return made.error().in(tensor_place(name));
-    made->name = name;
-    found.tensors.push_back(std::move(*made));
+    const std::string_view name = member.name.substr(0, member.name.size() - member_suffix.size());
+    auto tensor = read_member(from, member, inflating, options);
+    if (!tensor) return tensor.error().in(tensor_place(name));
+    tensor->name = name;
+    found.tensors.push_back(std::move(*tensor));
   }
-  if (found.tensors.empty() && others != 0) {
+  if (found.tensors.empty() && other_members != 0) {
     return fault{
         errc::not_a_checkpoint, member_place(first_other),
         "this zip archive holds neither arrays (.npy) nor a PyTorch checkpoint (data.pkl)"};
   }
-  if (others != 0) {
-    found.notes.push_back("members that are no arrays, and that are left out: " + grouped(others) +
-                          ", the first is '" + printable(first_other) + "'");
+  if (other_members != 0) {
+    found.notes.push_back(
+        "members that are no arrays, and that are left out: " + grouped(other_members) +
+        ", the first is '" + printable(first_other) + "'");
   }
   return found;
 }

@@ -36,13 +36,14 @@ result<std::size_t> npy_header_end(std::span<const std::byte> prefix);
 
 // `header` has exactly those bytes. Objects, text, dates and structures are unsupported_feature.
 // Faults name the byte of the array.
-result<npy_header> parse_npy_header(std::span<const std::byte> header, const read_options& how);
+result<npy_header> parse_npy_header(std::span<const std::byte> header, const read_options& options);
 
 // A file that is one array, which is called `name`. In strict it ends where the array does.
-result<file_entries> parse_npy(input& from, std::string name, const read_options& how);
+result<file_entries> parse_npy(input& from, std::string name, const read_options& options);
 
 // The arrays of an archive, called as their members without ".npy". Other members are left out,
 // with a note.
-result<file_entries> parse_npz(input& from, const zip_directory& members, const read_options& how);
+result<file_entries> parse_npz(input& from, const zip_directory& members,
+                               const read_options& options);
 
 }  // namespace ringload::inline v0

@@ -67,15 +67,15 @@ fault unsupported_dtype(std::size_t byte, std::string_view descr) {
 // The dictionary, as a Python literal: two strings, a word and a tuple of integers.
 class npy_header_reader {
  public:
-  npy_header_reader(std::string_view text, std::size_t text_at, const read_options& how)
-      : text_(text), text_at_(text_at), how_(how) {}
+  npy_header_reader(std::string_view text, std::size_t text_offset, const read_options& options)
+      : text_(text), text_offset_(text_offset), options_(options) {}
 
   result<npy_header> read();
 
  private:
-  std::size_t byte() const { return text_at_ + at_; }
-  fault expected(std::string_view what) const {
-    return malformed_at(byte(), std::string(what) + " should stand here");
+  std::size_t byte() const { return text_offset_ + position_; }
+  fault expected(std::string_view element) const {
+    return malformed_at(byte(), std::string(element) + " should stand here");
   }
   bool take(char c);
   result<std::string_view> string();
@@ -86,33 +86,34 @@ class npy_header_reader {
   result<void> value(std::string_view key);
 
   std::string_view text_;
-  std::size_t at_ = 0;
-  std::size_t text_at_;
-  const read_options& how_;
+  std::size_t position_ = 0;
+  std::size_t text_offset_;
+  const read_options& options_;
   npy_header found_;
 };
 
 // Skips white space, then that one character if it is there.
 bool npy_header_reader::take(char c) {
   constexpr std::string_view spaces = " \t\n\r\f";
-  while (at_ < text_.size() && spaces.find(text_[at_]) != std::string_view::npos) ++at_;
-  if (at_ == text_.size() || text_[at_] != c) return false;
-  ++at_;
+  while (position_ < text_.size() && spaces.find(text_[position_]) != std::string_view::npos)
+    ++position_;
+  if (position_ == text_.size() || text_[position_] != c) return false;
+  ++position_;
   return true;
 }
 
 result<std::string_view> npy_header_reader::string() {
-  if (take('u') && text_.substr(at_, 1).find_first_of("'\"") != 0) {  // Python 2's text.
+  if (take('u') && text_.substr(position_, 1).find_first_of("'\"") != 0) {  // Python 2's text.
     return expected("a string");
   }
   const char quote = take('\'') ? '\'' : take('"') ? '"' : '\0';
   if (quote == '\0') return expected("a string");
-  const std::size_t end = text_.find(quote, at_);
-  const std::string_view found = text_.substr(at_, end - at_);
+  const std::size_t end = text_.find(quote, position_);
+  const std::string_view found = text_.substr(position_, end - position_);
   if (end == std::string_view::npos || found.find('\\') != std::string_view::npos) {
     return malformed_at(byte(), "this string does not end, or has an escape");
   }
-  at_ = end + 1;
+  position_ = end + 1;
   return found;
 }
 
@@ -130,7 +131,7 @@ result<void> npy_header_reader::descr() {
   }
   const std::string_view type = text->substr(1);
   const auto row = std::ranges::find(npy_types, type, &npy_type_row::text);
-  const unnamed_dtypes& nameless = how_.nameless;
+  const unnamed_dtypes& nameless = options_.nameless;
   if (row != npy_types.end()) {
     found_.dtype = row->dtype;
     found_.swap_bytes = text->front() == '>' ? row->swap_bytes : std::uint8_t{0};
@@ -150,19 +151,20 @@ result<void> npy_header_reader::descr() {
 result<void> npy_header_reader::fortran_order() {
   const bool yes = take('T');
   const std::string_view rest = yes ? "rue" : "alse";
-  if ((!yes && !take('F')) || !text_.substr(at_).starts_with(rest)) {
+  if ((!yes && !take('F')) || !text_.substr(position_).starts_with(rest)) {
     return expected("True or False");
   }
-  at_ += rest.size();
+  position_ += rest.size();
   found_.fortran_order = yes;
   return {};
 }
 
 result<std::uint64_t> npy_header_reader::integer() {
   std::uint64_t value = 0;
-  const std::size_t begin = at_;
-  for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
-    const auto digit = static_cast<std::uint64_t>(text_[at_] - '0');
+  const std::size_t begin = position_;
+  for (; position_ < text_.size() && text_[position_] >= '0' && text_[position_] <= '9';
+       ++position_) {
+    const auto digit = static_cast<std::uint64_t>(text_[position_] - '0');
     const auto shifted = checked_multiply(value, 10);
     const auto next = shifted ? checked_add(*shifted, digit) : shifted;
     if (!next) {
@@ -171,8 +173,8 @@ result<std::uint64_t> npy_header_reader::integer() {
     }
     value = *next;
   }
-  if (at_ == begin) return expected("a dimension");
-  if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // As Python 2 wrote it.
+  if (position_ == begin) return expected("a dimension");
+  if (position_ < text_.size() && text_[position_] == 'L') ++position_;  // As Python 2 wrote it.
   return value;
 }
 
@@ -216,14 +218,15 @@ result<npy_header> npy_header_reader::read() {
     }
     seen.push_back(*key);
     if (!take(':')) return expected("a colon");
-    if (auto good = value(*key); !good) return good.error();
+    if (auto status = value(*key); !status) return status.error();
     comma = take(',');
   }
   if (seen.size() != 3) {
     return malformed_at(byte(), "the header lacks one of 'descr', 'fortran_order' and 'shape'");
   }
   take('\n');
-  if (at_ != text_.size()) return malformed_at(byte(), "the header goes on after its dictionary");
+  if (position_ != text_.size())
+    return malformed_at(byte(), "the header goes on after its dictionary");
   return std::move(found_);
 }
 
@@ -256,9 +259,10 @@ result<std::size_t> npy_header_end(std::span<const std::byte> prefix) {
   return begin + text_bytes;
 }
 
-result<npy_header> parse_npy_header(std::span<const std::byte> header, const read_options& how) {
+result<npy_header> parse_npy_header(std::span<const std::byte> header,
+                                    const read_options& options) {
   const std::size_t begin = std::to_integer<unsigned>(header[npy_magic.size()]) == 1 ? 10 : 12;
-  auto found = npy_header_reader(as_text(header.subspan(begin)), begin, how).read();
+  auto found = npy_header_reader(as_text(header.subspan(begin)), begin, options).read();
   if (!found) return found;
   const auto elements = element_count(found->shape);
   const auto bytes = elements ? checked_multiply(*elements, bits(found->dtype) / 8) : elements;

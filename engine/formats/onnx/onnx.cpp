@@ -25,13 +25,14 @@ class namer {
  public:
   bool take(const std::string& name) { return taken_.insert(name).second; }
 
-  std::string choose(const std::string& path, const std::string& own, const std::string& fallback) {
-    if (!own.empty() && take(path + own)) return path + own;
-    const std::string other = path + (fallback.empty() ? own : fallback);
-    if (take(other)) return other;
+  std::string choose(const std::string& path, const std::string& name,
+                     const std::string& fallback) {
+    if (!name.empty() && take(path + name)) return path + name;
+    const std::string full_name = path + (fallback.empty() ? name : fallback);
+    if (take(full_name)) return full_name;
     // Once in a while, in models that are not valid; so the search is from the last number on.
     while (true) {
-      std::string numbered = other + "#" + std::to_string(++last_);
+      std::string numbered = full_name + "#" + std::to_string(++last_);
       if (take(numbered)) return numbered;
     }
   }
@@ -53,7 +54,7 @@ class assembler {
   result<void> name_initializers();
   void name_others();
   result<void> add_tensors();
-  result<void> add_sparse(const onnx_sparse& each);
+  result<void> add_sparse(const onnx_sparse& found);
   void add_notes();
 
   const onnx_model& model_;
@@ -69,12 +70,12 @@ class assembler {
 result<void> assembler::name_initializers() {
   chosen_.resize(model_.tensors.size());
   for (std::size_t i = 0; i < model_.tensors.size(); ++i) {
-    const onnx_found& each = model_.tensors[i];
-    if (!each.initializer) continue;
-    chosen_[i] = each.path + each.tensor.name;
+    const onnx_found& found = model_.tensors[i];
+    if (!found.initializer) continue;
+    chosen_[i] = found.path + found.tensor.name;
     if (!names_.take(chosen_[i])) {
       return fault{errc::duplicate_tensor,
-                   tensor_place(chosen_[i]) + ", byte " + grouped(each.tensor.file_byte),
+                   tensor_place(chosen_[i]) + ", byte " + grouped(found.tensor.file_byte),
                    "another initializer has the same name"};
     }
   }
@@ -84,9 +85,9 @@ result<void> assembler::name_initializers() {
 void assembler::name_others() {
   for (const bool named : {false, true}) {
     for (std::size_t i = 0; i < model_.tensors.size(); ++i) {
-      const onnx_found& each = model_.tensors[i];
-      if (each.initializer || each.tensor.name.empty() == named) continue;
-      chosen_[i] = names_.choose(each.path, each.tensor.name, each.fallback);
+      const onnx_found& found = model_.tensors[i];
+      if (found.initializer || found.tensor.name.empty() == named) continue;
+      chosen_[i] = names_.choose(found.path, found.tensor.name, found.fallback);
     }
   }
 }
@@ -94,42 +95,42 @@ void assembler::name_others() {
 result<void> assembler::add_tensors() {
   found_.tensors.reserve(model_.tensors.size());
   for (std::size_t i = 0; i < model_.tensors.size(); ++i) {
-    const onnx_tensor& each = model_.tensors[i].tensor;
-    if (each.data_type == onnx_string_type) {
+    const onnx_tensor& found = model_.tensors[i].tensor;
+    if (found.data_type == onnx_string_type) {
       if (strings_++ == 0) first_string_ = chosen_[i];
       continue;
     }
     if (utf8_valid_bytes(chosen_[i]) != chosen_[i].size()) {
       return fault{errc::header_not_utf8,
-                   tensor_place(chosen_[i]) + ", byte " + grouped(each.file_byte),
+                   tensor_place(chosen_[i]) + ", byte " + grouped(found.file_byte),
                    "its name is not UTF-8"};
     }
-    auto made = entry_of(each, from_, beside_);
-    if (!made) return made.error();
-    made->name = std::move(chosen_[i]);
-    found_.tensors.push_back(std::move(*made));
+    auto tensor = entry_of(found, from_, beside_);
+    if (!tensor) return tensor.error();
+    tensor->name = std::move(chosen_[i]);
+    found_.tensors.push_back(std::move(*tensor));
   }
   return {};
 }
 
-result<void> assembler::add_sparse(const onnx_sparse& each) {
+result<void> assembler::add_sparse(const onnx_sparse& found) {
   composite whole;
-  whole.name = names_.choose(each.path, each.values.name, each.fallback);
+  whole.name = names_.choose(found.path, found.values.name, found.fallback);
   whole.layout = "sparse_coo";
-  whole.shape = each.dims;
+  whole.shape = found.dims;
   whole.parts = {"values", "indices"};
-  auto values = entry_of(each.values, from_, beside_);
+  auto values = entry_of(found.values, from_, beside_);
   if (!values) return values.error();
-  auto indices = entry_of(each.indices, from_, beside_);
+  auto indices = entry_of(found.indices, from_, beside_);
   if (!indices) return indices.error();
   const fault wrong = {errc::wrong_tensor_bytes,
-                       tensor_place(whole.name) + ", byte " + grouped(each.file_byte),
+                       tensor_place(whole.name) + ", byte " + grouped(found.file_byte),
                        "a sparse tensor must have values [n] and i64 indices [n] or [n, rank]"};
   if (values->shape.size() != 1 || indices->dtype != dtype::i64) return wrong;
   // Indices are [n] or [n, rank], for the n of the values.
   const std::vector<std::uint64_t>& shape = indices->shape;
   if (shape.empty() || shape.size() > 2 || shape[0] != values->shape[0]) return wrong;
-  if (shape.size() == 2 && shape[1] != each.dims.size()) return wrong;
+  if (shape.size() == 2 && shape[1] != found.dims.size()) return wrong;
   if (utf8_valid_bytes(whole.name) != whole.name.size()) {
     return fault{errc::header_not_utf8, wrong.where, "its name is not UTF-8"};
   }
@@ -162,8 +163,8 @@ result<void> assembler::assemble() {
   if (auto named = name_initializers(); !named) return named;
   name_others();
   if (auto added = add_tensors(); !added) return added;
-  for (const onnx_sparse& each : model_.sparse) {
-    if (auto added = add_sparse(each); !added) return added;
+  for (const onnx_sparse& found : model_.sparse) {
+    if (auto added = add_sparse(found); !added) return added;
   }
   std::ranges::stable_sort(found_.tensors, {}, [](const entry& e) {
     const std::uint32_t file = e.stored == nullptr ? 0 : e.stored->pieces.front().stored.file;

@@ -85,7 +85,7 @@ class graph_walker {
   bool graph(const protobuf_field& message, const std::string& path);
   bool node(const protobuf_field& message, const std::string& path);
   bool identify(identity& out);
-  bool attribute(const protobuf_field& message, const std::string& path, const identity& of);
+  bool attribute(const protobuf_field& message, const std::string& path, const identity& owner);
   bool attribute_name(std::string& out);
   bool numbers(const protobuf_field& message, std::uint32_t field, const std::string& path,
                const std::string& name);
@@ -215,18 +215,18 @@ bool graph_walker::numbers(const protobuf_field& message, std::uint32_t field,
 }
 
 bool graph_walker::attribute(const protobuf_field& message, const std::string& path,
-                             const identity& of) {
+                             const identity& owner) {
   if (!in_.enter(message)) return false;
   std::string name;
   if (!attribute_name(name)) return false;
   const auto plain = std::ranges::find(value_attributes, name, &value_attribute::name);
-  if (of.type == "Constant" && plain != value_attributes.end()) {
-    return numbers(message, plain->field, path, of.key());
+  if (owner.type == "Constant" && plain != value_attributes.end()) {
+    return numbers(message, plain->field, path, owner.key());
   }
   // The value of a Constant is its output.
-  const std::string here = of.key() + "/" + name;
-  const bool is_output = of.type == "Constant" && (name == "value" || name == "sparse_value");
-  const std::string& value = is_output ? of.key() : here;
+  const std::string attribute_path = owner.key() + "/" + name;
+  const bool is_output = owner.type == "Constant" && (name == "value" || name == "sparse_value");
+  const std::string& value = is_output ? owner.key() : attribute_path;
   std::uint32_t seen = 0;
   std::size_t index = 0;
   protobuf_field part;
@@ -235,15 +235,17 @@ bool graph_walker::attribute(const protobuf_field& message, const std::string& p
     switch (part.number) {
       case attribute_field::tensor: read = once(part, seen) && tensor(part, path, value); break;
       case attribute_field::sparse: read = once(part, seen) && sparse(part, path, value); break;
-      case attribute_field::graph: read = once(part, seen) && graph(part, path + here + "/"); break;
+      case attribute_field::graph:
+        read = once(part, seen) && graph(part, path + attribute_path + "/");
+        break;
       case attribute_field::tensors:
-        read = tensor(part, path, here + "/" + std::to_string(index++));
+        read = tensor(part, path, attribute_path + "/" + std::to_string(index++));
         break;
       case attribute_field::sparses:
-        read = sparse(part, path, here + "/" + std::to_string(index++));
+        read = sparse(part, path, attribute_path + "/" + std::to_string(index++));
         break;
       case attribute_field::graphs:
-        read = graph(part, path + here + "/" + std::to_string(index++) + "/");
+        read = graph(part, path + attribute_path + "/" + std::to_string(index++) + "/");
         break;
       default: break;
     }
@@ -280,11 +282,11 @@ bool graph_walker::identify(identity& out) {
 
 bool graph_walker::node(const protobuf_field& message, const std::string& path) {
   if (!in_.enter(message)) return false;
-  identity who;
-  if (!identify(who)) return false;
+  identity identified;
+  if (!identify(identified)) return false;
   protobuf_field part;
-  while (who.has_attributes && in_.next(part)) {
-    if (part.number == node_field::attribute && !attribute(part, path, who)) return false;
+  while (identified.has_attributes && in_.next(part)) {
+    if (part.number == node_field::attribute && !attribute(part, path, identified)) return false;
   }
   if (in_.failed()) return false;
   in_.leave();

@@ -80,7 +80,7 @@ constexpr auto onnx_types = std::to_array<onnx_type_row>({
     {28, dtype::u8, six_bits, tensor_field::int32_data, "f6_e3m2"},
 });
 
-fault at(const onnx_tensor& tensor, errc code, std::string cause) {
+fault tensor_fault(const onnx_tensor& tensor, errc code, std::string cause) {
   return {code, tensor_place(tensor.name) + ", byte " + grouped(tensor.file_byte),
           std::move(cause)};
 }
@@ -245,22 +245,23 @@ class tensor_converter {
 };
 
 fault tensor_converter::wrong_bytes(std::uint64_t found) const {
-  return at(tensor_, errc::wrong_tensor_bytes,
-            std::string(type_->packed.empty() ? name(out_.dtype) : type_->packed) + " " +
-                shape_text(tensor_.dims) + " needs " + grouped(out_.bytes) + " bytes, and it has " +
-                grouped(found));
+  return tensor_fault(tensor_, errc::wrong_tensor_bytes,
+                      std::string(type_->packed.empty() ? name(out_.dtype) : type_->packed) + " " +
+                          shape_text(tensor_.dims) + " needs " + grouped(out_.bytes) +
+                          " bytes, and it has " + grouped(found));
 }
 
 std::optional<fault> tensor_converter::set_shape() {
   for (const std::uint64_t dim : tensor_.dims) {
-    if (dim >> 63U != 0) return at(tensor_, errc::malformed_header, "a dimension is negative");
+    if (dim >> 63U != 0)
+      return tensor_fault(tensor_, errc::malformed_header, "a dimension is negative");
   }
   const auto count = element_count(tensor_.dims);
   const auto bits = count ? checked_multiply(*count, type_->bits) : count;
   const auto rounded = bits ? checked_add(*bits, 7) : bits;
   if (!rounded) {
-    return at(tensor_, errc::size_overflow,
-              "the size of " + shape_text(tensor_.dims) + " does not fit in 64 bits");
+    return tensor_fault(tensor_, errc::size_overflow,
+                        "the size of " + shape_text(tensor_.dims) + " does not fit in 64 bits");
   }
   out_.dtype = type_->dtype;
   out_.bytes = *rounded / 8;
@@ -286,16 +287,18 @@ std::optional<fault> tensor_converter::set_raw() {
 
 std::optional<fault> tensor_converter::set_external() {
   if (tensor_.raw || !tensor_.typed.empty()) {
-    return at(tensor_, errc::malformed_header, "its data is external, and it has data of its own");
+    return tensor_fault(tensor_, errc::malformed_header,
+                        "its data is external, and it has data of its own");
   }
   if (!tensor_.location) {
-    return at(tensor_, errc::malformed_header, "its data is external, and has no location");
+    return tensor_fault(tensor_, errc::malformed_header,
+                        "its data is external, and has no location");
   }
   const std::string path = beneath(*tensor_.location);
   if (path.empty()) {
-    return at(tensor_, errc::path_outside_source,
-              "its data is in '" + printable(*tensor_.location) +
-                  "', which is no path inside of the model's folder");
+    return tensor_fault(tensor_, errc::path_outside_source,
+                        "its data is in '" + printable(*tensor_.location) +
+                            "', which is no path inside of the model's folder");
   }
   if (tensor_.external_bytes.value_or(out_.bytes) != out_.bytes) {
     return wrong_bytes(*tensor_.external_bytes);
@@ -304,7 +307,8 @@ std::optional<fault> tensor_converter::set_external() {
   stream.offset = tensor_.external_offset.value_or(0);
   stream.bytes = stream.decoded_bytes = out_.bytes;
   if (!checked_add(stream.offset, stream.bytes)) {
-    return at(tensor_, errc::size_overflow, "the end of its data does not fit in 64 bits");
+    return tensor_fault(tensor_, errc::size_overflow,
+                        "the end of its data does not fit in 64 bits");
   }
   const auto number = static_cast<std::uint32_t>(beside_.paths.size() + 1);
   const auto [known, is_new] = beside_.numbers.emplace(path, number);
@@ -318,19 +322,19 @@ std::optional<fault> tensor_converter::set_external() {
 std::optional<fault> tensor_converter::check_varints(std::uint64_t stored) {
   const std::uint64_t count = out_.bytes / (bits(out_.dtype) / 8);
   if (stored >= count && stored / varint_bytes_max <= count) return std::nullopt;
-  return at(tensor_, errc::wrong_tensor_bytes,
-            "it has " + grouped(count) + " elements, and " + grouped(stored) +
-                " bytes of base-128 integers are not so many");
+  return tensor_fault(tensor_, errc::wrong_tensor_bytes,
+                      "it has " + grouped(count) + " elements, and " + grouped(stored) +
+                          " bytes of base-128 integers are not so many");
 }
 
 std::optional<fault> tensor_converter::gather() {
   std::uint64_t stored = 0;
   for (const onnx_run& run : tensor_.typed) stored += run.bytes;  // Disjoint, in one file.
   if (stored > onnx_values_bytes_max || out_.bytes > onnx_values_bytes_max) {
-    return at(tensor_, errc::unsupported_feature,
-              "its values stand in " + grouped(tensor_.typed.size()) +
-                  " places and are not packed; that is read up to " +
-                  grouped(onnx_values_bytes_max) + " bytes");
+    return tensor_fault(tensor_, errc::unsupported_feature,
+                        "its values stand in " + grouped(tensor_.typed.size()) +
+                            " places and are not packed; that is read up to " +
+                            grouped(onnx_values_bytes_max) + " bytes");
   }
   const std::size_t width = bits(out_.dtype) / 8;
   const bool integers = tensor_.typed_field != tensor_field::float_data &&
@@ -354,7 +358,8 @@ std::optional<fault> tensor_converter::gather() {
         continue;
       }
       if (shift >= 7 * varint_bytes_max) {
-        return at(tensor_, errc::malformed_header, "a base-128 integer has more than 10 bytes");
+        return tensor_fault(tensor_, errc::malformed_header,
+                            "a base-128 integer has more than 10 bytes");
       }
       value |= std::uint64_t{byte & 0x7FU} << shift;
       shift += 7;
@@ -378,8 +383,8 @@ std::optional<fault> tensor_converter::gather() {
 
 std::optional<fault> tensor_converter::set_typed() {
   if (tensor_.typed_field != 0 && tensor_.typed_field != type_->typed) {
-    return at(tensor_, errc::malformed_header,
-              "values of its type do not stand in field " + grouped(tensor_.typed_field));
+    return tensor_fault(tensor_, errc::malformed_header,
+                        "values of its type do not stand in field " + grouped(tensor_.typed_field));
   }
   if (tensor_.typed.empty()) return std::nullopt;  // No element, as was seen when it was read.
   if (tensor_.typed.size() > 1 || type_->bits == six_bits) return gather();
@@ -394,7 +399,7 @@ std::optional<fault> tensor_converter::set_typed() {
     out_.offset = run.offset;  // Little-endian, one after the other: as they are.
     return std::nullopt;
   }
-  if (auto bad = check_varints(run.bytes)) return bad;
+  if (auto failure = check_varints(run.bytes)) return failure;
   stream.how = codec::varint;
   set_stream(std::move(stream));
   return std::nullopt;
@@ -403,16 +408,17 @@ std::optional<fault> tensor_converter::set_typed() {
 result<entry> tensor_converter::converted() {
   type_ = type_of(tensor_.data_type);
   if (type_ == nullptr) {
-    return at(tensor_, errc::unsupported_feature,
-              "its type has the number " + grouped(tensor_.data_type) + ", which is not known");
+    return tensor_fault(
+        tensor_, errc::unsupported_feature,
+        "its type has the number " + grouped(tensor_.data_type) + ", which is not known");
   }
-  if (auto bad = set_shape()) return *bad;
+  if (auto failure = set_shape()) return *failure;
   if (tensor_.raw && tensor_.typed_field != 0) {
-    return at(tensor_, errc::malformed_header,
-              "it has raw_data, and values in field " + grouped(tensor_.typed_field));
+    return tensor_fault(tensor_, errc::malformed_header,
+                        "it has raw_data, and values in field " + grouped(tensor_.typed_field));
   }
-  auto bad = tensor_.external ? set_external() : tensor_.raw ? set_raw() : set_typed();
-  if (bad) return *bad;
+  auto failure = tensor_.external ? set_external() : tensor_.raw ? set_raw() : set_typed();
+  if (failure) return *failure;
   return std::move(out_);
 }
 
@@ -460,7 +466,7 @@ bool read_onnx_tensor(protobuf_reader& in, const protobuf_field& message, onnx_t
   const bool has_data = out.raw || !out.typed.empty() || out.external;
   const bool empty = std::ranges::find(out.dims, std::uint64_t{0}) != out.dims.end();
   if (has_data || empty || out.data_type == onnx_string_type) return true;
-  return in.fail(at(out, errc::wrong_tensor_bytes, "it has no data"));
+  return in.fail(tensor_fault(out, errc::wrong_tensor_bytes, "it has no data"));
 }
 
 result<entry> entry_of(const onnx_tensor& tensor, input& from, onnx_files& beside) {

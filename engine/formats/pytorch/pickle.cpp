@@ -47,8 +47,8 @@ constexpr std::array<opcode_name, 18> other_opcodes = {{
 std::string shown(unsigned char code) {
   std::array<char, 8> hex = {};
   std::snprintf(hex.data(), hex.size(), "0x%02X", static_cast<unsigned>(code));
-  for (const opcode_name& each : other_opcodes) {
-    if (each.code == code) return std::string(each.name) + " (" + hex.data() + ")";
+  for (const opcode_name& opcode : other_opcodes) {
+    if (opcode.code == code) return std::string(opcode.name) + " (" + hex.data() + ")";
   }
   return hex.data();
 }
@@ -66,40 +66,40 @@ bool pickle_machine::global_of_stack() {
   pickle_value name;
   pickle_value module;
   if (!pop(name) || !pop(module)) return false;
-  if (!name.is(pickle_kind::text) || !module.is(pickle_kind::text)) {
+  if (!name.has_kind(pickle_kind::text) || !module.has_kind(pickle_kind::text)) {
     return fail(errc::malformed_header, "the name of a class or function is no text");
   }
   if (name.b() >= pickle_name_bytes_max || module.b() >= pickle_name_bytes_max) {
     return fail(errc::malformed_header, "the name of a class or function is too long");
   }
-  return push_global(made_.text(module), made_.text(name));
+  return push_global(parsed_.text(module), parsed_.text(name));
 }
 
 bool pickle_machine::push_global(std::string_view module, std::string_view name) {
-  const auto [found, is_new] =
-      global_numbers_.try_emplace({module, name}, static_cast<std::uint32_t>(made_.globals.size()));
+  const auto [found, is_new] = global_numbers_.try_emplace(
+      {module, name}, static_cast<std::uint32_t>(parsed_.globals.size()));
   if (is_new) {
-    if (made_.globals.size() == globals_max) {
+    if (parsed_.globals.size() == globals_max) {
       return fail(errc::header_too_large,
                   "the pickle names more than " + grouped(globals_max) + " classes and functions");
     }
-    made_.globals.push_back({module, name, static_cast<std::uint32_t>(opcode_at_)});
+    parsed_.globals.push_back({module, name, static_cast<std::uint32_t>(opcode_at_)});
   }
   return push({pickle_kind::global, found->second});
 }
 
 // OrderedDict([["name", tensor], ...]), as Python 2 wrote it.
 bool pickle_machine::fill_from_pairs(pickle_value pairs) {
-  const std::vector<pickle_value> list = made_.container(pairs);
+  const std::vector<pickle_value> list = parsed_.container(pairs);
   for (const pickle_value pair : list) {
-    const auto items = pair.is(pickle_kind::tuple) ? made_.tuple(pair)
-                       : pair.is(pickle_kind::list)
-                           ? std::span<const pickle_value>(made_.container(pair))
+    const auto items = pair.has_kind(pickle_kind::tuple) ? parsed_.tuple(pair)
+                       : pair.has_kind(pickle_kind::list)
+                           ? std::span<const pickle_value>(parsed_.container(pair))
                            : std::span<const pickle_value>();
     if (items.size() != 2)
       return fail(errc::malformed_header, "an item of a dictionary is no pair");
-    const std::array<pickle_value, 2> both = {items[0], items[1]};
-    if (!extend(stack_.back(), both)) return false;
+    const std::array<pickle_value, 2> key_and_value = {items[0], items[1]};
+    if (!extend(stack_.back(), key_and_value)) return false;
   }
   return true;
 }
@@ -108,24 +108,25 @@ bool pickle_machine::call() {
   pickle_value arguments;
   pickle_value callee;
   if (!pop(arguments) || !pop(callee)) return false;
-  if (!arguments.is(pickle_kind::tuple)) {
+  if (!arguments.has_kind(pickle_kind::tuple)) {
     return fail(errc::malformed_header, "the arguments of a call are no tuple");
   }
-  if (!callee.is(pickle_kind::global) && !callee.is(pickle_kind::call)) {
+  if (!callee.has_kind(pickle_kind::global) && !callee.has_kind(pickle_kind::call)) {
     return fail(errc::malformed_header, "something is called that is no function");
   }
   // The one class whose objects are filled after they are made, and hold tensors.
-  if (callee.is(pickle_kind::global) && made_.global(callee).is("collections", "OrderedDict")) {
-    const auto items = made_.tuple(arguments);
-    const bool from_pairs = items.size() == 1 && items[0].is(pickle_kind::list);
+  if (callee.has_kind(pickle_kind::global) &&
+      parsed_.global(callee).is_named("collections", "OrderedDict")) {
+    const auto items = parsed_.tuple(arguments);
+    const bool from_pairs = items.size() == 1 && items[0].has_kind(pickle_kind::list);
     if (!items.empty() && !from_pairs) {
       return fail(errc::malformed_header, "an OrderedDict is made of something unknown");
     }
     const pickle_value pairs = from_pairs ? items[0] : pickle_value();
     return push_container(pickle_kind::dict) && (!from_pairs || fill_from_pairs(pairs));
   }
-  const std::array<pickle_value, 2> both = {callee, arguments};
-  return push({pickle_kind::call, add_items(both)});
+  const std::array<pickle_value, 2> parts = {callee, arguments};
+  return push({pickle_kind::call, add_items(parts)});
 }
 
 // The state of an object, which nobody needs; but a tensor's would be another storage.
@@ -134,9 +135,10 @@ bool pickle_machine::build() {
   if (!pop(state)) return false;
   if (stack_.size() <= floor()) return fail(errc::malformed_header, "the stack is empty here");
   const pickle_value object = stack_.back();
-  if (!object.is(pickle_kind::call)) return true;
-  const pickle_value callee = made_.callee(object);
-  if (!callee.is(pickle_kind::global) || !made_.global(callee).name.starts_with("_rebuild")) {
+  if (!object.has_kind(pickle_kind::call)) return true;
+  const pickle_value callee = parsed_.callee(object);
+  if (!callee.has_kind(pickle_kind::global) ||
+      !parsed_.global(callee).name.starts_with("_rebuild")) {
     return true;
   }
   return fail(errc::unsupported_feature, "a tensor would be changed after it was made");
@@ -199,7 +201,7 @@ bool pickle_machine::step(unsigned char code) {
     case 'Q': {
       if (!pop(top)) return false;
       const pickle_value kept(pickle_kind::persistent, add_items(std::span(&top, 1)));
-      made_.persistents.push_back(kept);
+      parsed_.persistents.push_back(kept);
       return charge(1) && push(kept);
     }
     default:
@@ -210,7 +212,7 @@ bool pickle_machine::step(unsigned char code) {
 
 result<pickle> pickle_machine::run() {
   for (;;) {
-    opcode_at_ = at_;
+    opcode_at_ = position_;
     std::span<const std::byte> code;
     if (!take(1, code)) return fault_;
     const auto opcode = std::to_integer<unsigned char>(code.front());
@@ -222,9 +224,9 @@ result<pickle> pickle_machine::run() {
          "the pickle ends with " + grouped(stack_.size()) + " values on its stack instead of one");
     return fault_;
   }
-  made_.root = stack_.back();
-  made_.end = at_;
-  return std::move(made_);
+  parsed_.root = stack_.back();
+  parsed_.end = position_;
+  return std::move(parsed_);
 }
 
 pickle_value pickle_value::of_integer(std::int64_t value) noexcept {

@@ -49,7 +49,7 @@ class pickle_value {
   static pickle_value of_integer(std::int64_t value) noexcept;
 
   pickle_kind kind() const noexcept { return static_cast<pickle_kind>(bits_ & 0xF); }
-  bool is(pickle_kind kind) const noexcept { return this->kind() == kind; }
+  bool has_kind(pickle_kind kind) const noexcept { return this->kind() == kind; }
   std::int64_t integer() const noexcept { return static_cast<std::int64_t>(bits_) >> 4; }
   bool boolean() const noexcept { return a() != 0; }
 
@@ -65,10 +65,10 @@ static_assert(sizeof(pickle_value) == 8);
 struct pickle_global {
   std::string_view module;
   std::string_view name;
-  std::uint32_t at = 0;  // The byte of the pickle where it was first named.
+  std::uint32_t offset = 0;  // The byte of the pickle where it was first named.
 
-  bool is(std::string_view m, std::string_view n) const noexcept {
-    return module == m && name == n;
+  bool is_named(std::string_view module_name, std::string_view global_name) const noexcept {
+    return module == module_name && name == global_name;
   }
 };
 

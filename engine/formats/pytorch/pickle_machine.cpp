@@ -17,15 +17,15 @@ constexpr std::size_t container_values = 4;  // What an empty one costs, in valu
 
 pickle_machine::pickle_machine(std::string_view bytes, std::uint64_t first_byte)
     : first_byte_(first_byte) {
-  made_.bytes = bytes.substr(0, pickle_bytes_max);
+  parsed_.bytes = bytes.substr(0, pickle_bytes_max);
   longer_ = bytes.size() > pickle_bytes_max;
   // Room for all that there can be, so that nothing is ever copied to grow: an opcode makes one
   // value at most. What is not used has no pages.
-  const std::size_t most = std::min(made_.bytes.size(), pickle_values_max);
+  const std::size_t most = std::min(parsed_.bytes.size(), pickle_values_max);
   stack_.reserve(std::min(most, pickle_stack_max));
-  made_.items.reserve(most);
+  parsed_.items.reserve(most);
   marks_.reserve(std::min(most, pickle_stack_max));
-  made_.containers.reserve(most / container_values);
+  parsed_.containers.reserve(most / container_values);
 }
 
 bool pickle_machine::fail(errc code, std::string cause) {
@@ -34,18 +34,18 @@ bool pickle_machine::fail(errc code, std::string cause) {
 }
 
 bool pickle_machine::take(std::size_t count, std::span<const std::byte>& out) {
-  if (count > made_.bytes.size() - at_) {
+  if (count > parsed_.bytes.size() - position_) {
     if (!longer_) return fail(errc::truncated_file, "the pickle goes on past its last byte");
     return fail(errc::header_too_large, "the pickle has more than " + grouped(pickle_bytes_max) +
                                             " bytes, and no more are allowed");
   }
-  out = std::as_bytes(std::span(made_.bytes)).subspan(at_, count);
-  at_ += count;
+  out = std::as_bytes(std::span(parsed_.bytes)).subspan(position_, count);
+  position_ += count;
   return true;
 }
 
 bool pickle_machine::line(std::string_view& out) {
-  const std::string_view rest = made_.bytes.substr(at_, pickle_name_bytes_max);
+  const std::string_view rest = parsed_.bytes.substr(position_, pickle_name_bytes_max);
   const std::size_t end = rest.find('\n');
   if (end == std::string_view::npos && rest.size() == pickle_name_bytes_max) {
     return fail(errc::malformed_header, "the name of a class or function is too long");
@@ -93,15 +93,15 @@ bool pickle_machine::to_mark(std::size_t& begin) {
 
 bool pickle_machine::push_container(pickle_kind kind) {
   if (!charge(container_values)) return false;
-  made_.containers.emplace_back();
-  return push({kind, static_cast<std::uint32_t>(made_.containers.size() - 1)});
+  parsed_.containers.emplace_back();
+  return push({kind, static_cast<std::uint32_t>(parsed_.containers.size() - 1)});
 }
 
 std::uint32_t pickle_machine::add_items(std::span<const pickle_value> more) {
-  const auto at = static_cast<std::uint32_t>(made_.items.size());
-  made_.items.insert(made_.items.end(), more.begin(), more.end());
+  const auto index = static_cast<std::uint32_t>(parsed_.items.size());
+  parsed_.items.insert(parsed_.items.end(), more.begin(), more.end());
   values_ += more.size();
-  return at;
+  return index;
 }
 
 bool pickle_machine::push_number(unsigned char code) {
@@ -123,7 +123,7 @@ bool pickle_machine::push_number(unsigned char code) {
   std::span<const std::byte> digits;
   if (!number<std::uint8_t>(value) || !take(static_cast<std::size_t>(value), digits)) return false;
   if (digits.size() > 8) {
-    const auto begin = static_cast<std::uint32_t>(at_ - digits.size());
+    const auto begin = static_cast<std::uint32_t>(position_ - digits.size());
     return push({pickle_kind::number, begin, static_cast<std::uint32_t>(digits.size())});
   }
   const bool negative = !digits.empty() && (digits.back() & std::byte{0x80}) != std::byte{0};
@@ -153,7 +153,7 @@ bool pickle_machine::push_text(unsigned char code) {
       has_length = number<std::uint8_t>(length);
   }
   std::span<const std::byte> taken;
-  const std::size_t begin = at_;
+  const std::size_t begin = position_;
   if (!has_length || !take(static_cast<std::size_t>(length), taken)) return false;
   if (length > text_bytes_max) return fail(errc::header_too_large, "this text is too long");
   const bool is_bytes = code == 'B' || code == 'C' || code == 0x8E || code == 0x96;
@@ -174,18 +174,18 @@ bool pickle_machine::build_tuple(unsigned char code) {
   }
   const std::span<const pickle_value> parts = std::span(stack_).subspan(begin);
   const auto count = static_cast<std::uint32_t>(parts.size());
-  const std::uint32_t at = add_items(parts);
+  const std::uint32_t index = add_items(parts);
   stack_.resize(begin);
   values_ -= count;
-  return push({pickle_kind::tuple, at, count});
+  return push({pickle_kind::tuple, index, count});
 }
 
 // What a subclass of list or dict, made by a call, is filled with belongs to an object that is
 // never made.
 bool pickle_machine::extend(pickle_value into, std::span<const pickle_value> more) {
-  if (into.is(pickle_kind::call)) return true;
+  if (into.has_kind(pickle_kind::call)) return true;
   if (!charge(2 * more.size())) return false;  // It grows by copying.
-  std::vector<pickle_value>& to = made_.containers[into.a()];
+  std::vector<pickle_value>& to = parsed_.containers[into.a()];
   to.insert(to.end(), more.begin(), more.end());
   return true;
 }
@@ -205,7 +205,8 @@ bool pickle_machine::fill(unsigned char code) {
   }
   if (begin <= floor()) return fail(errc::malformed_header, "the stack is empty here");
   const pickle_value into = stack_[begin - 1];
-  if (!into.is(pickle_kind::call) && !into.is(dict ? pickle_kind::dict : pickle_kind::list)) {
+  if (!into.has_kind(pickle_kind::call) &&
+      !into.has_kind(dict ? pickle_kind::dict : pickle_kind::list)) {
     return fail(errc::malformed_header, dict ? "an item is set in what is no dictionary"
                                              : "an item is appended to what is no list");
   }

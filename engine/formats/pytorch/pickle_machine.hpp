@@ -59,10 +59,10 @@ class pickle_machine {
   template <std::unsigned_integral T>
   bool number(std::uint64_t& out);
 
-  pickle made_;
+  pickle parsed_;
   bool longer_ = false;
   std::uint64_t first_byte_;
-  std::size_t at_ = 0;
+  std::size_t position_ = 0;
   std::size_t opcode_at_ = 0;
   std::size_t values_ = 0;
   std::vector<pickle_value> stack_;

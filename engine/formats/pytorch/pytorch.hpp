@@ -24,10 +24,10 @@ bool is_pytorch_archive(const zip_directory& members) noexcept;
 
 // TorchScript archives, which hold programs, are refused by name.
 result<file_entries> parse_pytorch_zip(input& from, const zip_directory& members,
-                                       const torch_options& how);
+                                       const torch_options& options);
 
 // The form before 1.6: a magic number, a protocol, facts about the machine, the object and the keys
 // of its storages, a pickle each; then the storages, each behind its number of elements.
-result<file_entries> parse_pytorch_legacy(input& from, const torch_options& how);
+result<file_entries> parse_pytorch_legacy(input& from, const torch_options& options);
 
 }  // namespace ringload::inline v0

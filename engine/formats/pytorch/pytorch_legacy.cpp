@@ -27,31 +27,32 @@ constexpr std::size_t count_bytes = 8;  // Before each storage's elements.
 // The five pickles that the file begins with, and where each of them does.
 struct pickles {
   std::vector<std::byte> bytes;
-  std::array<pickle, 5> each;
+  std::array<pickle, 5> values;
   std::array<std::uint64_t, 5> begin = {};
   std::uint64_t end = 0;
 };
 
 result<void> read_all(pickles& to) {
-  std::size_t at = 0;
-  for (std::size_t i = 0; i < to.each.size(); ++i) {
-    to.begin[i] = at;
-    auto found = read_pickle(std::span<const std::byte>(to.bytes).subspan(at), at);
+  std::size_t offset = 0;
+  for (std::size_t i = 0; i < to.values.size(); ++i) {
+    to.begin[i] = offset;
+    auto found = read_pickle(std::span<const std::byte>(to.bytes).subspan(offset), offset);
     if (!found) return found.error();
-    to.each[i] = std::move(*found);
-    at += to.each[i].end;
-    const pickle& p = to.each[i];
-    const bool is_magic = p.root.is(pickle_kind::number) && p.text(p.root) == magic_number;
+    to.values[i] = std::move(*found);
+    offset += to.values[i].end;
+    const pickle& p = to.values[i];
+    const bool is_magic = p.root.has_kind(pickle_kind::number) && p.text(p.root) == magic_number;
     if (i == 0 && !is_magic) {
       return fault{errc::not_a_checkpoint, "byte 0",
                    "this is a Python pickle, but it does not begin with PyTorch's magic number"};
     }
-    if (i == 1 && !(p.root.is(pickle_kind::integer) && p.root.integer() == protocol_version)) {
+    if (i == 1 &&
+        !(p.root.has_kind(pickle_kind::integer) && p.root.integer() == protocol_version)) {
       return fault{errc::unsupported_feature, "byte " + grouped(to.begin[i]),
                    "this is no checkpoint of protocol " + grouped(protocol_version)};
     }
   }
-  to.end = at;
+  to.end = offset;
   return {};
 }
 
@@ -65,11 +66,12 @@ result<pickles> read_pickles(input& from) {
     out = {};
     out.bytes.resize(bytes);
     if (auto read = from.read_into(0, out.bytes); !read) return read.error();
-    auto good = read_all(out);
-    if (good) return out;
-    const bool all = bytes < wanted || bytes == from.bytes();
-    if (good.error().code != errc::truncated_file) return good.error();
-    if (all) return malformed_at(bytes, "the pickles go on past here, and nothing more is read");
+    auto status = read_all(out);
+    if (status) return out;
+    const bool is_complete = bytes < wanted || bytes == from.bytes();
+    if (status.error().code != errc::truncated_file) return status.error();
+    if (is_complete)
+      return malformed_at(bytes, "the pickles go on past here, and nothing more is read");
   }
 }
 
@@ -78,8 +80,8 @@ using widths = std::vector<std::pair<std::string_view, std::uint8_t>>;
 
 result<widths> widths_of(const pickle& object) {
   widths out;
-  for (const pickle_value each : object.persistents) {
-    auto identity = identity_of(object, each);
+  for (const pickle_value persistent : object.persistents) {
+    auto identity = identity_of(object, persistent);
     if (!identity) return identity.error();
     out.emplace_back(identity->key, identity->element_bytes);
   }
@@ -96,68 +98,69 @@ struct found_storages {
 };
 
 result<found_storages> find_storages(input& from, const pickles& read) {
-  const pickle& keys = read.each[4];
-  if (!keys.root.is(pickle_kind::list)) {
+  const pickle& keys = read.values[4];
+  if (!keys.root.has_kind(pickle_kind::list)) {
     return malformed_at(read.begin[4], "the keys of the storages are no list");
   }
-  auto known = widths_of(read.each[3]);
+  auto known = widths_of(read.values[3]);
   if (!known) return known.error().in("byte " + grouped(read.begin[3]));
   torch_storages out;
-  std::uint64_t at = read.end;
-  for (const pickle_value each : keys.container(keys.root)) {
-    if (!each.is(pickle_kind::text)) {
+  std::uint64_t offset = read.end;
+  for (const pickle_value item : keys.container(keys.root)) {
+    if (!item.has_kind(pickle_kind::text)) {
       return malformed_at(read.begin[4], "the key of a storage is no text");
     }
-    const std::string_view key = keys.text(each);
+    const std::string_view key = keys.text(item);
     const std::string place = "storage '" + printable(key) + "'";
     const auto width = std::ranges::lower_bound(*known, key, {}, &widths::value_type::first);
     if (width == known->end() || width->first != key) {
-      return malformed_at(at, "no tensor says what the elements of " + place + " are");
+      return malformed_at(offset, "no tensor says what the elements of " + place + " are");
     }
     if (std::next(width) != known->end() && std::next(width)->first == key) {
       return malformed_at(
-          at, "tensors contradict each other in what the elements of " + place + " are");
+          offset, "tensors contradict each other in what the elements of " + place + " are");
     }
-    if (count_bytes > from.bytes() - at) {
+    if (count_bytes > from.bytes() - offset) {
       return fault{errc::extent_outside_file, place, "the file ends before it"};
     }
-    auto count = from.read(at, count_bytes);
+    auto count = from.read(offset, count_bytes);
     if (!count) return count.error();
     const auto bytes = checked_multiply(little_endian<std::uint64_t>(*count), width->second);
-    at += count_bytes;
-    if (!bytes || *bytes > from.bytes() - at) {
+    offset += count_bytes;
+    if (!bytes || *bytes > from.bytes() - offset) {
       return fault{errc::extent_outside_file, place,
-                   "it would end past the end of the file, from byte " + grouped(at) + " on"};
+                   "it would end past the end of the file, from byte " + grouped(offset) + " on"};
     }
     stored_stream stream;
-    stream.offset = at;
+    stream.offset = offset;
     stream.bytes = stream.decoded_bytes = *bytes;
-    out.all.push_back({key, std::move(stream)});
-    at += *bytes;
+    out.storages.push_back({key, std::move(stream)});
+    offset += *bytes;
   }
-  std::ranges::sort(out.all, {}, &torch_storage::key);
-  const auto twice = std::ranges::adjacent_find(out.all, {}, &torch_storage::key);
-  if (twice != out.all.end()) {
+  std::ranges::sort(out.storages, {}, &torch_storage::key);
+  const auto twice = std::ranges::adjacent_find(out.storages, {}, &torch_storage::key);
+  if (twice != out.storages.end()) {
     return malformed_at(read.begin[4], "the storage '" + printable(twice->key) + "' stands twice");
   }
   // Little-endian on every machine: PyTorch turns the bytes around when it writes this form.
-  return found_storages{std::move(out), at};
+  return found_storages{std::move(out), offset};
 }
 
 }  // namespace
 
-result<file_entries> parse_pytorch_legacy(input& from, const torch_options& how) {
+result<file_entries> parse_pytorch_legacy(input& from, const torch_options& options) {
   auto read = read_pickles(from);
   if (!read) return read.error();
   auto found = find_storages(from, *read);
   if (!found) return found.error();
-  auto made = tensors_of_state(read->each[3], found->storages,
-                               {how.lone_name, from.bytes(), read->begin[3], how.strictness});
-  if (made && found->end != from.bytes()) {
-    made->notes.push_back("the file goes on for " + grouped(from.bytes() - found->end) +
-                          " bytes after its last storage");
+  auto entries =
+      tensors_of_state(read->values[3], found->storages,
+                       {options.lone_name, from.bytes(), read->begin[3], options.strictness});
+  if (entries && found->end != from.bytes()) {
+    entries->notes.push_back("the file goes on for " + grouped(from.bytes() - found->end) +
+                             " bytes after its last storage");
   }
-  return made;
+  return entries;
 }
 
 }  // namespace ringload::inline v0

@@ -50,9 +50,9 @@ torch_storages storages_of(const zip_directory& members) {
   torch_storages out;
   const std::string data = std::string(folder_of(members)) + "/data/";
   for (const std::uint32_t i : members.by_name) {
-    const zip_member& each = members.members[i];
-    if (!each.name.starts_with(data)) continue;
-    out.all.push_back({each.name.substr(data.size()), each.stream()});
+    const zip_member& member = members.members[i];
+    if (!member.name.starts_with(data)) continue;
+    out.storages.push_back({member.name.substr(data.size()), member.stream()});
   }
   return out;  // In the order of the names, and so of the keys.
 }
@@ -64,7 +64,7 @@ bool is_pytorch_archive(const zip_directory& members) noexcept {
 }
 
 result<file_entries> parse_pytorch_zip(input& from, const zip_directory& members,
-                                       const torch_options& how) {
+                                       const torch_options& options) {
   if (is_torchscript(members)) {
     return fault{errc::unsupported_feature,
                  {},
@@ -78,17 +78,17 @@ result<file_entries> parse_pytorch_zip(input& from, const zip_directory& members
   if (!bytes) return bytes.error();
   const std::string place = member_place(object.name);
   // Bytes of a stored member are those of the file; of a deflated one, its own.
-  const std::uint64_t first_byte = object.how == codec::raw ? object.data_offset : 0;
+  const std::uint64_t first_byte = object.stored_codec == codec::raw ? object.data_offset : 0;
   auto state = read_pickle(*bytes, first_byte);
   if (!state) {
-    fault bad = state.error().in(place);
-    if (bad.code == errc::truncated_file) bad.code = errc::malformed_header;
-    return bad;
+    fault failure = state.error().in(place);
+    if (failure.code == errc::truncated_file) failure.code = errc::malformed_header;
+    return failure;
   }
   torch_storages storages = storages_of(members);
   storages.big_endian = *big_endian;
   return tensors_of_state(*state, storages,
-                          {how.lone_name, from.bytes(), first_byte, how.strictness});
+                          {options.lone_name, from.bytes(), first_byte, options.strictness});
 }
 
 }  // namespace ringload::inline v0

@@ -130,8 +130,9 @@ constexpr std::array<std::string_view, 24> other_dtypes = {
     "bits8", "bits16", "int1",   "int2",     "int3",     "int4",    "int5",    "int6",
     "int7",  "uint1",  "uint2",  "uint3",    "uint4",    "uint5",   "uint6",   "uint7"};
 
-bool is_other_dtype(const pickle_global& what) noexcept {
-  return what.module == "torch" && std::ranges::find(other_dtypes, what.name) != other_dtypes.end();
+bool is_other_dtype(const pickle_global& global) noexcept {
+  return global.module == "torch" &&
+         std::ranges::find(other_dtypes, global.name) != other_dtypes.end();
 }
 
 template <class Rows>
@@ -147,32 +148,33 @@ bool is_of_storages(std::string_view module) noexcept {
 
 }  // namespace
 
-torch_role role_of(const pickle_global& what) noexcept {
-  for (const role_row& each : roles) {
-    if (what.is(each.module, each.name)) return each.role;
+torch_role role_of(const pickle_global& global) noexcept {
+  for (const role_row& row : roles) {
+    if (global.is_named(row.module, row.name)) return row.role;
   }
-  if (what.module == "torch" && row_of(torch_dtypes, what.name) != nullptr)
+  if (global.module == "torch" && row_of(torch_dtypes, global.name) != nullptr)
     return torch_role::dtype;
-  if (is_other_dtype(what)) return torch_role::dtype;
-  if (is_of_storages(what.module) && (row_of(storage_classes, what.name) != nullptr ||
-                                      row_of(quantised_storages, what.name) != nullptr)) {
+  if (is_other_dtype(global)) return torch_role::dtype;
+  if (is_of_storages(global.module) && (row_of(storage_classes, global.name) != nullptr ||
+                                        row_of(quantised_storages, global.name) != nullptr)) {
     return torch_role::storage;
   }
   return torch_role::unknown;
 }
 
-std::string_view kind_of_unsupported(const pickle_global& what) noexcept {
-  const auto found = std::ranges::find(unsupported_kinds, what.name, &kind_row::name);
+std::string_view kind_of_unsupported(const pickle_global& global) noexcept {
+  const auto found = std::ranges::find(unsupported_kinds, global.name, &kind_row::name);
   return found == unsupported_kinds.end() ? std::string_view("a tensor of an unknown kind")
                                           : found->kind;
 }
 
-std::optional<torch_element> element_of(const pickle_global& what) noexcept {
-  if (is_other_dtype(what)) return torch_element{};
+std::optional<torch_element> element_of(const pickle_global& global) noexcept {
+  if (is_other_dtype(global)) return torch_element{};
   const element_row* row = nullptr;
-  if (what.module == "torch") row = row_of(torch_dtypes, what.name);
-  if (row == nullptr && is_of_storages(what.module)) row = row_of(storage_classes, what.name);
-  if (row == nullptr && is_of_storages(what.module)) row = row_of(quantised_storages, what.name);
+  if (global.module == "torch") row = row_of(torch_dtypes, global.name);
+  if (row == nullptr && is_of_storages(global.module)) row = row_of(storage_classes, global.name);
+  if (row == nullptr && is_of_storages(global.module))
+    row = row_of(quantised_storages, global.name);
   if (row == nullptr) return std::nullopt;
   return torch_element{.bytes = row->bytes,
                        .dtype = row->type,
@@ -180,8 +182,8 @@ std::optional<torch_element> element_of(const pickle_global& what) noexcept {
                        .pairs = row->type == dtype::f4};
 }
 
-std::string full_name(const pickle_global& what) {
-  return printable(std::string(what.module) + "." + std::string(what.name));
+std::string full_name(const pickle_global& global) {
+  return printable(std::string(global.module) + "." + std::string(global.name));
 }
 
 }  // namespace ringload::inline v0

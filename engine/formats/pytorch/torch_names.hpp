@@ -30,10 +30,10 @@ enum class torch_role : std::uint8_t {
   unsupported,    // A tensor of a kind that is not read.
 };
 
-torch_role role_of(const pickle_global& what) noexcept;
+torch_role role_of(const pickle_global& global) noexcept;
 
 // Why a tensor of the role `unsupported` is not read: "a quantised tensor".
-std::string_view kind_of_unsupported(const pickle_global& what) noexcept;
+std::string_view kind_of_unsupported(const pickle_global& global) noexcept;
 
 struct torch_element {
   std::uint8_t bytes = 1;
@@ -44,9 +44,9 @@ struct torch_element {
 };
 
 // Of a class of storages, or of a dtype; empty for names that are neither.
-std::optional<torch_element> element_of(const pickle_global& what) noexcept;
+std::optional<torch_element> element_of(const pickle_global& global) noexcept;
 
 // "torch.FloatStorage"
-std::string full_name(const pickle_global& what);
+std::string full_name(const pickle_global& global);
 
 }  // namespace ringload::inline v0

@@ -25,10 +25,10 @@ struct left_out {
   std::uint64_t count = 0;
   std::string first;
 
-  void add(std::string_view name, std::string_view what) {
+  void add(std::string_view name, std::string_view kind) {
     if (count++ != 0) return;
     first = "'" + printable(name) + "'";
-    if (!what.empty()) first += ", " + std::string(what);
+    if (!kind.empty()) first += ", " + std::string(kind);
   }
 };
 
@@ -44,13 +44,13 @@ class state_walker {
   bool check_globals();
   bool visit(pickle_value v, const std::string& name, unsigned depth);
   bool visit_dict(pickle_value v, const std::string& name, unsigned depth);
-  bool visit_nameless(pickle_value v, const std::string& of, unsigned depth);
+  bool visit_nameless(pickle_value v, const std::string& container, unsigned depth);
   bool visit_items(std::span<const pickle_value> items, const std::string& name, unsigned depth);
   bool visit_call(const torch_call& call, const std::string& name, unsigned depth);
   bool add_tensor(const torch_call& call, const std::string& name);
   bool add_sparse(const torch_call& call, const std::string& name, unsigned depth);
   bool from_type(const torch_call& call, const std::string& name, unsigned depth);
-  bool not_read(const std::string& name, errc code, std::string why);
+  bool not_read(const std::string& name, errc code, std::string cause);
 
   bool fail(const std::string& name, errc code, std::string cause) {
     fault_ = {code, tensor_place(name), std::move(cause)};
@@ -75,10 +75,10 @@ class state_walker {
 };
 
 bool state_walker::check_globals() {
-  for (const pickle_global& each : in_.globals) {
-    if (role_of(each) != torch_role::unknown) continue;
-    fault_ = {errc::unsupported_feature, "byte " + grouped(from_.first_byte + each.at),
-              "the pickle names '" + full_name(each) +
+  for (const pickle_global& global : in_.globals) {
+    if (role_of(global) != torch_role::unknown) continue;
+    fault_ = {errc::unsupported_feature, "byte " + grouped(from_.first_byte + global.offset),
+              "the pickle names '" + full_name(global) +
                   "', which is no part of a checkpoint of tensors; nothing in it is ever called"};
     return false;
   }
@@ -97,9 +97,9 @@ bool state_walker::joined(const std::string& to, std::string_view key, std::stri
 }
 
 // What would make a tensor, or may hold some.
-bool state_walker::not_read(const std::string& name, errc code, std::string why) {
-  if (strict()) return fail(name, code, std::move(why));
-  refused_.add(name, why);
+bool state_walker::not_read(const std::string& name, errc code, std::string cause) {
+  if (strict()) return fail(name, code, std::move(cause));
+  refused_.add(name, cause);
   return true;
 }
 
@@ -117,17 +117,17 @@ bool state_walker::visit_dict(pickle_value v, const std::string& name, unsigned 
   std::string child;
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
     const pickle_value key = items[i];
-    if (key.is(pickle_kind::text)) {
+    if (key.has_kind(pickle_kind::text)) {
       const std::string_view text = in_.text(key);
       if (utf8_valid_bytes(text) != text.size()) {
         return fail(name, errc::malformed_header, "a key of it is not UTF-8");
       }
       if (!joined(name, text, child)) return false;
-    } else if (key.is(pickle_kind::integer)) {
+    } else if (key.has_kind(pickle_kind::integer)) {
       if (!joined(name, std::to_string(key.integer()), child)) return false;
-    } else if (key.is(pickle_kind::boolean)) {
+    } else if (key.has_kind(pickle_kind::boolean)) {
       if (!joined(name, key.boolean() ? "True" : "False", child)) return false;
-    } else if (key.is(pickle_kind::none)) {
+    } else if (key.has_kind(pickle_kind::none)) {
       if (!joined(name, "None", child)) return false;
     } else {
       if (!visit_nameless(items[i + 1], name, depth)) return false;
@@ -140,16 +140,16 @@ bool state_walker::visit_dict(pickle_value v, const std::string& name, unsigned 
 
 // What stands under a key that is a fraction, a tuple or the like. It is left out, which matters
 // only where it holds tensors.
-bool state_walker::visit_nameless(pickle_value v, const std::string& of, unsigned depth) {
+bool state_walker::visit_nameless(pickle_value v, const std::string& container, unsigned depth) {
   const std::size_t tensors = found_.tensors.size();
   const std::size_t composites = found_.composites.size();
-  if (!visit(v, of, depth)) return false;
+  if (!visit(v, container, depth)) return false;
   if (found_.tensors.size() == tensors) return true;
   found_.tensors.erase(found_.tensors.begin() + static_cast<std::ptrdiff_t>(tensors),
                        found_.tensors.end());
   found_.composites.erase(found_.composites.begin() + static_cast<std::ptrdiff_t>(composites),
                           found_.composites.end());
-  return not_read(of, errc::unsupported_feature,
+  return not_read(container, errc::unsupported_feature,
                   "it has tensors under a key that is neither text nor an integer");
 }
 
@@ -168,7 +168,7 @@ bool state_walker::visit(pickle_value v, const std::string& name, unsigned depth
     case pickle_kind::tuple: return visit_items(in_.tuple(v), name, depth + 1);
     case pickle_kind::call: {
       const pickle_value callee = in_.callee(v);
-      if (callee.is(pickle_kind::global)) {
+      if (callee.has_kind(pickle_kind::global)) {
         return visit_call({in_.global(callee), in_.tuple(in_.arguments(v))}, name, depth + 1);
       }
       return not_read(name, errc::unsupported_feature, "it is made by what a call has given");
@@ -223,8 +223,8 @@ bool state_walker::visit_call(const torch_call& call, const std::string& name, u
 // _rebuild_from_type_v2(function, class, arguments, state)
 bool state_walker::from_type(const torch_call& call, const std::string& name, unsigned depth) {
   const auto a = call.arguments;
-  if (a.size() < 3 || !a[0].is(pickle_kind::global) || !a[1].is(pickle_kind::global) ||
-      !a[2].is(pickle_kind::tuple)) {
+  if (a.size() < 3 || !a[0].has_kind(pickle_kind::global) || !a[1].has_kind(pickle_kind::global) ||
+      !a[2].has_kind(pickle_kind::tuple)) {
     return fail(name, errc::malformed_header,
                 "it is rebuilt from no function, class and arguments");
   }
@@ -236,12 +236,12 @@ bool state_walker::from_type(const torch_call& call, const std::string& name, un
 }
 
 bool state_walker::add_tensor(const torch_call& call, const std::string& name) {
-  auto made = rebuilt_tensor(in_, call, storages_);
-  if (!made) {
-    const fault bad = made.error();
-    if (bad.code == errc::unsupported_feature)
-      return not_read(name, errc::unsupported_feature, bad.cause);
-    fault_ = bad.in(tensor_place(name));
+  auto tensor = rebuilt_tensor(in_, call, storages_);
+  if (!tensor) {
+    const fault failure = tensor.error();
+    if (failure.code == errc::unsupported_feature)
+      return not_read(name, errc::unsupported_feature, failure.cause);
+    fault_ = failure.in(tensor_place(name));
     return false;
   }
   name_bytes_ += name.size();
@@ -250,16 +250,16 @@ bool state_walker::add_tensor(const torch_call& call, const std::string& name) {
                 "the file holds more than " + grouped(torch_tensors_max) +
                     " tensors, or more than " + grouped(name_bytes_max) + " bytes of their names");
   }
-  const std::uint64_t more = repeated_bytes(*made);
+  const std::uint64_t more = repeated_bytes(*tensor);
   const std::uint64_t allowed = std::max(from_.file_bytes, torch_repeated_bytes_usual);
   if (more > allowed || repeated_ > allowed - more) {
     return fail(name, errc::wrong_tensor_bytes,
-                "it repeats its elements: " + grouped(made->bytes) +
+                "it repeats its elements: " + grouped(tensor->bytes) +
                     " bytes would be made of far fewer, in a file of " + grouped(from_.file_bytes));
   }
   repeated_ += more;
-  made->name = name;
-  found_.tensors.push_back(std::move(*made));
+  tensor->name = name;
+  found_.tensors.push_back(std::move(*tensor));
   return true;
 }
 
@@ -281,13 +281,13 @@ bool state_walker::add_sparse(const torch_call& call, const std::string& name, u
   const auto malformed = [&] {
     return fail(name, errc::malformed_header, "it is no sparse tensor: a layout, parts and a size");
   };
-  if (a.size() < 2 || !a[0].is(pickle_kind::call) || !a[1].is(pickle_kind::tuple) ||
-      !in_.callee(a[0]).is(pickle_kind::global) ||
+  if (a.size() < 2 || !a[0].has_kind(pickle_kind::call) || !a[1].has_kind(pickle_kind::tuple) ||
+      !in_.callee(a[0]).has_kind(pickle_kind::global) ||
       role_of(in_.global(in_.callee(a[0]))) != torch_role::layout) {
     return malformed();
   }
   const auto words = in_.tuple(in_.arguments(a[0]));
-  if (words.size() != 1 || !words[0].is(pickle_kind::text)) return malformed();
+  if (words.size() != 1 || !words[0].has_kind(pickle_kind::text)) return malformed();
   std::string_view layout = in_.text(words[0]);
   if (layout.starts_with("torch.")) layout.remove_prefix(6);
   const auto parts = parts_of(layout);
@@ -314,7 +314,7 @@ bool state_walker::add_sparse(const torch_call& call, const std::string& name, u
 bool state_walker::check_names() {
   std::vector<std::string_view> names;
   names.reserve(found_.tensors.size());
-  for (const entry& each : found_.tensors) names.push_back(each.name);
+  for (const entry& tensor : found_.tensors) names.push_back(tensor.name);
   std::ranges::sort(names);
   const auto twice = std::ranges::adjacent_find(names);
   if (twice == names.end()) return true;
@@ -335,7 +335,7 @@ void state_walker::add_notes() {
 
 result<file_entries> state_walker::run() {
   if (strict() && !check_globals()) return fault_;
-  const bool lone = in_.root.is(pickle_kind::call);
+  const bool lone = in_.root.has_kind(pickle_kind::call);
   if (!visit(in_.root, lone ? from_.lone_name : std::string(), 0)) return fault_;
   if (!check_names()) return fault_;
   std::ranges::sort(found_.tensors, [](const entry& a, const entry& b) {

@@ -20,21 +20,21 @@ using dims = std::vector<std::uint64_t>;
 
 constexpr std::size_t torch_dims_max = 64;  // As in PyTorch.
 
-result<std::uint64_t> natural(pickle_value v, std::string_view what) {
-  if (!v.is(pickle_kind::integer) || v.integer() < 0) {
-    return malformed(std::string(what) + " is no number from 0 on");
+result<std::uint64_t> natural(pickle_value v, std::string_view number) {
+  if (!v.has_kind(pickle_kind::integer) || v.integer() < 0) {
+    return malformed(std::string(number) + " is no number from 0 on");
   }
   return static_cast<std::uint64_t>(v.integer());
 }
 
 // {"conj": True}: elements that are to be turned around when they are used.
 bool is_lazy(const pickle& in, pickle_value metadata) {
-  if (!metadata.is(pickle_kind::dict)) return false;
+  if (!metadata.has_kind(pickle_kind::dict)) return false;
   const auto& items = in.container(metadata);
   for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
-    if (!items[i].is(pickle_kind::text)) continue;
+    if (!items[i].has_kind(pickle_kind::text)) continue;
     const std::string_view key = in.text(items[i]);
-    if ((key == "conj" || key == "neg") && items[i + 1].is(pickle_kind::boolean) &&
+    if ((key == "conj" || key == "neg") && items[i + 1].has_kind(pickle_kind::boolean) &&
         items[i + 1].boolean()) {
       return true;
     }
@@ -55,7 +55,7 @@ result<torch_element> element_type(const pickle& in, const torch_identity& stora
                                    std::optional<pickle_value> dtype) {
   auto element = element_of(storage.type);
   if (dtype) {
-    const bool named = dtype->is(pickle_kind::global);
+    const bool named = dtype->has_kind(pickle_kind::global);
     element = named ? element_of(in.global(*dtype)) : std::nullopt;
     if (!element) return malformed("it is rebuilt with something that is no dtype");
     if (!element->dtype) {
@@ -76,7 +76,7 @@ result<description> describe(const pickle& in, const torch_call& call) {
   const auto arguments = call.arguments;
   const std::size_t metadata_at = typed ? 7 : 6;
   if (arguments.size() < (typed ? 7 : 4)) return malformed("it is rebuilt with too few arguments");
-  if (!arguments[0].is(pickle_kind::persistent)) {
+  if (!arguments[0].has_kind(pickle_kind::persistent)) {
     return malformed("it is rebuilt from something that is no storage");
   }
   description out;
@@ -106,11 +106,11 @@ result<description> describe(const pickle& in, const torch_call& call) {
 }
 
 // The number of elements from the first to the last that the tensor touches.
-std::optional<std::uint64_t> reach(const description& of) {
+std::optional<std::uint64_t> reach(const description& tensor) {
   std::uint64_t last = 0;
-  for (std::size_t d = 0; d < of.size.size(); ++d) {
-    if (of.size[d] == 0) return 0;
-    const auto along = checked_multiply(of.size[d] - 1, of.stride[d]);
+  for (std::size_t d = 0; d < tensor.size.size(); ++d) {
+    if (tensor.size[d] == 0) return 0;
+    const auto along = checked_multiply(tensor.size[d] - 1, tensor.stride[d]);
     const auto sum = along ? checked_add(last, *along) : along;
     if (!sum) return std::nullopt;
     last = *sum;
@@ -118,12 +118,12 @@ std::optional<std::uint64_t> reach(const description& of) {
   return checked_add(last, 1);
 }
 
-bool is_contiguous(const description& of) {
+bool is_contiguous(const description& tensor) {
   std::uint64_t expected = 1;
-  for (std::size_t d = of.size.size(); d-- > 0;) {
-    if (of.size[d] == 1) continue;
-    if (of.stride[d] != expected) return false;
-    expected *= of.size[d];
+  for (std::size_t d = tensor.size.size(); d-- > 0;) {
+    if (tensor.size[d] == 1) continue;
+    if (tensor.stride[d] != expected) return false;
+    expected *= tensor.size[d];
   }
   return true;
 }
@@ -136,18 +136,18 @@ std::uint8_t swapped(const torch_element& element) {
 }
 
 // The form of a tensor that touches these bytes of the storage.
-std::shared_ptr<const stored_form> form_of(const description& of, stored_stream stream,
+std::shared_ptr<const stored_form> form_of(const description& tensor, stored_stream stream,
                                            std::uint64_t first_byte, std::uint8_t swap) {
   auto form = std::make_shared<stored_form>();
   form->swap_bytes = swap;
   piece& whole = form->pieces.emplace_back();
   whole.stored = std::move(stream);
   whole.first_byte = first_byte;
-  whole.origin.assign(of.size.size(), 0);
-  whole.extent = of.size;
-  for (std::size_t d = 0; d < of.size.size(); ++d) {
+  whole.origin.assign(tensor.size.size(), 0);
+  whole.extent = tensor.size;
+  for (std::size_t d = 0; d < tensor.size.size(); ++d) {
     // That of a single element is never used, and may be anything.
-    whole.stride_bytes.push_back(of.size[d] == 1 ? 0 : of.stride[d] * of.element.bytes);
+    whole.stride_bytes.push_back(tensor.size[d] == 1 ? 0 : tensor.stride[d] * tensor.element.bytes);
   }
   return form;
 }
@@ -155,16 +155,17 @@ std::shared_ptr<const stored_form> form_of(const description& of, stored_stream 
 }  // namespace
 
 const torch_storage* torch_storages::find(std::string_view key) const noexcept {
-  const auto at = std::ranges::lower_bound(all, key, {}, &torch_storage::key);
-  return at != all.end() && at->key == key ? &*at : nullptr;
+  const auto position = std::ranges::lower_bound(storages, key, {}, &torch_storage::key);
+  return position != storages.end() && position->key == key ? &*position : nullptr;
 }
 
 result<torch_identity> identity_of(const pickle& in, pickle_value persistent) {
   const pickle_value name = in.identity(persistent);
-  const auto parts = name.is(pickle_kind::tuple) ? in.tuple(name) : std::span<const pickle_value>();
-  const bool is_storage = parts.size() >= 5 && parts[0].is(pickle_kind::text) &&
-                          in.text(parts[0]) == "storage" && parts[1].is(pickle_kind::global) &&
-                          parts[2].is(pickle_kind::text);
+  const auto parts =
+      name.has_kind(pickle_kind::tuple) ? in.tuple(name) : std::span<const pickle_value>();
+  const bool is_storage =
+      parts.size() >= 5 && parts[0].has_kind(pickle_kind::text) && in.text(parts[0]) == "storage" &&
+      parts[1].has_kind(pickle_kind::global) && parts[2].has_kind(pickle_kind::text);
   if (!is_storage) return malformed("something that is no storage is kept outside of the pickle");
   torch_identity out;
   out.type = in.global(parts[1]);
@@ -177,7 +178,7 @@ result<torch_identity> identity_of(const pickle& in, pickle_value persistent) {
   auto elements = natural(parts[4], "the number of elements of a storage");
   if (!elements) return elements.error();
   out.elements = *elements;
-  if (parts.size() > 5 && parts[5].is(pickle_kind::tuple)) {
+  if (parts.size() > 5 && parts[5].has_kind(pickle_kind::tuple)) {
     const auto view = in.tuple(parts[5]);
     if (view.size() != 3) return malformed("the view of a storage has no key, offset and size");
     auto offset = natural(view[1], "the offset of a view");
@@ -188,15 +189,15 @@ result<torch_identity> identity_of(const pickle& in, pickle_value persistent) {
 }
 
 result<std::vector<std::uint64_t>> dims_of(const pickle& in, pickle_value v) {
-  if (v.is(pickle_kind::call) && in.callee(v).is(pickle_kind::global) &&
+  if (v.has_kind(pickle_kind::call) && in.callee(v).has_kind(pickle_kind::global) &&
       role_of(in.global(in.callee(v))) == torch_role::size) {
     const auto arguments = in.tuple(in.arguments(v));
     if (arguments.size() == 1) v = arguments[0];
   }
   std::span<const pickle_value> items;
-  if (v.is(pickle_kind::tuple)) {
+  if (v.has_kind(pickle_kind::tuple)) {
     items = in.tuple(v);
-  } else if (v.is(pickle_kind::list)) {
+  } else if (v.has_kind(pickle_kind::list)) {
     items = in.container(v);
   } else {
     return malformed("this is no tuple of integers");
@@ -206,8 +207,8 @@ result<std::vector<std::uint64_t>> dims_of(const pickle& in, pickle_value v) {
   }
   std::vector<std::uint64_t> out;
   out.reserve(items.size());
-  for (const pickle_value each : items) {
-    auto dim = natural(each, "an item");
+  for (const pickle_value item : items) {
+    auto dim = natural(item, "an item");
     if (!dim) return dim.error();
     out.push_back(*dim);
   }
@@ -218,30 +219,30 @@ result<entry> rebuilt_tensor(const pickle& in, const torch_call& call,
                              const torch_storages& storages) {
   auto found = describe(in, call);
   if (!found) return found.error();
-  description& of = *found;
-  const std::string key = "storage '" + printable(of.storage.key) + "'";
-  const torch_storage* storage = storages.find(of.storage.key);
+  description& tensor = *found;
+  const std::string key = "storage '" + printable(tensor.storage.key) + "'";
+  const torch_storage* storage = storages.find(tensor.storage.key);
   if (storage == nullptr) {
     return fault{errc::missing_tensor, {}, "its " + key + " is not in the file"};
   }
-  const std::uint64_t unit = of.element.bytes;
-  const auto stated = checked_multiply(of.storage.elements, of.storage.element_bytes);
+  const std::uint64_t unit = tensor.element.bytes;
+  const auto stated = checked_multiply(tensor.storage.elements, tensor.storage.element_bytes);
   if (!stated || *stated != storage->stream.decoded_bytes) {
     return fault{errc::wrong_tensor_bytes,
                  {},
-                 "its " + key + " would have " + grouped(of.storage.elements) + " elements of " +
-                     grouped(of.storage.element_bytes) + " bytes, but has " +
+                 "its " + key + " would have " + grouped(tensor.storage.elements) +
+                     " elements of " + grouped(tensor.storage.element_bytes) + " bytes, but has " +
                      grouped(storage->stream.decoded_bytes) + " bytes"};
   }
-  const auto elements = element_count(of.size);
+  const auto elements = element_count(tensor.size);
   const auto bytes = elements ? checked_multiply(*elements, unit) : elements;
-  const auto touched = reach(of);
-  const auto begin = checked_add(of.offset, of.storage.view_offset);
+  const auto touched = reach(tensor);
+  const auto begin = checked_add(tensor.offset, tensor.storage.view_offset);
   const auto end = touched && begin ? checked_add(*begin, *touched) : std::nullopt;
   if (!bytes || !end) {
     return fault{errc::size_overflow,
                  {},
-                 "a tensor of shape " + shape_text(of.size) + " does not fit in 64 bits"};
+                 "a tensor of shape " + shape_text(tensor.size) + " does not fit in 64 bits"};
   }
   if (*touched != 0 && *end > *stated / unit) {  // Without elements the offset says nothing.
     return fault{errc::extent_outside_file,
@@ -251,9 +252,9 @@ result<entry> rebuilt_tensor(const pickle& in, const torch_call& call,
   }
 
   entry out;
-  out.dtype = *of.element.dtype;
+  out.dtype = *tensor.element.dtype;
   out.bytes = *bytes;
-  out.shape = of.size;
+  out.shape = tensor.size;
   stored_stream stream = storage->stream;
   std::uint64_t first_byte = *touched == 0 ? 0 : *begin * unit;
   out.offset = stream.offset;
@@ -264,16 +265,16 @@ result<entry> rebuilt_tensor(const pickle& in, const torch_call& call,
     stream.crc32.reset();
     first_byte = 0;
   }
-  const bool contiguous = is_contiguous(of);
-  if (of.element.pairs) {
+  const bool contiguous = is_contiguous(tensor);
+  if (tensor.element.pairs) {
     if (!contiguous || out.shape.empty()) return unsupported("its pairs of F4 are not contiguous");
     out.shape.back() *= 2;
-    of.size = out.shape;
+    tensor.size = out.shape;
   }
-  const std::uint8_t swap = storages.big_endian ? swapped(of.element) : std::uint8_t{0};
+  const std::uint8_t swap = storages.big_endian ? swapped(tensor.element) : std::uint8_t{0};
   if (out.bytes == 0 || (contiguous && swap == 0 && stream.how == codec::raw)) return out;
-  if (of.element.pairs) return unsupported("its pairs of F4 are stored compressed");
-  out.stored = form_of(of, std::move(stream), first_byte, swap);
+  if (tensor.element.pairs) return unsupported("its pairs of F4 are stored compressed");
+  out.stored = form_of(tensor, std::move(stream), first_byte, swap);
   return out;
 }
 

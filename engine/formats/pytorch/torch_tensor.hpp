@@ -23,7 +23,7 @@ struct torch_storage {
 };
 
 struct torch_storages {
-  std::vector<torch_storage> all;  // Sorted by key.
+  std::vector<torch_storage> storages;  // Sorted by key.
   bool big_endian = false;
 
   const torch_storage* find(std::string_view key) const noexcept;

@@ -103,8 +103,8 @@ result<std::vector<entry>> lay_out(safetensors_json header, data_section data,
   std::uint64_t expected = 0;
   for (const claim& c : header.claims) {
     const entry& tensor = header.tensors[c.tensor];
-    if (auto bad = check_place(tensor, c, expected)) return *bad;
-    if (auto bad = check_size(tensor, c, strictness)) return *bad;
+    if (auto failure = check_place(tensor, c, expected)) return *failure;
+    if (auto failure = check_size(tensor, c, strictness)) return *failure;
     expected = c.end;
   }
   const auto data_end = checked_add(data.begin, expected);

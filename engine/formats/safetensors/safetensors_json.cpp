@@ -122,18 +122,18 @@ bool header_reader::read_object(entry& tensor, claim& bytes) {
   std::string_view key;
   if (!in_.enter_object()) return false;
   while (in_.next_key(key)) {
-    bool good = false;
+    bool accepted = false;
     if (key == "dtype") {
-      good = once(dtype_seen) && read_dtype(tensor);
+      accepted = once(dtype_seen) && read_dtype(tensor);
     } else if (key == "shape") {
-      good = once(shape_seen) && read_shape(tensor);
+      accepted = once(shape_seen) && read_shape(tensor);
     } else if (key == "data_offsets") {
-      good = once(offsets_seen) && read_offsets(bytes);
+      accepted = once(offsets_seen) && read_offsets(bytes);
     } else {
       unknown_keys_.push_back(key);
-      good = in_.skip_value(strict() ? unknown_depth_strict : unknown_depth_reference);
+      accepted = in_.skip_value(strict() ? unknown_depth_strict : unknown_depth_reference);
     }
-    if (!good) return false;
+    if (!accepted) return false;
   }
   if (in_.failed()) return false;
   if (!dtype_seen) return in_.fail("the entry has no 'dtype'");
@@ -225,7 +225,7 @@ std::optional<fault> check_tensors_once(safetensors_json& header, strictness str
   const auto name = [](const entry& e) -> const std::string& { return e.name; };
   const auto order = by_name(header.tensors, name);
   std::vector<bool> dropped(header.tensors.size());
-  bool any = false;
+  bool has_duplicates = false;
   for (std::size_t i = 1; i < order.size(); ++i) {
     const entry& first = header.tensors[order[i - 1]];
     if (first.name != header.tensors[order[i]].name) continue;
@@ -235,10 +235,11 @@ std::optional<fault> check_tensors_once(safetensors_json& header, strictness str
                        grouped(header.claims[order[i - 1]].file_byte) + " and " +
                        grouped(header.claims[order[i]].file_byte)};
     }
-    dropped[order[i - 1]] = any = true;  // As in the reference, the last one wins.
+    dropped[order[i - 1]] = has_duplicates = true;  // As in the reference, the last one wins.
   }
   // The claims that are left still name their tensors by the old indices, which stay as they are.
-  if (any) std::erase_if(header.claims, [&](const claim& c) { return dropped[c.tensor]; });
+  if (has_duplicates)
+    std::erase_if(header.claims, [&](const claim& c) { return dropped[c.tensor]; });
   return std::nullopt;
 }
 
@@ -247,16 +248,16 @@ std::optional<fault> check_metadata_once(safetensors_json& header, strictness st
   const auto key = [](const auto& pair) -> const std::string& { return pair.first; };
   const auto order = by_name(pairs, key);
   std::vector<bool> dropped(pairs.size());
-  bool any = false;
+  bool has_duplicates = false;
   for (std::size_t i = 1; i < order.size(); ++i) {
     if (pairs[order[i - 1]].first != pairs[order[i]].first) continue;
     if (strictness == strictness::strict) {
       return fault{errc::malformed_header, std::string(metadata_key),
                    "the key '" + printable(pairs[order[i]].first) + "' stands twice"};
     }
-    dropped[order[i - 1]] = any = true;
+    dropped[order[i - 1]] = has_duplicates = true;
   }
-  if (!any) return std::nullopt;
+  if (!has_duplicates) return std::nullopt;
   std::size_t kept = 0;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     if (!dropped[i]) std::swap(pairs[kept++], pairs[i]);
@@ -270,8 +271,8 @@ std::optional<fault> check_metadata_once(safetensors_json& header, strictness st
 result<safetensors_json> describe_header(std::string_view text, strictness strictness) {
   auto header = header_reader(text, strictness).read();
   if (!header) return header.error();
-  if (auto bad = check_tensors_once(*header, strictness)) return *bad;
-  if (auto bad = check_metadata_once(*header, strictness)) return *bad;
+  if (auto failure = check_tensors_once(*header, strictness)) return *failure;
+  if (auto failure = check_metadata_once(*header, strictness)) return *failure;
   return header;
 }
 

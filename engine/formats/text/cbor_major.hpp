@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The kinds of an item of CBOR: the upper three bits of its first byte (RFC 8949, 3.1).
+// The major types of CBOR: the upper three bits of an item's first byte (RFC 8949, 3.1).
 
 #include <cstdint>
 

@@ -15,7 +15,7 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::uint8_t indefinite_info = 31;
-constexpr unsigned tags_max = 16;  // Before one value.
+constexpr unsigned tags_max = 16;  // Limit of tags before one value.
 constexpr std::uint64_t bignum_tag = 2;
 
 enum simple_value : std::uint8_t {
@@ -44,7 +44,7 @@ void append_hex(std::string& out, std::string_view bytes) {
 }  // namespace
 
 bool cbor_reader::read_head() {
-  head_.at = in_.position();
+  head_.begin = in_.position();
   std::uint8_t first = 0;
   if (!in_.number(first)) return false;
   head_.major = first >> 5U;
@@ -53,30 +53,30 @@ bool cbor_reader::read_head() {
   head_.argument = head_.info;
   if (head_.info < 24) return true;
   if (head_.indefinite && head_.major >= cbor::bytes && head_.major != cbor::tag) return true;
-  std::uint8_t one = 0;
-  std::uint16_t two = 0;
-  std::uint32_t four = 0;
+  std::uint8_t value8 = 0;
+  std::uint16_t value16 = 0;
+  std::uint32_t value32 = 0;
   switch (head_.info) {
     case 24:
-      if (!in_.number(one)) return false;
-      head_.argument = one;
+      if (!in_.number(value8)) return false;
+      head_.argument = value8;
       return true;
     case 25:
-      if (!in_.number(two, std::endian::big)) return false;
-      head_.argument = two;
+      if (!in_.number(value16, std::endian::big)) return false;
+      head_.argument = value16;
       return true;
     case 26:
-      if (!in_.number(four, std::endian::big)) return false;
-      head_.argument = four;
+      if (!in_.number(value32, std::endian::big)) return false;
+      head_.argument = value32;
       return true;
     case 27: return in_.number(head_.argument, std::endian::big);
     default:
-      return in_.fail_at(head_.at, errc::malformed_header,
+      return in_.fail_at(head_.begin, errc::malformed_header,
                          "the CBOR byte " + grouped(first) + " begins no value");
   }
 }
 
-// The head of the next value, without taking it.
+// Reads the head of the next value but does not consume it.
 bool cbor_reader::peek() {
   if (peeked_) return true;
   tag_ = 0;
@@ -88,23 +88,23 @@ bool cbor_reader::peek() {
     }
     tag_ = head_.argument;
   }
-  return in_.fail_at(head_.at, errc::malformed_header,
-                     "more than " + grouped(tags_max) + " tags stand before one value");
+  return in_.fail_at(head_.begin, errc::malformed_header,
+                     "more than " + grouped(tags_max) + " tags before one value");
 }
 
-bool cbor_reader::unexpected(const char* wanted) {
+bool cbor_reader::unexpected(const char* expected) {
   const bool is_break = head_.major == cbor::simple && head_.indefinite;
-  return in_.fail_at(head_.at, errc::malformed_header,
-                     std::string(wanted) + " must stand here, and not " +
+  return in_.fail_at(head_.begin, errc::malformed_header,
+                     "expected " + std::string(expected) + ", found " +
                          (is_break ? "the end of something" : cbor_kinds[head_.major]));
 }
 
-bool cbor_reader::enter(std::uint8_t major, const char* wanted) {
+bool cbor_reader::enter(std::uint8_t major, const char* expected) {
   if (!peek()) return false;
-  if (head_.major != major) return unexpected(wanted);
+  if (head_.major != major) return unexpected(expected);
   if (open_.size() == depth_max) {
-    return in_.fail_at(head_.at, errc::malformed_header,
-                       "more than " + grouped(depth_max) + " arrays and maps inside each other");
+    return in_.fail_at(head_.begin, errc::malformed_header,
+                       "more than " + grouped(depth_max) + " nested arrays and maps");
   }
   take();
   open_.push_back({head_.argument, head_.indefinite});
@@ -114,7 +114,7 @@ bool cbor_reader::enter(std::uint8_t major, const char* wanted) {
 bool cbor_reader::enter_map() { return enter(cbor::map, "a map"); }
 bool cbor_reader::enter_array() { return enter(cbor::array, "an array"); }
 
-// Whether the innermost container has a further item; it is left where it has not.
+// Sets `more` if the innermost container has another item. Otherwise leaves the container.
 bool cbor_reader::next(bool& more) {
   container& inner = open_.back();
   if (inner.indefinite) {
@@ -138,7 +138,7 @@ bool cbor_reader::next_key(std::string& key) { return next_item() && text(key); 
 
 bool cbor_reader::chunk(std::uint64_t bytes, std::string& out) {
   if (bytes > in_.left() || bytes > string_bytes_max - out.size()) {
-    return in_.fail_at(head_.at, errc::malformed_header,
+    return in_.fail_at(head_.begin, errc::malformed_header,
                        "a string of " + grouped(bytes) + " bytes is announced, and " +
                            grouped(std::min(in_.left(), string_bytes_max - out.size())) +
                            " are possible");
@@ -157,8 +157,8 @@ bool cbor_reader::string_of(std::uint8_t major, std::string& out) {
     if (!read_head()) return false;
     if (head_.major == cbor::simple && head_.indefinite) return true;
     if (head_.major != major || head_.indefinite) {
-      return in_.fail_at(head_.at, errc::malformed_header,
-                         "a string in parts has a part that is none");
+      return in_.fail_at(head_.begin, errc::malformed_header,
+                         "a string in chunks has a chunk of another type");
     }
     if (!chunk(head_.argument, out)) return false;
   }
@@ -166,21 +166,21 @@ bool cbor_reader::string_of(std::uint8_t major, std::string& out) {
 
 bool cbor_reader::text(std::string& out) {
   if (!peek()) return false;
-  const std::uint64_t at = head_.at;
+  const std::uint64_t begin = head_.begin;
   if (head_.major != cbor::text) return unexpected("a text");
   if (!string_of(cbor::text, out)) return false;
   if (utf8_valid_bytes(out) == out.size()) return true;
-  return in_.fail_at(at, errc::header_not_utf8, "the text is not UTF-8");
+  return in_.fail_at(begin, errc::header_not_utf8, "the text is not UTF-8");
 }
 
 bool cbor_reader::big_number(std::uint64_t& out) {
-  const std::uint64_t at = head_.at;
+  const std::uint64_t begin = head_.begin;
   std::string digits;
   if (!string_of(cbor::bytes, digits)) return false;
   out = 0;
   for (const char c : digits) {
     if (out >> 56U != 0) {
-      return in_.fail_at(at, errc::malformed_header, "the number does not fit in 64 bits");
+      return in_.fail_at(begin, errc::malformed_header, "the number does not fit in 64 bits");
     }
     out = out << 8U | static_cast<unsigned char>(c);
   }
@@ -242,7 +242,7 @@ bool cbor_reader::json_scalar(std::string& out) {
   if (head_.major == cbor::positive) {
     append_json_number(out, head_.argument);
   } else if (head_.major == cbor::negative) {
-    // -1 - n, for which the lowest has 65 bits.
+    // The value is -1 - n. The lowest value needs 65 bits.
     out += head_.argument == UINT64_MAX ? "-18446744073709551616"
                                         : "-" + std::to_string(head_.argument + 1);
   } else if (head_.info == half_float) {
@@ -265,7 +265,7 @@ bool cbor_reader::json_scalar(std::string& out) {
   return true;
 }
 
-// A container as a key, as text of its JSON, would become twice as long for each one that it is in.
+// A container cannot be a key: its JSON text would double in size with each level of nesting.
 bool cbor_reader::json_key(std::string& out, std::size_t bytes_max) {
   if (!peek()) return false;
   if (head_.major == cbor::text || head_.major == cbor::bytes) return json(out, bytes_max);
@@ -296,10 +296,10 @@ bool cbor_reader::json_container(std::string& out, std::size_t bytes_max) {
 
 bool cbor_reader::json(std::string& out, std::size_t bytes_max) {
   if (!peek()) return false;
-  const std::uint64_t at = head_.at;
+  const std::uint64_t begin = head_.begin;
   if (out.size() > bytes_max) {
-    return in_.fail_at(at, errc::header_too_large,
-                       "attributes make more than " + grouped(bytes_max) + " bytes of text");
+    return in_.fail_at(begin, errc::header_too_large,
+                       "the attributes have more than " + grouped(bytes_max) + " bytes of text");
   }
   if (head_.major == cbor::array || head_.major == cbor::map) return json_container(out, bytes_max);
   std::string value;

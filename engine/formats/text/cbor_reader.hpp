@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads CBOR (RFC 8949) from front to back, as its caller asks for what must come next. No tree is
-// made and nothing is allocated by a length that the input only states. It is our own because a
-// library gives either a tree or no place for an error, and the fourth of CBOR that .zt files use
-// is this short.
+// Reads CBOR (RFC 8949) from front to back: the caller requests the next expected value. The reader
+// builds no tree and never allocates a length that the input only states. No library is used: the
+// known libraries either build a tree or report no position of an error. .zt files use only a
+// quarter of CBOR.
 
 #include <cstdint>
 #include <string>
@@ -14,8 +14,8 @@
 
 namespace ringload::inline v0 {
 
-// Every function that returns bool returns false once something was wrong, and the cursor then says
-// what. Tags before a value are skipped.
+// Every function that returns bool returns false after a failure, and the cursor then has the
+// fault. Tags before a value are skipped.
 class cbor_reader {
  public:
   static constexpr std::size_t depth_max = 256;
@@ -23,7 +23,8 @@ class cbor_reader {
 
   explicit cbor_reader(input_cursor& in) noexcept : in_(in) {}
 
-  // while (in.next_key(key)) { read the value }, then ask failed(): the map ended or was broken.
+  // Use: while (in.next_key(key)) { read the value }. Then failed() tells the end of the map from a
+  // malformed map.
   bool enter_map();
   bool next_key(std::string& key);
   bool enter_array();
@@ -33,13 +34,12 @@ class cbor_reader {
   bool unsigned_integer(std::uint64_t& out);
   bool skip_value();
 
-  // Whether a null or an undefined value comes next; it is then read.
+  // Reads a null or an undefined value if it is the next value; otherwise returns false.
   bool null();
   bool is_text();
 
-  // Any value as JSON text: byte strings as hexadecimal digits, keys that are numbers as their
-  // text. Refused where a key is an array or a map, or where `out` would become longer than
-  // `bytes_max`.
+  // Appends any value as JSON text. Byte strings become hexadecimal digits, and number keys become
+  // text. Fails if a key is an array or a map, or if `out` would exceed `bytes_max`.
   bool json(std::string& out, std::size_t bytes_max);
 
   bool failed() const noexcept { return in_.failed(); }
@@ -52,18 +52,18 @@ class cbor_reader {
     std::uint8_t info = 0;
     bool indefinite = false;
     std::uint64_t argument = 0;
-    std::uint64_t at = 0;
+    std::uint64_t begin = 0;
   };
   struct container {
-    std::uint64_t left = 0;  // Items, or pairs.
+    std::uint64_t left = 0;  // Remaining items, or pairs.
     bool indefinite = false;
   };
 
   bool peek();
   bool read_head();
   void take() noexcept { peeked_ = false; }
-  bool unexpected(const char* wanted);
-  bool enter(std::uint8_t major, const char* wanted);
+  bool unexpected(const char* expected);
+  bool enter(std::uint8_t major, const char* expected);
   bool next(bool& more);
   bool string_of(std::uint8_t major, std::string& out);
   bool chunk(std::uint64_t bytes, std::string& out);
@@ -75,7 +75,7 @@ class cbor_reader {
   input_cursor& in_;
   head head_;
   bool peeked_ = false;
-  std::uint64_t tag_ = 0;  // The last before the value.
+  std::uint64_t tag_ = 0;  // The last tag before the value.
   std::vector<container> open_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Writes CBOR (RFC 8949) as .zt files have it: lengths are definite, and numbers as short as they
-// can be. Keys are written in the order they come in: whoever wants them sorted sorts them.
+// Writes CBOR (RFC 8949) as .zt files require: lengths are definite, and numbers have the shortest
+// encoding. Keys are written in the order of the calls. The caller must sort them if necessary.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace ringload::inline v0 {
 
 class cbor_writer {
  public:
-  // What is written is appended to `out`.
+  // The writer appends to `out`.
   explicit cbor_writer(std::string& out) noexcept : out_(out) {}
 
-  // That many pairs, or items, must follow.
+  // The caller must then write this number of pairs or items.
   void map(std::uint64_t pairs);
   void array(std::uint64_t items);
 
@@ -25,11 +25,11 @@ class cbor_writer {
   void bytes(std::span<const std::byte> value);
   void unsigned_integer(std::uint64_t value);
   void integer(std::int64_t value);
-  // In 16 bits, 32 or 64: the fewest that keep the value. Every NaN becomes the quiet one.
+  // Uses 16, 32 or 64 bits: the fewest that keep the value. Every NaN becomes the quiet NaN.
   void floating(double value);
   void boolean(bool value);
   void null();
-  // A value that is CBOR already.
+  // Appends a value that is already CBOR.
   void encoded(std::string_view value) { out_ += value; }
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a parser reads a file through: any bytes of it, a few at a time. The parser holds no more of
-// the file than it asked for, so a directory at the end of 100 GB costs what the directory does.
+// The interface through which parsers read a file, a few bytes at a time. Only requested bytes are
+// read: a directory at the end of a file of 100 GB costs no more than its own size.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,14 +17,14 @@ class input {
  public:
   virtual ~input() = default;
 
-  // The size of the file. Never changes.
+  // The size of the file, which must not change.
   virtual std::uint64_t bytes() const noexcept = 0;
 
-  // Exactly these bytes, valid until the next call. Past the end: errc::truncated_file. A parser
-  // bounds `count` itself.
+  // Returns exactly `count` bytes, valid until the next call. Past the end of the file:
+  // errc::truncated_file. The parser must bound `count`.
   virtual result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) = 0;
 
-  // The same into memory of the caller's, which then is the only place that holds them.
+  // Reads the bytes into the caller's memory. No other copy is kept.
   virtual result<void> read_into(std::uint64_t offset, std::span<std::byte> into) {
     auto found = read(offset, into.size());
     if (!found) return found.error();
@@ -33,23 +33,23 @@ class input {
   }
 };
 
-// A file that is in memory.
+// A file in memory.
 class memory_input final : public input {
  public:
-  explicit memory_input(std::span<const std::byte> all) noexcept : all_(all) {}
+  explicit memory_input(std::span<const std::byte> content) noexcept : content_(content) {}
 
-  std::uint64_t bytes() const noexcept override { return all_.size(); }
+  std::uint64_t bytes() const noexcept override { return content_.size(); }
   result<std::span<const std::byte>> read(std::uint64_t offset, std::size_t count) override {
-    if (offset > all_.size() || count > all_.size() - offset) {
+    if (offset > content_.size() || count > content_.size() - offset) {
       return fault{
           errc::truncated_file, "byte " + grouped(offset),
-          grouped(count) + " bytes were expected, the file ends at " + grouped(all_.size())};
+          grouped(count) + " bytes were expected, the file ends at " + grouped(content_.size())};
     }
-    return all_.subspan(offset, count);
+    return content_.subspan(offset, count);
   }
 
  private:
-  const std::span<const std::byte> all_;
+  const std::span<const std::byte> content_;
 };
 
 }  // namespace ringload::inline v0

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Reads a binary header from front to back through a window of an input. What is skipped is not
-// read, so that a header with gigabytes of data inside it costs what lies between them.
+// Reads a binary header from front to back through a window of an input. Skipped bytes are not
+// read, so gigabytes of data inside a header cost nothing.
 
 #include <bit>
 #include <concepts>
@@ -18,30 +18,31 @@
 
 namespace ringload::inline v0 {
 
-// Every function that returns bool returns false once something was wrong; the first fault stays.
+// Every function that returns bool returns false after a failure. The first fault is kept.
 class input_cursor {
  public:
-  // The bytes [begin, end) of `from`, which must outlive this.
+  // Reads the bytes [begin, end) of `from`, which must outlive the cursor.
   input_cursor(input& from, std::uint64_t begin, std::uint64_t end) noexcept
       : from_(from), window_begin_(begin), end_(end) {}
   input_cursor(const input_cursor&) = delete;
   input_cursor& operator=(const input_cursor&) = delete;
 
-  // The byte of the file that is read next, and how many there are from it on.
-  std::uint64_t position() const noexcept { return window_begin_ + at_; }
+  // The offset of the next byte in the file, and the number of bytes from it to the end.
+  std::uint64_t position() const noexcept { return window_begin_ + window_offset_; }
   std::uint64_t left() const noexcept { return end_ - position(); }
 
-  // Nothing is read past this byte; at most the end that it was made with. For parts within parts.
+  // The cursor reads no byte at or after this offset. A caller may lower the end for nested parts,
+  // but must not exceed the end of the constructor.
   std::uint64_t end() const noexcept { return end_; }
   void set_end(std::uint64_t end) noexcept { end_ = end; }
 
-  // Valid until the next call. The caller bounds `count`.
+  // `out` is valid until the next call. The caller must bound `count`.
   bool bytes(std::size_t count, std::span<const std::byte>& out) {
-    if (count > window_.size() - at_ || count > left()) {
+    if (count > window_.size() - window_offset_ || count > left()) {
       if (!refill(count)) return false;
     }
-    out = window_.subspan(at_, count);
-    at_ += count;
+    out = window_.subspan(window_offset_, count);
+    window_offset_ += count;
     return true;
   }
 
@@ -58,8 +59,8 @@ class input_cursor {
     if (!bytes(sizeof out, found)) return false;
     T value = 0;
     for (std::size_t i = 0; i < sizeof out; ++i) {
-      const std::size_t place = order == std::endian::little ? i : sizeof out - 1 - i;
-      value = static_cast<T>(value | static_cast<T>(std::to_integer<T>(found[i]) << (8 * place)));
+      const std::size_t shift = order == std::endian::little ? i : sizeof out - 1 - i;
+      value = static_cast<T>(value | static_cast<T>(std::to_integer<T>(found[i]) << (8 * shift)));
     }
     out = value;
     return true;
@@ -67,16 +68,16 @@ class input_cursor {
 
   bool skip(std::uint64_t count);
 
-  // To a byte of the file before or after; bytes that are skipped are not read.
+  // Moves to another offset of the file, backwards or forwards. Skipped bytes are not read.
   void seek(std::uint64_t byte) noexcept;
 
-  // Refuses what was read. Always false, for `return in.fail(...)`. `where` is the place in the
-  // file, by default the byte that is read next.
+  // Refuses the input. Always returns false, for `return in.fail(...)`. The position is that of the
+  // next byte, or `byte`.
   bool fail(errc code, std::string cause) { return fail_at(position(), code, std::move(cause)); }
   bool fail_at(std::uint64_t byte, errc code, std::string cause) {
     return fail({code, "byte " + grouped(byte), std::move(cause)});
   }
-  bool fail(fault what);
+  bool fail(fault failure);
 
   bool failed() const noexcept { return failed_; }
   const fault& error() const noexcept { return fault_; }
@@ -85,9 +86,9 @@ class input_cursor {
   bool refill(std::size_t count);
 
   input& from_;
-  std::span<const std::byte> window_;  // From window_begin_ on.
+  std::span<const std::byte> window_;  // Bytes of the file from window_begin_.
   std::uint64_t window_begin_;
-  std::size_t at_ = 0;  // In the window.
+  std::size_t window_offset_ = 0;  // Position in the window.
   std::size_t next_bytes_ = window_bytes_min;
   std::uint64_t end_;
   bool failed_ = false;

@@ -9,13 +9,13 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::int64_t exponent_max = 1'000'000'000;  // Above the length of any header.
-constexpr std::size_t digits_max = 24;  // More than 2^64 has, or than a double can tell apart.
+constexpr std::int64_t exponent_max = 1'000'000'000;  // More than the length of any header.
+constexpr std::size_t digits_max = 24;  // More than 2^64 or the precision of a double needs.
 
 // The number is 0.DIGITS times ten to the power `point`: 0.00123e5 has the digits 123 and the
 // point 3. No digits at all means zero.
 struct decimal {
-  std::string digits;  // The first `digits_max` of them, without leading zeros.
+  std::string digits;  // The first `digits_max` digits, without leading zeros.
   std::int64_t point = 0;
   bool negative = false;
 };
@@ -32,17 +32,17 @@ std::int64_t exponent_of(std::string_view text) noexcept {
 decimal decimal_of(std::string_view number) {
   decimal out;
   bool after_point = false;
-  for (std::size_t at = 0; at < number.size(); ++at) {
-    const char c = number[at];
+  for (std::size_t i = 0; i < number.size(); ++i) {
+    const char c = number[i];
     if (c == '-') {
       out.negative = true;
     } else if (c == '.') {
       after_point = true;
     } else if (c == 'e' || c == 'E') {
-      out.point += exponent_of(number.substr(at + 1));
+      out.point += exponent_of(number.substr(i + 1));
       break;
     } else if (out.digits.empty() && c == '0') {
-      if (after_point) --out.point;  // 0.00123: the point stands two before the first digit.
+      if (after_point) --out.point;  // 0.00123: the point is two positions before the first digit.
     } else {
       if (!after_point) ++out.point;
       if (out.digits.size() < digits_max) out.digits.push_back(c);
@@ -67,7 +67,7 @@ std::optional<std::uint64_t> json_unsigned(std::string_view number) noexcept {
 }
 
 bool json_exceeds_double(std::string_view number) {
-  // Half way between the largest double and the next that there would be.
+  // Halfway between the largest double and 2^1024.
   constexpr std::string_view digits_of_limit = "17976931348623158079";
   constexpr std::int64_t point_of_limit = 309;
 

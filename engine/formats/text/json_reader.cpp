@@ -12,10 +12,10 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::size_t found_bytes_max = 20;  // How much of a wrong text a message repeats.
+constexpr std::size_t found_bytes_max = 20;  // Limit of the quoted text in a message.
 
-// What ends a run of characters that stand for themselves: the quote, the escape, and control
-// characters, which JSON does not allow in the raw.
+// Characters that end a run of plain characters: the quote, the escape, and control characters,
+// which JSON does not allow unescaped.
 constexpr auto ends_plain_run = [] {
   std::array<bool, 256> ends{};
   for (std::size_t c = 0; c < 0x20; ++c) ends[c] = true;
@@ -28,33 +28,33 @@ constexpr auto ends_plain_run = [] {
 
 bool json_reader::fail_at(std::size_t position, std::string cause) {
   if (!failed()) {
-    fault_at_ = position;
+    fault_position_ = position;
     cause_ = std::move(cause);
   }
   return false;
 }
 
-bool json_reader::unexpected(std::string_view wanted) {
+bool json_reader::unexpected(std::string_view expected) {
   std::string cause = "expected ";
-  cause += wanted;
-  if (at_ >= text_.size()) return fail(cause + " but the text ends");
+  cause += expected;
+  if (position_ >= text_.size()) return fail(cause + " but the text ends");
   return fail(cause + " but found '" +
-              printable(text_.substr(at_, 4 * found_bytes_max), found_bytes_max) + "'");
+              printable(text_.substr(position_, 4 * found_bytes_max), found_bytes_max) + "'");
 }
 
 char json_reader::peek() noexcept {
-  while (at_ < text_.size()) {
-    const char c = text_[at_];
+  while (position_ < text_.size()) {
+    const char c = text_[position_];
     if (c != ' ' && c != '\t' && c != '\n' && c != '\r') return c;
-    ++at_;
+    ++position_;
   }
   return '\0';
 }
 
-bool json_reader::enter(char open, std::string_view wanted) {
+bool json_reader::enter(char open, std::string_view expected) {
   if (failed()) return false;
-  if (peek() != open) return unexpected(wanted);
-  ++at_;
+  if (peek() != open) return unexpected(expected);
+  ++position_;
   just_opened_ = true;
   return true;
 }
@@ -62,18 +62,18 @@ bool json_reader::enter(char open, std::string_view wanted) {
 bool json_reader::enter_object() { return enter('{', "an object"); }
 bool json_reader::enter_array() { return enter('[', "an array"); }
 
-// True when one more item follows, and then whatever had to stand before it has been read.
-bool json_reader::next_in(char close, std::string_view wanted) {
+// Returns true if another item follows. The separator before the item was then read.
+bool json_reader::next_in(char close, std::string_view expected) {
   if (failed()) return false;
   const char c = peek();
   const bool first = std::exchange(just_opened_, false);
   if (c == close) {
-    ++at_;
+    ++position_;
     return false;
   }
   if (first) return true;
-  if (c != ',') return unexpected(wanted);
-  ++at_;
+  if (c != ',') return unexpected(expected);
+  ++position_;
   return true;
 }
 
@@ -81,7 +81,7 @@ bool json_reader::next_key(std::string_view& key) {
   if (!next_in('}', "',' or '}'")) return false;
   if (!string(key)) return false;
   if (peek() != ':') return unexpected("':' after a key");
-  ++at_;
+  ++position_;
   return true;
 }
 
@@ -90,11 +90,12 @@ bool json_reader::next_item() { return next_in(']', "',' or ']'"); }
 bool json_reader::string(std::string_view& value) {
   if (failed()) return false;
   if (peek() != '"') return unexpected("a string");
-  const std::size_t begin = ++at_;
-  while (at_ < text_.size() && !ends_plain_run[static_cast<unsigned char>(text_[at_])]) ++at_;
-  if (at_ < text_.size() && text_[at_] == '"') {
-    value = text_.substr(begin, at_ - begin);
-    ++at_;
+  const std::size_t begin = ++position_;
+  while (position_ < text_.size() && !ends_plain_run[static_cast<unsigned char>(text_[position_])])
+    ++position_;
+  if (position_ < text_.size() && text_[position_] == '"') {
+    value = text_.substr(begin, position_ - begin);
+    ++position_;
     return true;
   }
   return escaped_string(begin, value);
@@ -104,22 +105,22 @@ bool json_reader::escaped_string(std::size_t begin, std::string_view& value) {
   decoded_.reserve(text_.size());
   const std::size_t decoded_begin = decoded_.size();
   std::size_t run_begin = begin;
-  while (at_ < text_.size()) {
-    const char c = text_[at_];
+  while (position_ < text_.size()) {
+    const char c = text_[position_];
     if (!ends_plain_run[static_cast<unsigned char>(c)]) {
-      ++at_;
+      ++position_;
       continue;
     }
-    decoded_.append(text_, run_begin, at_ - run_begin);
+    decoded_.append(text_, run_begin, position_ - run_begin);
     if (c == '"') {
-      ++at_;
+      ++position_;
       value = std::string_view(decoded_).substr(decoded_begin);
       return true;
     }
-    if (c != '\\') return fail("a control character stands unescaped inside a string");
-    ++at_;
+    if (c != '\\') return fail("a control character inside a string is not escaped");
+    ++position_;
     if (!escape()) return false;
-    run_begin = at_;
+    run_begin = position_;
   }
   return fail("the text ends inside a string");
 }
@@ -128,28 +129,29 @@ bool json_reader::escape() {
   constexpr std::string_view letters = "\"\\/bfnrt";
   constexpr std::string_view meanings = "\"\\/\b\f\n\r\t";
 
-  if (at_ >= text_.size()) return fail("the text ends inside a string");
-  const char c = text_[at_];
+  if (position_ >= text_.size()) return fail("the text ends inside a string");
+  const char c = text_[position_];
   if (c == 'u') {
-    ++at_;
+    ++position_;
     return unicode_escape();
   }
-  const std::size_t which = letters.find(c);
-  if (which == std::string_view::npos) return fail_at(at_ - 1, "unknown escape in a string");
-  decoded_.push_back(meanings[which]);
-  ++at_;
+  const std::size_t letter_index = letters.find(c);
+  if (letter_index == std::string_view::npos)
+    return fail_at(position_ - 1, "unknown escape in a string");
+  decoded_.push_back(meanings[letter_index]);
+  ++position_;
   return true;
 }
 
 bool json_reader::unicode_escape() {
-  const std::size_t escape_at = at_ - 2;
+  const std::size_t escape_at = position_ - 2;
   char32_t point = 0;
   if (!four_hex(point)) return false;
   if (point >= 0xD800 && point <= 0xDFFF) {
-    // The high half must come first, and the low half must follow at once.
+    // The high half must be first, and the low half must follow directly.
     char32_t low = 0;
-    const bool pair = point < 0xDC00 && text_.substr(at_, 2) == "\\u";
-    if (pair) at_ += 2;
+    const bool pair = point < 0xDC00 && text_.substr(position_, 2) == "\\u";
+    if (pair) position_ += 2;
     if (pair && !four_hex(low)) return false;
     if (low < 0xDC00 || low > 0xDFFF) {
       return fail_at(escape_at, "half of a surrogate pair stands alone in a string");
@@ -162,8 +164,8 @@ bool json_reader::unicode_escape() {
 
 bool json_reader::four_hex(char32_t& unit) {
   unit = 0;
-  for (int i = 0; i < 4; ++i, ++at_) {
-    const char c = at_ < text_.size() ? text_[at_] : '\0';
+  for (int i = 0; i < 4; ++i, ++position_) {
+    const char c = position_ < text_.size() ? text_[position_] : '\0';
     char32_t digit = 0;
     if (is_digit(c)) {
       digit = static_cast<char32_t>(c - '0');
@@ -180,32 +182,33 @@ bool json_reader::four_hex(char32_t& unit) {
 }
 
 bool json_reader::digits() {
-  const std::size_t begin = at_;
-  while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
-  return at_ > begin || unexpected("a digit");
+  const std::size_t begin = position_;
+  while (position_ < text_.size() && is_digit(text_[position_])) ++position_;
+  return position_ > begin || unexpected("a digit");
 }
 
 bool json_reader::number(std::string_view& text) {
   if (failed()) return false;
   const char first = peek();
   if (first != '-' && !is_digit(first)) return unexpected("a number");
-  const std::size_t begin = at_;
-  if (first == '-') ++at_;
-  const bool zero = at_ < text_.size() && text_[at_] == '0';
+  const std::size_t begin = position_;
+  if (first == '-') ++position_;
+  const bool zero = position_ < text_.size() && text_[position_] == '0';
   if (!digits()) return false;
-  if (zero && at_ - begin > (first == '-' ? 2U : 1U)) {
+  if (zero && position_ - begin > (first == '-' ? 2U : 1U)) {
     return fail_at(begin, "a number has leading zeros");
   }
-  if (at_ < text_.size() && text_[at_] == '.') {
-    ++at_;
+  if (position_ < text_.size() && text_[position_] == '.') {
+    ++position_;
     if (!digits()) return false;
   }
-  if (at_ < text_.size() && (text_[at_] == 'e' || text_[at_] == 'E')) {
-    ++at_;
-    if (at_ < text_.size() && (text_[at_] == '+' || text_[at_] == '-')) ++at_;
+  if (position_ < text_.size() && (text_[position_] == 'e' || text_[position_] == 'E')) {
+    ++position_;
+    if (position_ < text_.size() && (text_[position_] == '+' || text_[position_] == '-'))
+      ++position_;
     if (!digits()) return false;
   }
-  text = text_.substr(begin, at_ - begin);
+  text = text_.substr(begin, position_ - begin);
   // A double holds every number of up to 20 characters that has no exponent.
   const bool may_exceed = text.size() > 20 || text.find_first_of("eE") != std::string_view::npos;
   if (may_exceed && json_exceeds_double(text)) {
@@ -219,8 +222,9 @@ bool json_reader::unsigned_integer(std::uint64_t& value) {
   if (!number(text)) return false;
   const auto parsed = json_unsigned(text);
   if (!parsed) {
-    return fail_at(at_ - text.size(), "expected a whole number from 0 to 2^64 - 1 but found '" +
-                                          printable(text, found_bytes_max) + "'");
+    return fail_at(position_ - text.size(),
+                   "expected a whole number from 0 to 2^64 - 1 but found '" +
+                       printable(text, found_bytes_max) + "'");
   }
   value = *parsed;
   return true;
@@ -228,8 +232,8 @@ bool json_reader::unsigned_integer(std::uint64_t& value) {
 
 bool json_reader::literal(std::string_view word) {
   if (failed()) return false;
-  if (text_.substr(at_, word.size()) != word) return unexpected("a value");
-  at_ += word.size();
+  if (text_.substr(position_, word.size()) != word) return unexpected("a value");
+  position_ += word.size();
   return true;
 }
 
@@ -268,7 +272,7 @@ bool json_reader::skip_value(unsigned containers_deep) {
 bool json_reader::end() {
   if (failed()) return false;
   peek();
-  if (at_ < text_.size()) return unexpected("nothing more");
+  if (position_ < text_.size()) return unexpected("nothing more");
   return true;
 }
 

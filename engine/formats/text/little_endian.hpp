@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Numbers out of binary headers, which nearly all formats write with the lowest byte first.
+// Reads little-endian numbers of binary headers.
 
 #include <concepts>
 #include <cstddef>
@@ -10,12 +10,13 @@
 
 namespace ringload::inline v0 {
 
-// `from` has at least sizeof(T) bytes from `at` on.
+// `bytes` must have at least sizeof(T) bytes from `offset`.
 template <std::unsigned_integral T>
-T little_endian(std::span<const std::byte> from, std::size_t at = 0) noexcept {
+T little_endian(std::span<const std::byte> bytes, std::size_t offset = 0) noexcept {
   T value = 0;
   for (std::size_t i = 0; i < sizeof(T); ++i) {
-    value = static_cast<T>(value | static_cast<T>(std::to_integer<T>(from[at + i]) << (8 * i)));
+    value =
+        static_cast<T>(value | static_cast<T>(std::to_integer<T>(bytes[offset + i]) << (8 * i)));
   }
   return value;
 }

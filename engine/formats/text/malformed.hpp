@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What most formats say of a file that they cannot read.
+// Faults of malformed or unsupported headers, used by most formats.
 
 #include <cstdint>
 #include <string>
@@ -13,7 +13,6 @@ namespace ringload::inline v0 {
 
 inline fault malformed(std::string cause) { return {errc::malformed_header, "", std::move(cause)}; }
 
-// Of the byte at which it shows.
 inline fault malformed_at(std::uint64_t byte, std::string cause) {
   return {errc::malformed_header, "byte " + grouped(byte), std::move(cause)};
 }

@@ -12,7 +12,7 @@ constexpr std::uint64_t field_number_max = (std::uint64_t{1} << 29) - 1;
 }  // namespace
 
 bool protobuf_reader::varint(std::uint64_t& out) {
-  const std::uint64_t at = in_.position();
+  const std::uint64_t begin = in_.position();
   out = 0;
   for (unsigned i = 0; i < varint_bytes_max; ++i) {
     std::uint8_t byte = 0;
@@ -20,7 +20,7 @@ bool protobuf_reader::varint(std::uint64_t& out) {
     out |= std::uint64_t{byte & 0x7FU} << (7 * i);
     if ((byte & 0x80U) == 0) return true;
   }
-  return in_.fail_at(at, errc::malformed_header,
+  return in_.fail_at(begin, errc::malformed_header,
                      "a base-128 integer has more than " + grouped(varint_bytes_max) + " bytes");
 }
 
@@ -34,7 +34,7 @@ bool protobuf_reader::next(protobuf_field& out) {
   const std::uint64_t number = key >> 3U;
   out.type = static_cast<wire_type>(key & 7U);
   if (number == 0 || number > field_number_max) {
-    return fail(out, errc::malformed_header, "there is no field " + grouped(number));
+    return fail(out, errc::malformed_header, "the field number " + grouped(number) + " is invalid");
   }
   out.number = static_cast<std::uint32_t>(number);
   out.offset = in_.position();
@@ -52,7 +52,7 @@ bool protobuf_reader::next(protobuf_field& out) {
     default:
       return fail(out, errc::malformed_header,
                   "field " + grouped(number) + " has the wire type " + grouped(key & 7U) +
-                      ", which is none, or a group");
+                      ", which is unknown or a group");
   }
   if (out.bytes > in_.end() - out.offset) {
     return fail(out, errc::header_outside_file,
@@ -70,7 +70,7 @@ bool protobuf_reader::enter(const protobuf_field& field) {
   }
   if (open_.size() == depth_max) {
     return fail(field, errc::malformed_header,
-                "more than " + grouped(depth_max) + " messages inside each other");
+                "more than " + grouped(depth_max) + " nested messages");
   }
   open_.push_back({field.offset, in_.end()});
   in_.set_end(field.offset + field.bytes);
@@ -102,9 +102,9 @@ bool protobuf_reader::text(const protobuf_field& field, std::uint64_t bytes_max,
 bool protobuf_reader::integers(const protobuf_field& field, std::size_t count_max,
                                std::vector<std::uint64_t>& out) {
   const auto too_many = [&] {
-    return fail(field, errc::malformed_header,
-                "field " + grouped(field.number) + " stands there more than " + grouped(count_max) +
-                    " times");
+    return fail(
+        field, errc::malformed_header,
+        "field " + grouped(field.number) + " occurs more than " + grouped(count_max) + " times");
   };
   if (field.type == wire_type::varint) {
     if (out.size() == count_max) return too_many();
@@ -121,7 +121,7 @@ bool protobuf_reader::integers(const protobuf_field& field, std::size_t count_ma
     if (!varint(out.emplace_back())) return false;
   }
   return in_.position() == field.offset + field.bytes ||
-         fail(field, errc::malformed_header, "packed integers end inside of one");
+         fail(field, errc::malformed_header, "the packed integers end inside an integer");
 }
 
 }  // namespace ringload::inline v0

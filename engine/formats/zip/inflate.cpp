@@ -17,8 +17,8 @@ constexpr std::size_t chunk_bytes = std::size_t{64} << 10;
 
 result<inflater::beginning> inflater::read(input& from, std::uint64_t offset,
                                            std::uint64_t stored_bytes, std::size_t count) {
-  auto with = make_deflate_decoder(false);
-  if (!with) return with.error();
+  auto deflate_decoder = make_deflate_decoder(false);
+  if (!deflate_decoder) return deflate_decoder.error();
   // One byte more than is wanted, to see the end of a stream that has just so many.
   out_.resize(count + 1);
   std::size_t given = 0;
@@ -30,7 +30,7 @@ result<inflater::beginning> inflater::read(input& from, std::uint64_t offset,
         static_cast<std::size_t>(std::min<std::uint64_t>(chunk, stored_bytes - taken));
     auto stored = from.read(offset + taken, wanted);
     if (!stored) return stored.error();
-    auto done = (*with)->decode(*stored, std::span(out_).subspan(given));
+    auto done = (*deflate_decoder)->decode(*stored, std::span(out_).subspan(given));
     if (!done) {
       return fault{
           done.error().code == errc::malformed_stream ? errc::malformed_header : done.error().code,

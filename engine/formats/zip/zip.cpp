@@ -64,10 +64,10 @@ bool widen(std::span<const std::byte> extra, wide_numbers& numbers) {
     extra = extra.subspan(4 + size);
     if (tag != zip64_tag) continue;
     if (std::exchange(seen, true)) return false;
-    for (std::uint64_t* each : {&numbers.bytes, &numbers.stored_bytes, &numbers.offset}) {
-      if (*each != in_zip64) continue;
+    for (std::uint64_t* number : {&numbers.bytes, &numbers.stored_bytes, &numbers.offset}) {
+      if (*number != in_zip64) continue;
       if (content.size() < 8) return false;
-      *each = little_endian<std::uint64_t>(content);
+      *number = little_endian<std::uint64_t>(content);
       content = content.subspan(8);
     }
   }
@@ -105,28 +105,29 @@ std::optional<std::string> why_unsupported(std::uint16_t flags, std::uint16_t me
   return std::nullopt;
 }
 
-// One entry of the directory, from `at` on, which then is where the next begins.
-result<zip_member> read_central(std::span<const std::byte> directory, std::size_t& at,
+// One entry of the directory, from `offset` on, which then is where the next begins.
+result<zip_member> read_central(std::span<const std::byte> directory, std::size_t& offset,
                                 std::uint64_t directory_offset) {
-  const std::string here = "byte " + grouped(directory_offset + at);
-  const auto left = directory.subspan(at);
+  const std::string place_in_directory = "byte " + grouped(directory_offset + offset);
+  const auto left = directory.subspan(offset);
   if (left.size() < central_bytes || little_endian<std::uint32_t>(left) != central_magic) {
-    return malformed_member(here, "an entry of the directory should begin here");
+    return malformed_member(place_in_directory, "an entry of the directory should begin here");
   }
   const std::size_t name_bytes = little_endian<std::uint16_t>(left, 28);
   const std::size_t extra_bytes = little_endian<std::uint16_t>(left, 30);
   const std::size_t comment_bytes = little_endian<std::uint16_t>(left, 32);
   const std::size_t entry_bytes = central_bytes + name_bytes + extra_bytes + comment_bytes;
   if (left.size() < entry_bytes) {
-    return malformed_member(here, "the entry would end past the end of the directory");
+    return malformed_member(place_in_directory,
+                            "the entry would end past the end of the directory");
   }
   zip_member out;
   out.name = as_text(left.subspan(central_bytes, name_bytes));
-  const std::string place = here + ": " + member_place(out.name);
-  if (auto bad = bad_name(out.name)) return malformed_member(place, std::move(*bad));
+  const std::string place = place_in_directory + ": " + member_place(out.name);
+  if (auto cause = bad_name(out.name)) return malformed_member(place, std::move(*cause));
   const auto method = little_endian<std::uint16_t>(left, 10);
-  if (auto why = why_unsupported(little_endian<std::uint16_t>(left, 8), method)) {
-    return fault{errc::unsupported_feature, place, std::move(*why)};
+  if (auto cause = why_unsupported(little_endian<std::uint16_t>(left, 8), method)) {
+    return fault{errc::unsupported_feature, place, std::move(*cause)};
   }
   wide_numbers wide = {little_endian<std::uint32_t>(left, 24),
                        little_endian<std::uint32_t>(left, 20),
@@ -137,80 +138,82 @@ result<zip_member> read_central(std::span<const std::byte> directory, std::size_
   if (little_endian<std::uint16_t>(left, 34) != 0) {
     return malformed_member(place, "it lies on another volume");
   }
-  out.how = method == method_stored ? codec::raw : codec::deflate;
+  out.stored_codec = method == method_stored ? codec::raw : codec::deflate;
   out.crc32 = little_endian<std::uint32_t>(left, 16);
   out.bytes = wide.bytes;
   out.stored_bytes = wide.stored_bytes;
   out.header_offset = wide.offset;
-  if (out.how == codec::raw && out.bytes != out.stored_bytes) {
+  if (out.stored_codec == codec::raw && out.bytes != out.stored_bytes) {
     return malformed_member(place, "it is stored as it is, but in " + grouped(out.stored_bytes) +
                                        " bytes instead of " + grouped(out.bytes));
   }
   const bool none_for_some = out.stored_bytes == 0 && out.bytes != 0;
   const bool longer = out.bytes / deflate_ratio_max > out.stored_bytes;
-  if (out.how == codec::deflate && (longer || none_for_some)) {
+  if (out.stored_codec == codec::deflate && (longer || none_for_some)) {
     return malformed_member(
         place, grouped(out.stored_bytes) + " deflated bytes cannot become " + grouped(out.bytes));
   }
-  at += entry_bytes;
+  offset += entry_bytes;
   return out;
 }
 
 // Whether the local header's sizes and checksum are the directory's.
-bool agree(std::span<const std::byte> local, const wide_numbers& wide, const zip_member& of) {
+bool agree(std::span<const std::byte> local, const wide_numbers& wide, const zip_member& member) {
   const auto crc = little_endian<std::uint32_t>(local, 14);
-  const bool same =
-      crc == of.crc32 && wide.bytes == of.bytes && wide.stored_bytes == of.stored_bytes;
-  if (same || (little_endian<std::uint16_t>(local, 6) & flag_sizes_follow) == 0) return same;
+  const bool is_same =
+      crc == member.crc32 && wide.bytes == member.bytes && wide.stored_bytes == member.stored_bytes;
+  if (is_same || (little_endian<std::uint16_t>(local, 6) & flag_sizes_follow) == 0) return is_same;
   // They were not known yet. Nothing else may stand there than what says so.
   const auto open = [](std::uint64_t value, std::uint64_t known) {
     return value == 0 || value == in_zip64 || value == known;
   };
-  return (crc == 0 || crc == of.crc32) && open(wide.bytes, of.bytes) &&
-         open(wide.stored_bytes, of.stored_bytes);
+  return (crc == 0 || crc == member.crc32) && open(wide.bytes, member.bytes) &&
+         open(wide.stored_bytes, member.stored_bytes);
 }
 
 // Finds the data behind the local header. `limit` is where the next member, or the directory,
 // begins.
-result<void> read_local(input& from, zip_member& of, std::uint64_t limit) {
-  const std::string place = "byte " + grouped(of.header_offset) + ": " + member_place(of.name);
-  const std::size_t fixed = local_bytes + of.name.size();
+result<void> read_local(input& from, zip_member& member, std::uint64_t limit) {
+  const std::string place =
+      "byte " + grouped(member.header_offset) + ": " + member_place(member.name);
+  const std::size_t fixed = local_bytes + member.name.size();
   const auto overlaps = [&] {
     return fault{errc::invalid_offsets, place,
                  "it would overlap what begins at byte " + grouped(limit)};
   };
-  if (of.header_offset > limit || fixed > limit - of.header_offset) return overlaps();
-  auto header = from.read(of.header_offset, fixed);
+  if (member.header_offset > limit || fixed > limit - member.header_offset) return overlaps();
+  auto header = from.read(member.header_offset, fixed);
   if (!header) return header.error();
   if (little_endian<std::uint32_t>(*header) != local_magic) {
     return malformed_member(place, "no member begins there");
   }
   const std::size_t extra_bytes = little_endian<std::uint16_t>(*header, 28);
   const auto method = little_endian<std::uint16_t>(*header, 8);
-  if (auto why = why_unsupported(little_endian<std::uint16_t>(*header, 6), method)) {
-    return fault{errc::unsupported_feature, place, std::move(*why)};
+  if (auto cause = why_unsupported(little_endian<std::uint16_t>(*header, 6), method)) {
+    return fault{errc::unsupported_feature, place, std::move(*cause)};
   }
-  if (little_endian<std::uint16_t>(*header, 26) != of.name.size() ||
-      as_text(header->subspan(local_bytes)) != of.name ||
-      (method == method_stored) != (of.how == codec::raw)) {
+  if (little_endian<std::uint16_t>(*header, 26) != member.name.size() ||
+      as_text(header->subspan(local_bytes)) != member.name ||
+      (method == method_stored) != (member.stored_codec == codec::raw)) {
     return malformed_member(place,
                             "its own header gives another name or method than the directory");
   }
-  of.data_offset = of.header_offset + fixed + extra_bytes;
-  if (of.data_offset > limit || of.stored_bytes > limit - of.data_offset) return overlaps();
+  member.data_offset = member.header_offset + fixed + extra_bytes;
+  if (member.data_offset > limit || member.stored_bytes > limit - member.data_offset)
+    return overlaps();
 
   wide_numbers wide = {little_endian<std::uint32_t>(*header, 22),
                        little_endian<std::uint32_t>(*header, 18)};
   std::vector<std::byte> fixed_part(header->begin(), header->begin() + local_bytes);
   if (wide.bytes == in_zip64 || wide.stored_bytes == in_zip64) {
-    auto extra = from.read(of.header_offset + fixed, extra_bytes);
+    auto extra = from.read(member.header_offset + fixed, extra_bytes);
     if (!extra) return extra.error();
     const bool widened = widen(*extra, wide);
     if (!widened && (little_endian<std::uint16_t>(fixed_part, 6) & flag_sizes_follow) == 0) {
       return malformed_member(place, "its extra field is broken, or lacks the numbers of zip64");
     }
   }
-  if (!agree(fixed_part, wide, of)) {
+  if (!agree(fixed_part, wide, member)) {
     return malformed_member(place, "its own header gives other sizes than the directory");
   }
   return {};
@@ -229,8 +232,9 @@ std::optional<fault> check_unique(zip_directory& found) {
 
 std::optional<fault> check_inflated(const zip_directory& found, std::uint64_t file_bytes) {
   std::uint64_t sum = 0;
-  for (const zip_member& each : found.members) {
-    if (each.how == codec::deflate) sum += std::min(each.bytes, ~std::uint64_t{0} - sum);
+  for (const zip_member& member : found.members) {
+    if (member.stored_codec == codec::deflate)
+      sum += std::min(member.bytes, ~std::uint64_t{0} - sum);
   }
   if (sum <= zip_inflated_bytes_usual || sum / zip_inflated_ratio_max <= file_bytes) {
     return std::nullopt;
@@ -249,15 +253,15 @@ stored_stream zip_member::stream() const {
   out.offset = data_offset;
   out.bytes = stored_bytes;
   out.decoded_bytes = bytes;
-  out.how = how;
+  out.how = stored_codec;
   if (crc32 != 0) out.crc32 = crc32;
   return out;
 }
 
 const zip_member* zip_directory::find(std::string_view name) const noexcept {
-  const auto of = [this](std::uint32_t i) { return members[i].name; };
-  const auto at = std::ranges::lower_bound(by_name, name, {}, of);
-  return at != by_name.end() && of(*at) == name ? &members[*at] : nullptr;
+  const auto name_of = [this](std::uint32_t i) { return members[i].name; };
+  const auto found = std::ranges::lower_bound(by_name, name, {}, name_of);
+  return found != by_name.end() && name_of(*found) == name ? &members[*found] : nullptr;
 }
 
 result<zip_directory> read_zip_directory(input& from) {
@@ -278,16 +282,16 @@ result<zip_directory> read_zip_directory(input& from) {
   if (place->bytes > from.bytes()) return fault{errc::truncated_file, "the directory"};
   zip_directory found;
   found.text.resize(static_cast<std::size_t>(place->bytes));
-  if (auto good = from.read_into(place->offset, found.text); !good) return good.error();
+  if (auto status = from.read_into(place->offset, found.text); !status) return status.error();
   found.members.reserve(static_cast<std::size_t>(place->members));
-  std::size_t at = 0;
+  std::size_t offset = 0;
   for (std::uint64_t i = 0; i < place->members; ++i) {
-    auto member = read_central(found.text, at, place->offset);
+    auto member = read_central(found.text, offset, place->offset);
     if (!member) return member.error();
     found.members.push_back(*member);
   }
-  if (at != found.text.size()) {
-    return malformed_at(place->offset + at, "the directory goes on after its last entry");
+  if (offset != found.text.size()) {
+    return malformed_at(place->offset + offset, "the directory goes on after its last entry");
   }
   std::ranges::sort(found.members, {}, &zip_member::header_offset);
   if (const std::uint64_t begin =
@@ -299,42 +303,43 @@ result<zip_directory> read_zip_directory(input& from) {
   for (std::size_t i = 0; i < found.members.size(); ++i) {
     const bool last = i + 1 == found.members.size();
     const std::uint64_t limit = last ? place->offset : found.members[i + 1].header_offset;
-    if (auto good = read_local(from, found.members[i], std::min(limit, place->offset)); !good) {
-      return good.error();
+    if (auto status = read_local(from, found.members[i], std::min(limit, place->offset)); !status) {
+      return status.error();
     }
   }
   // Every member lies before the directory, and no two overlap.
 
-  if (auto bad = check_unique(found)) return *bad;
-  if (auto bad = check_inflated(found, from.bytes())) return *bad;
+  if (auto cause = check_unique(found)) return *cause;
+  if (auto cause = check_inflated(found, from.bytes())) return *cause;
   return found;
 }
 
-result<std::vector<std::byte>> read_zip_member(input& from, const zip_member& which,
+result<std::vector<std::byte>> read_zip_member(input& from, const zip_member& member,
                                                std::uint64_t bytes_max) {
-  const std::string place = member_place(which.name);
-  if (which.bytes > bytes_max) {
+  const std::string place = member_place(member.name);
+  if (member.bytes > bytes_max) {
     return fault{errc::header_too_large, place,
-                 "it has " + grouped(which.bytes) + " bytes, and no more than " +
+                 "it has " + grouped(member.bytes) + " bytes, and no more than " +
                      grouped(bytes_max) + " are allowed"};
   }
   std::vector<std::byte> out;
-  if (which.how == codec::raw) {
-    if (which.bytes > from.bytes()) return fault{errc::truncated_file, place};
-    out.resize(static_cast<std::size_t>(which.bytes));
-    if (auto good = from.read_into(which.data_offset, out); !good) return good.error().in(place);
+  if (member.stored_codec == codec::raw) {
+    if (member.bytes > from.bytes()) return fault{errc::truncated_file, place};
+    out.resize(static_cast<std::size_t>(member.bytes));
+    if (auto status = from.read_into(member.data_offset, out); !status)
+      return status.error().in(place);
   } else {
     inflater inflating;
-    auto found = inflating.read(from, which.data_offset, which.stored_bytes,
-                                static_cast<std::size_t>(which.bytes) + 1);
+    auto found = inflating.read(from, member.data_offset, member.stored_bytes,
+                                static_cast<std::size_t>(member.bytes) + 1);
     if (!found) return found.error().in(place);
-    if (!found->complete || found->bytes.size() != which.bytes) {
-      return malformed_member(place, "it does not inflate to the " + grouped(which.bytes) +
+    if (!found->complete || found->bytes.size() != member.bytes) {
+      return malformed_member(place, "it does not inflate to the " + grouped(member.bytes) +
                                          " bytes that the directory says");
     }
     out = inflating.take(found->bytes.size());
   }
-  if (crc32(out, 0) != which.crc32 && which.crc32 != 0)
+  if (crc32(out, 0) != member.crc32 && member.crc32 != 0)
     return malformed_member(place, "its checksum is wrong");
   return out;
 }

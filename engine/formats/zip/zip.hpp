@@ -30,8 +30,8 @@ struct zip_member {
   std::uint64_t data_offset = 0;
   std::uint64_t stored_bytes = 0;
   std::uint64_t bytes = 0;
-  std::uint32_t crc32 = 0;  // 0: none; PyTorch can be told to compute none.
-  codec how = codec::raw;   // Or deflate.
+  std::uint32_t crc32 = 0;          // 0: none; PyTorch can be told to compute none.
+  codec stored_codec = codec::raw;  // Or deflate.
 
   // The whole member.
   stored_stream stream() const;
@@ -61,7 +61,7 @@ result<zip_directory> read_zip_directory(input& from);
 std::string member_place(std::string_view name);
 
 // The whole member, inflated if need be, its checksum checked; it has at most `bytes_max` bytes.
-result<std::vector<std::byte>> read_zip_member(input& from, const zip_member& which,
+result<std::vector<std::byte>> read_zip_member(input& from, const zip_member& member,
                                                std::uint64_t bytes_max);
 
 }  // namespace ringload::inline v0

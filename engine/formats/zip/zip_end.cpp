@@ -30,34 +30,36 @@ result<bool> read_end64(input& from, std::uint64_t end_at, zip_directory_place& 
   auto locator = from.read(locator_at, end64_locator_bytes);
   if (!locator) return locator.error();
   if (little_endian<std::uint32_t>(*locator) != end64_locator_magic) return false;
-  const auto at = little_endian<std::uint64_t>(*locator, 8);
+  const auto record_offset = little_endian<std::uint64_t>(*locator, 8);
   if (little_endian<std::uint32_t>(*locator, 4) != 0 ||
       little_endian<std::uint32_t>(*locator, 16) > 1) {
     return malformed_at(locator_at, "the archive has several volumes");
   }
-  if (at > locator_at - end64_bytes) {
+  if (record_offset > locator_at - end64_bytes) {
     return malformed_at(locator_at, "the zip64 end record would lie past this byte");
   }
-  auto record = from.read(at, end64_bytes);
+  auto record = from.read(record_offset, end64_bytes);
   if (!record) return record.error();
   const auto size = little_endian<std::uint64_t>(*record, 4);
-  if (little_endian<std::uint32_t>(*record) != end64_magic || size != locator_at - at - 12) {
-    return malformed_at(at, "there is no zip64 end record that ends where its locator begins");
+  if (little_endian<std::uint32_t>(*record) != end64_magic ||
+      size != locator_at - record_offset - 12) {
+    return malformed_at(record_offset,
+                        "there is no zip64 end record that ends where its locator begins");
   }
   if (little_endian<std::uint32_t>(*record, 16) != 0 ||
       little_endian<std::uint32_t>(*record, 20) != 0 ||
       little_endian<std::uint64_t>(*record, 24) != little_endian<std::uint64_t>(*record, 32)) {
-    return malformed_at(at, "the archive has several volumes");
+    return malformed_at(record_offset, "the archive has several volumes");
   }
   const zip_directory_place wide = {little_endian<std::uint64_t>(*record, 32),
                                     little_endian<std::uint64_t>(*record, 40),
-                                    little_endian<std::uint64_t>(*record, 48), at};
+                                    little_endian<std::uint64_t>(*record, 48), record_offset};
   const auto differs = [](std::uint64_t narrow, std::uint64_t all_ones, std::uint64_t in_64) {
     return narrow != all_ones && narrow != in_64;
   };
   if (differs(place.members, 0xFFFF, wide.members) || differs(place.bytes, in_end64, wide.bytes) ||
       differs(place.offset, in_end64, wide.offset)) {
-    return malformed_at(at, "the two end records contradict each other");
+    return malformed_at(record_offset, "the two end records contradict each other");
   }
   place = wide;
   return true;
@@ -72,10 +74,13 @@ result<zip_directory_place> find_zip_directory(input& from) {
   auto tail = from.read(file_bytes - tail_bytes, tail_bytes);
   if (!tail) return tail.error();
   std::optional<std::size_t> found;  // The last record whose comment is the rest of the file.
-  for (std::size_t at = tail_bytes + 1 - std::min(tail_bytes + 1, end_bytes); at-- > 0;) {
-    if (little_endian<std::uint32_t>(*tail, at) != end_magic) continue;
-    if (little_endian<std::uint16_t>(*tail, at + 20) != tail_bytes - at - end_bytes) continue;
-    found = at;
+  for (std::size_t record_offset = tail_bytes + 1 - std::min(tail_bytes + 1, end_bytes);
+       record_offset-- > 0;) {
+    if (little_endian<std::uint32_t>(*tail, record_offset) != end_magic) continue;
+    if (little_endian<std::uint16_t>(*tail, record_offset + 20) !=
+        tail_bytes - record_offset - end_bytes)
+      continue;
+    found = record_offset;
     break;
   }
   if (!found) {

@@ -143,8 +143,8 @@ std::optional<fault> converter::set_digest(const zt_component& part, entry& out)
   auto digest = std::make_shared<stored_digest>();
   digest->algorithm = is_crc ? digest_algorithm::crc32c : digest_algorithm::sha256;
   digest->bytes = std::move(*bytes);
-  digest->of.offset = *part.offset;
-  digest->of.bytes = digest->of.decoded_bytes = *part.length;
+  digest->stream.offset = *part.offset;
+  digest->stream.bytes = digest->stream.decoded_bytes = *part.length;
   out.digest = std::move(digest);
   return std::nullopt;
 }
