@@ -4,32 +4,32 @@
 
 // ringload for C, and for every language that can call C: the component `c`.
 //
-// This header is all of it: the others that it includes at its end are chapters of it. Further
-// components add devices and formats, each by one function: `ringload/c_cuda.h`, `c_remote.h` and
+// This header includes the complete C interface: it includes its chapters at its end. Further
+// components add devices and formats, each with one function: `ringload/c_cuda.h`, `c_remote.h` and
 // `c_hdf5.h`.
 //
-// Objects are opaque handles, each released by its own function, which takes null. Handles of
-// models, tensors and checkpoints share what they stand for, and may outlive the loader.
+// Objects are opaque handles. Each has its own release function, which accepts null. Handles of
+// models, tensors and checkpoints share their object, and may outlive the loader.
 //
-// A function that can fail returns a ringload_status; ringload_last_error() then says why, in one
-// line that names file, tensor and byte; handles that it would have given are set to null. No
-// exception leaves a function, and none aborts.
+// A function that can fail returns a ringload_status. After a failure, ringload_last_error()
+// returns the cause in one line that names file, tensor and byte, and result handles are set to
+// null. No function throws an exception or aborts.
 //
-// Whatever takes time is an operation: NAME_begin starts it, and its end can be waited for, polled
-// by a file descriptor, or told to a callback. NAME alone begins it and waits. Releasing an
-// operation that has not ended cancels it.
+// Functions that take time are operations: NAME_begin starts the operation. A program can wait for
+// its end, poll a file descriptor, or set a callback. NAME without _begin starts the operation and
+// waits. Releasing an operation that has not ended cancels it.
 //
-// Structs begin with `struct_bytes`, their size as the caller was compiled, so that fields can be
-// added at their ends. A field of 0 is the default. Set the struct to 0 and `struct_bytes` to
-// sizeof, or use RINGLOAD_STRUCT:
+// Structs begin with `struct_bytes`, the size of the struct in the caller's version, so that later
+// versions can append fields. A field of 0 is the default. Set the struct to 0 and `struct_bytes`
+// to sizeof, or use RINGLOAD_STRUCT:
 //
-//     ringload_load_options how = RINGLOAD_STRUCT(ringload_load_options);
+//     ringload_load_options options = RINGLOAD_STRUCT(ringload_load_options);
 //
-// Text is UTF-8 and ends with a 0 byte. A pointer that is given out is valid as long as the handle
-// it came from.
+// Text is UTF-8 and ends with a 0 byte. A returned pointer is valid as long as the handle that
+// returned it.
 //
-// Functions may be called from any thread; a handle must not be used while it is released. After
-// fork() a child may use no handle of its parent's.
+// Functions may be called from any thread. A handle must not be used while it is released. After
+// fork() a child must not use handles of its parent.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -60,34 +60,36 @@ typedef struct ringload_loading ringload_loading;
 typedef struct ringload_model ringload_model;
 typedef struct ringload_tensor ringload_tensor;
 
-/// How a call ended. The values are fixed for good; later versions may add some.
+/// The result of a call. The values never change; later versions may add values.
 typedef enum ringload_status RINGLOAD_OF_INT {
   RINGLOAD_OK = 0,
   RINGLOAD_PENDING = 1,           // The operation has not ended yet.
-  RINGLOAD_END = 2,               // There is nothing more: no next tensor, no such position.
-  RINGLOAD_CANCELLED = 3,         // The operation was cancelled, or its loader is gone.
-  RINGLOAD_INVALID_ARGUMENT = 4,  // Of this call: a null handle, an unknown value, a bad range.
-  RINGLOAD_NOT_FOUND = 5,         // No such source, or no such tensor.
-  RINGLOAD_INVALID_FILE = 6,      // A file breaks the rules of its format.
-  RINGLOAD_UNSUPPORTED = 7,       // A valid file, or a wish, that this build cannot serve.
-  RINGLOAD_NO_MEMORY = 8,         // None left, of the host or the device, or within the limits.
-  RINGLOAD_CHANGED_FILE = 9,      // Truncated, written or replaced since it was opened.
-  RINGLOAD_UNAVAILABLE = 10,      // The device, io_uring or direct reads, ordered and not there.
-  RINGLOAD_MISMATCH = 11,         // A fill's tensors and destinations, or ranks, do not agree.
-  RINGLOAD_SYSTEM_ERROR = 12,     // The system or a server refused something: a permission.
-  RINGLOAD_INTERNAL_ERROR = 13    // Anything else, a fault of ringload's included.
+  RINGLOAD_END = 2,               // There is no next tensor, or no such position.
+  RINGLOAD_CANCELLED = 3,         // The operation was cancelled, or its loader was released.
+  RINGLOAD_INVALID_ARGUMENT = 4,  // A null handle, an unknown value, or an invalid range.
+  RINGLOAD_NOT_FOUND = 5,         // The source or the tensor does not exist.
+  RINGLOAD_INVALID_FILE = 6,      // A file violates its format.
+  RINGLOAD_UNSUPPORTED = 7,       // A valid file or request that this build does not support.
+  RINGLOAD_NO_MEMORY = 8,     // No memory is left on the host or the device, or within the limits.
+  RINGLOAD_CHANGED_FILE = 9,  // The file was truncated, written or replaced since it was opened.
+  RINGLOAD_UNAVAILABLE = 10,  // The requested device, io_uring or direct reads are not available.
+  RINGLOAD_MISMATCH = 11,     // Tensors and destinations of a fill, or ranks, do not agree.
+  /// The system or a server refused a request, such as for lack of permission.
+  RINGLOAD_SYSTEM_ERROR = 12,
+  RINGLOAD_INTERNAL_ERROR = 13  // Any other failure, including errors in ringload.
 } ringload_status;
 
-/// Why the last call of this thread failed that did; "" if none has. Valid until the next call.
+/// Returns the cause of the last failed call of this thread; "" if no call has failed. Valid until
+/// the next call.
 RINGLOAD_C_EXPORT const char* ringload_last_error(void);
-/// "invalid_file", for logs; "unknown" for any other number.
+/// Returns the name of a status, such as "invalid_file", for logs; "unknown" for any other number.
 RINGLOAD_C_EXPORT const char* ringload_status_name(ringload_status status);
-/// The version of the library: "0.1.0".
+/// Returns the version of the library: "0.1.0".
 RINGLOAD_C_EXPORT const char* ringload_version(void);
 
-/// The element types. The values are fixed for good.
+/// The element types. The values never change.
 typedef enum ringload_dtype RINGLOAD_OF_INT {
-  RINGLOAD_AS_STORED = 0,  // Of a load: as the file has it. No tensor is of this type.
+  RINGLOAD_AS_STORED = 0,  // For loads: the type in the file. No tensor has this type.
   RINGLOAD_BOOL = 1,
   RINGLOAD_F4 = 2,
   RINGLOAD_F6_E2M3 = 3,
@@ -113,9 +115,9 @@ typedef enum ringload_dtype RINGLOAD_OF_INT {
   RINGLOAD_C128 = 23
 } ringload_dtype;
 
-/// "BF16", as safetensors names it; "" for what is no type.
+/// Returns the name in safetensors, such as "BF16"; "" for an invalid type.
 RINGLOAD_C_EXPORT const char* ringload_dtype_name(ringload_dtype type);
-/// The width of one element in bits; 0 for what is no type.
+/// Returns the width of one element in bits; 0 for an invalid type.
 RINGLOAD_C_EXPORT uint32_t ringload_dtype_bits(ringload_dtype type);
 
 // --- Loaders
@@ -125,11 +127,11 @@ typedef enum ringload_device_kind RINGLOAD_OF_INT {
   RINGLOAD_CUDA = 1
 } ringload_device_kind;
 
-/// Those of `ringload/c_cuda.h` are released by this, too.
+/// Releases a device, including devices of `ringload/c_cuda.h`.
 RINGLOAD_C_EXPORT void ringload_device_release(ringload_device* device);
 
 typedef enum ringload_engine RINGLOAD_OF_INT {
-  RINGLOAD_ENGINE_AUTOMATIC = 0,  // io_uring where it works, else threads.
+  RINGLOAD_ENGINE_AUTOMATIC = 0,  // io_uring if it works, else threads.
   RINGLOAD_ENGINE_RING = 1,
   RINGLOAD_ENGINE_THREADS = 2
 } ringload_engine;
@@ -140,13 +142,13 @@ typedef enum ringload_pages RINGLOAD_OF_INT {
   RINGLOAD_PAGES_NONE = 2
 } ringload_pages;
 
-/// What a loader may use. `ringload/options.hpp` says more of each.
+/// The limits of a loader. `ringload/options.hpp` describes each field.
 typedef struct ringload_loader_options {
   size_t struct_bytes;
-  uint64_t slot_bytes;       // Of one pinned buffer: a power of two, 64 KiB to 64 MiB.
+  uint64_t slot_bytes;       // Size of one pinned buffer: a power of two, 64 KiB to 64 MiB.
   uint64_t bytes_in_flight;  // 0: tuned while loading.
-  uint64_t arena_bytes_max;  // Of the tensors of one load. 0: no bound.
-  uint64_t cached_bytes;     // Of freed tensor memory that is kept for the next loads.
+  uint64_t arena_bytes_max;  // Limit for the tensors of one load. 0: no limit.
+  uint64_t cached_bytes;     // Freed tensor memory that is kept for the next loads.
   uint32_t slots;
   uint32_t copy_threads;
   uint32_t reader_threads;
@@ -154,83 +156,87 @@ typedef struct ringload_loader_options {
   ringload_pages pages;
 } ringload_loader_options;
 
-/// `on` null: the host; else it is copied. `within` null: the defaults.
-RINGLOAD_C_EXPORT ringload_status ringload_loader_create(const ringload_device* on,
-                                                         const ringload_loader_options* within,
-                                                         ringload_loader** made);
-/// The same of one that reads what extensions add: those of `ringload/c_remote.h` and `c_hdf5.h`,
-/// which are shared and may be released before.
+/// Creates a loader. `device` null: the host; otherwise the device is copied. `limits` null: the
+/// defaults.
+RINGLOAD_C_EXPORT ringload_status ringload_loader_create(const ringload_device* device,
+                                                         const ringload_loader_options* limits,
+                                                         ringload_loader** result);
+/// Creates a loader with extensions, those of `ringload/c_remote.h` and `c_hdf5.h`. The loader
+/// shares the extensions, so they may be released before the loader.
 RINGLOAD_C_EXPORT ringload_status ringload_loader_create_with(
-    const ringload_device* on, const ringload_loader_options* within,
-    const ringload_extension* const* extensions, size_t count, ringload_loader** made);
+    const ringload_device* device, const ringload_loader_options* limits,
+    const ringload_extension* const* extensions, size_t count, ringload_loader** result);
 RINGLOAD_C_EXPORT void ringload_extension_release(ringload_extension* extension);
-/// Cancels what is in flight and waits until neither the kernel nor the device writes to a buffer
-/// or destination any more; pending operations end with RINGLOAD_CANCELLED. In a callback it does
-/// not wait.
+/// Cancels the operations in flight and waits until neither the kernel nor the device writes to a
+/// buffer or destination. Pending operations end with RINGLOAD_CANCELLED. In a callback the
+/// function does not wait.
 RINGLOAD_C_EXPORT void ringload_loader_release(ringload_loader* loader);
 
-/// Figures of a load, or of a loader, whose fields about one load are 0. `ringload/stats.hpp`.
+/// Statistics of a load or of a loader. For a loader, the fields of a single load are 0. See
+/// `ringload/stats.hpp`.
 typedef struct ringload_stats {
   size_t struct_bytes;
-  uint64_t bytes, bytes_total;  // Of tensors that are loaded, and of all.
+  uint64_t bytes, bytes_total;  // Bytes of loaded tensors, and of all tensors.
   uint64_t tensors, tensors_total;
-  uint64_t bytes_arrived;   // For a progress bar, out of bytes_total.
-  uint64_t bytes_direct;    // Read past the page cache.
-  uint64_t bytes_buffered;  // Read through it.
+  uint64_t bytes_arrived;   // For a progress bar out of bytes_total.
+  uint64_t bytes_direct;    // Bytes read past the page cache.
+  uint64_t bytes_buffered;  // Bytes read through the page cache.
   uint64_t reads;
-  uint64_t pinned_bytes_peak;  // Of the loader.
+  uint64_t pinned_bytes_peak;  // Peak of the loader.
   double seconds, seconds_to_first_tensor, seconds_opening;
-  ringload_engine engine;  // What reads: RING or THREADS.
+  ringload_engine engine;  // The engine in use: RING or THREADS.
 } ringload_stats;
 
-/// What has come of one file; what was read to know the catalog does not count.
+/// Statistics of one file. Reads of the catalog do not count.
 typedef struct ringload_file_stats {
   size_t struct_bytes;
   const char* path;
-  uint64_t bytes;       // Of the file.
-  uint64_t bytes_read;  // With the padding of aligned reads.
+  uint64_t bytes;       // Size of the file.
+  uint64_t bytes_read;  // Includes the padding of aligned reads.
   double seconds_to_first_read;
-  double seconds_reading;  // From that start to the last bytes that have come.
+  double seconds_reading;  // From the start of the first read to the latest completed read.
 } ringload_file_stats;
 
-/// These fill in as many fields as `into->struct_bytes` says there are.
+/// Fills in the statistics, as many fields as `into->struct_bytes` includes.
 RINGLOAD_C_EXPORT ringload_status ringload_loader_stats(const ringload_loader* loader,
                                                         ringload_stats* into);
 
 // --- Operations
 
-/// Waits until it has ended, at most so many milliseconds; for as long as it takes if negative.
-/// Returns RINGLOAD_PENDING, or how it ended. In a callback, which must not wait for what only ends
-/// after it, RINGLOAD_INVALID_ARGUMENT if it has not ended.
+/// Waits until the operation has ended, at most for this number of milliseconds; without limit if
+/// negative. Returns RINGLOAD_PENDING or the final status. A callback must not wait: there the
+/// function returns RINGLOAD_INVALID_ARGUMENT if the operation has not ended.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_wait(ringload_operation* operation,
                                                           int64_t milliseconds);
-/// RINGLOAD_PENDING, or how it ended.
+/// Returns RINGLOAD_PENDING or the final status.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_status(const ringload_operation* operation);
-/// A descriptor that becomes readable when the operation ends and stays so: for poll, epoll, an
-/// event loop. It is the operation's; do not read from it or close it.
+/// Returns a descriptor that becomes readable when the operation ends and stays readable, for poll,
+/// epoll or an event loop. The descriptor belongs to the operation: do not read from it and do not
+/// close it.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_descriptor(ringload_operation* operation,
                                                                 int* descriptor);
-/// Calls `then` once, when the operation ends or soon if it has: in a thread of the loader's that
-/// calls one after the other. At most one callback for an operation. `then` may release the
-/// operation.
+/// Calls `then` once, when the operation ends, or soon if it has ended already. The callback runs
+/// in a thread of the loader, one callback at a time. Each operation may have at most one callback.
+/// `then` may release the operation.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_on_end(ringload_operation* operation,
                                                             void (*then)(void* context,
                                                                          ringload_status status),
                                                             void* context);
-/// Asks for its end, which comes as any other: as RINGLOAD_CANCELLED, or as success if that was
-/// first. Cancelling an awaited tensor does not cancel its load.
+/// Requests cancellation. The operation then ends with RINGLOAD_CANCELLED, or with success if it
+/// was complete already. Cancelling an awaited tensor does not cancel its load.
 RINGLOAD_C_EXPORT void ringload_operation_cancel(ringload_operation* operation);
 RINGLOAD_C_EXPORT void ringload_operation_release(ringload_operation* operation);
 
-// The result of one that ended with RINGLOAD_OK, as a handle of the caller's; else its status. A
-// function for another kind of operation gives RINGLOAD_INVALID_ARGUMENT.
+// These functions return the result of an operation that ended with RINGLOAD_OK, as a handle that
+// the caller must release. Otherwise they return the operation's status. For another kind of
+// operation they return RINGLOAD_INVALID_ARGUMENT.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_checkpoint(ringload_operation* operation,
                                                                 ringload_checkpoint** result);
 RINGLOAD_C_EXPORT ringload_status ringload_operation_model(ringload_operation* operation,
                                                            ringload_model** result);
 RINGLOAD_C_EXPORT ringload_status ringload_operation_tensor(ringload_operation* operation,
                                                             ringload_tensor** result);
-/// Once for an operation.
+/// May be called once for each operation.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_loading(ringload_operation* operation,
                                                              ringload_loading** result);
 
@@ -238,69 +244,69 @@ RINGLOAD_C_EXPORT ringload_status ringload_operation_loading(ringload_operation*
 
 typedef struct ringload_open_options {
   size_t struct_bytes;
-  int as_reference;       // Not 0: accept what the format's reference implementation accepts.
-  int independent_files;  // Not 0: a folder's files are each taken for themselves.
+  int as_reference;       // Not 0: accepts what the format's reference implementation accepts.
+  int independent_files;  // Not 0: each file of a folder is an independent checkpoint.
 } ringload_open_options;
 
-/// Opens files and reads what they hold, for any number of loads. `sources`: one file, folder,
-/// index or `owner/model[@revision]` in the local Hugging Face cache; or several files, which are
-/// one checkpoint. `how` may be null.
+/// Opens files and reads their catalog, for any number of loads. `sources` is one file, folder,
+/// index or `owner/model[@revision]` in the local Hugging Face cache; or several files, which form
+/// one checkpoint. `options` may be null.
 RINGLOAD_C_EXPORT ringload_status ringload_open_begin(ringload_loader* loader,
                                                       const char* const* sources, size_t count,
-                                                      const ringload_open_options* how,
-                                                      ringload_operation** begun);
+                                                      const ringload_open_options* options,
+                                                      ringload_operation** operation);
 RINGLOAD_C_EXPORT ringload_status ringload_open(ringload_loader* loader, const char* source,
-                                                const ringload_open_options* how,
+                                                const ringload_open_options* options,
                                                 ringload_checkpoint** opened);
 RINGLOAD_C_EXPORT void ringload_checkpoint_release(ringload_checkpoint* checkpoint);
 
-/// A tensor as the file describes it.
+/// A tensor of the catalog.
 typedef struct ringload_tensor_info {
   size_t struct_bytes;
   const char* name;
   const uint64_t* shape;  // Row-major, outermost first.
   size_t rank;
-  uint64_t bytes;  // When loaded: dense, row-major, little-endian.
+  uint64_t bytes;  // Size after loading: dense, row-major, little-endian.
   const char* file;
-  const char* type;  // Where dtype is not enough, such as "q4_k"; else "".
+  const char* type;  // The type if dtype is not sufficient, such as "q4_k"; else "".
   ringload_dtype dtype;
 } ringload_tensor_info;
 
-/// Tensors by position: in the order of (file, offset).
+/// Returns the number of tensors. Positions are in the order of (file, offset).
 RINGLOAD_C_EXPORT size_t ringload_checkpoint_size(const ringload_checkpoint* checkpoint);
-/// RINGLOAD_END from the last position on.
+/// Describes the tensor at a position; RINGLOAD_END after the last position.
 RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_tensor(const ringload_checkpoint* checkpoint,
                                                              size_t position,
                                                              ringload_tensor_info* into);
-/// The position of a name, or RINGLOAD_NOT_FOUND.
+/// Returns the position of a name, or RINGLOAD_NOT_FOUND.
 RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_find(const ringload_checkpoint* checkpoint,
                                                            const char* name, size_t* position);
-/// Metadata of the files, by position; RINGLOAD_END after the last. A value that is no text is JSON
-/// text.
+/// Returns metadata of the files, by position; RINGLOAD_END after the last entry. A value that is
+/// not a text is converted to JSON text.
 RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_metadata(
     const ringload_checkpoint* checkpoint, size_t position, const char** key, const char** value);
 
-/// An attribute with its type. What it points to is valid as long as the checkpoint.
+/// An attribute with its type. Its pointers are valid as long as the checkpoint.
 typedef struct ringload_attribute {
   size_t struct_bytes;
   const char* key;
-  const char* text;  // If the value is no text: JSON text.
-  const void* cbor;  // The value, as CBOR (RFC 8949) has it.
+  const char* text;  // The text, or JSON text if the value is not a text.
+  const void* cbor;  // The value as CBOR (RFC 8949).
   size_t cbor_bytes;
   int is_text;  // Not 0: the value is a text.
 } ringload_attribute;
 
-/// Attributes of the files, which are their metadata, and of one tensor; RINGLOAD_END after the
-/// last.
+/// Return attributes of the files, which are their metadata, and attributes of one tensor;
+/// RINGLOAD_END after the last attribute.
 RINGLOAD_C_EXPORT ringload_status ringload_checkpoint_attribute(
     const ringload_checkpoint* checkpoint, size_t position, ringload_attribute* into);
 RINGLOAD_C_EXPORT ringload_status
 ringload_checkpoint_tensor_attribute(const ringload_checkpoint* checkpoint, size_t tensor,
                                      size_t position, ringload_attribute* into);
 
-// --- Selections: which tensors, and which range of each. `ringload/selection.hpp` says more.
+// --- Selections: which tensors, and which range of each. See `ringload/selection.hpp`.
 
-RINGLOAD_C_EXPORT ringload_status ringload_selection_create(ringload_selection** made);
+RINGLOAD_C_EXPORT ringload_status ringload_selection_create(ringload_selection** result);
 RINGLOAD_C_EXPORT void ringload_selection_release(ringload_selection* selection);
 RINGLOAD_C_EXPORT ringload_status ringload_selection_name(ringload_selection* selection,
                                                           const char* name);
@@ -315,8 +321,9 @@ RINGLOAD_C_EXPORT ringload_status ringload_selection_shard(ringload_selection* s
                                                            const char* glob, uint32_t dim,
                                                            uint64_t rank, uint64_t ranks);
 RINGLOAD_C_EXPORT ringload_status ringload_selection_fused(ringload_selection* selection,
-                                                           const char* as, const char* const* names,
-                                                           size_t count, uint32_t dim);
+                                                           const char* name,
+                                                           const char* const* names, size_t count,
+                                                           uint32_t dim);
 /// `experts` 0: one more than the largest number in the checkpoint.
 RINGLOAD_C_EXPORT ringload_status ringload_selection_experts(ringload_selection* selection,
                                                              uint64_t rank, uint64_t ranks,
@@ -331,83 +338,84 @@ typedef enum ringload_route RINGLOAD_OF_INT {
   RINGLOAD_ROUTE_BUFFERED = 2
 } ringload_route;
 
-/// What tensors lie in together, and is given back together.
+/// Which tensors share an allocation, which is freed as a whole.
 typedef enum ringload_allocation RINGLOAD_OF_INT {
   RINGLOAD_PER_LOAD = 0,
   RINGLOAD_PER_FILE = 1,
   RINGLOAD_PER_TENSOR = 2
 } ringload_allocation;
 
-/// Whether tensors are checked against digests that their files hold, as .zt files do.
+/// Whether tensors are checked against digests in their files, which .zt files have.
 typedef enum ringload_embedded_digests RINGLOAD_OF_INT {
   RINGLOAD_DIGESTS_IGNORED = 0,
   RINGLOAD_DIGESTS_IF_PRESENT = 1,
   RINGLOAD_DIGESTS_REQUIRED = 2
 } ringload_embedded_digests;
 
-/// `ringload/options.hpp` says more of each.
+/// The options of a load. `ringload/options.hpp` describes each field.
 typedef struct ringload_load_options {
   size_t struct_bytes;
-  uint64_t window_bytes;  // With ringload_start only.
-  ringload_dtype dtype;   // Floating types become F32, F16 or BF16.
+  uint64_t window_bytes;  // Requires ringload_start.
+  ringload_dtype dtype;   // Floating types are converted to F32, F16 or BF16.
   ringload_route route;
   ringload_allocation allocation;
-  int mapped;           // Not 0: tensors are read-only views of their files, on the host.
-  int load_unmappable;  // Not 0: what cannot be a view is loaded, and not refused.
+  int mapped;           // Not 0: tensors are mapped from their files, read-only, on the host.
+  int load_unmappable;  // Not 0: tensors that cannot be mapped are loaded. 0: they are refused.
   ringload_embedded_digests embedded_digests;
-  /// Null, or the digests that the tensors must have: RINGLOAD_INVALID_FILE if one has not. Only
-  /// looked at by the call that begins the load.
+  /// The digests that the tensors must have, or null. A wrong digest is RINGLOAD_INVALID_FILE. Only
+  /// the call that begins the load reads this pointer.
   const ringload_manifest* manifest;
 } ringload_load_options;
 
-/// Loads what `wanted` chooses: null, everything. `how` may be null. All or nothing.
+/// Loads the tensors that `wanted` selects; null: all tensors. `options` may be null. A failed load
+/// returns no tensors.
 RINGLOAD_C_EXPORT ringload_status ringload_load_begin(ringload_loader* loader,
                                                       const ringload_checkpoint* from,
                                                       const ringload_selection* wanted,
-                                                      const ringload_load_options* how,
-                                                      ringload_operation** begun);
+                                                      const ringload_load_options* options,
+                                                      ringload_operation** operation);
 RINGLOAD_C_EXPORT ringload_status ringload_load(ringload_loader* loader,
                                                 const ringload_checkpoint* from,
                                                 const ringload_selection* wanted,
-                                                const ringload_load_options* how,
+                                                const ringload_load_options* options,
                                                 ringload_model** loaded);
 
-/// Ends as soon as the memory is taken; the tensors are then given as they land.
+/// Ends as soon as the memory is allocated. The load then returns tensors as they are loaded.
 RINGLOAD_C_EXPORT ringload_status ringload_start_begin(ringload_loader* loader,
                                                        const ringload_checkpoint* from,
                                                        const ringload_selection* wanted,
-                                                       const ringload_load_options* how,
-                                                       ringload_operation** begun);
+                                                       const ringload_load_options* options,
+                                                       ringload_operation** operation);
 RINGLOAD_C_EXPORT ringload_status ringload_start(ringload_loader* loader,
                                                  const ringload_checkpoint* from,
                                                  const ringload_selection* wanted,
-                                                 const ringload_load_options* how,
+                                                 const ringload_load_options* options,
                                                  ringload_loading** started);
-/// Cancels the load, unless all is loaded.
+/// Releases the load, and cancels it unless all tensors are loaded.
 RINGLOAD_C_EXPORT void ringload_loading_release(ringload_loading* loading);
 RINGLOAD_C_EXPORT ringload_status ringload_loading_progress(const ringload_loading* loading,
                                                             ringload_stats* into);
 
-/// The same of each file, by position; RINGLOAD_END after the last.
+/// Returns the statistics of each file, by position; RINGLOAD_END after the last file.
 RINGLOAD_C_EXPORT ringload_status ringload_loading_file_progress(const ringload_loading* loading,
                                                                  size_t position,
                                                                  ringload_file_stats* into);
 
-/// One tensor, whose reads then go first.
+/// Waits for one tensor, and prioritizes its reads.
 RINGLOAD_C_EXPORT ringload_status ringload_loading_tensor_begin(ringload_loading* loading,
                                                                 const char* name,
-                                                                ringload_operation** begun);
+                                                                ringload_operation** operation);
 RINGLOAD_C_EXPORT ringload_status ringload_loading_tensor(ringload_loading* loading,
                                                           const char* name,
                                                           ringload_tensor** loaded);
-/// Each tensor once, as it is loaded, then RINGLOAD_END.
+/// Returns each tensor once, in the order of loading, then RINGLOAD_END.
 RINGLOAD_C_EXPORT ringload_status ringload_loading_next_begin(ringload_loading* loading,
-                                                              ringload_operation** begun);
+                                                              ringload_operation** operation);
 RINGLOAD_C_EXPORT ringload_status ringload_loading_next(ringload_loading* loading,
                                                         ringload_tensor** loaded);
-/// All of them, as a model.
+/// Waits for all tensors. The result is a model.
 RINGLOAD_C_EXPORT ringload_status ringload_loading_finish_begin(ringload_loading* loading,
-                                                                ringload_operation** begun);
+                                                                ringload_operation** operation);
 RINGLOAD_C_EXPORT ringload_status ringload_loading_finish(ringload_loading* loading,
                                                           ringload_model** loaded);
 
@@ -415,15 +423,16 @@ RINGLOAD_C_EXPORT ringload_status ringload_loading_finish(ringload_loading* load
 
 RINGLOAD_C_EXPORT void ringload_model_release(ringload_model* model);
 RINGLOAD_C_EXPORT size_t ringload_model_size(const ringload_model* model);
-/// A handle that keeps the memory of its load; RINGLOAD_END from the last position on.
+/// Returns a tensor handle, which keeps the memory of its load; RINGLOAD_END after the last
+/// position.
 RINGLOAD_C_EXPORT ringload_status ringload_model_tensor(const ringload_model* model,
                                                         size_t position, ringload_tensor** tensor);
-/// By name, or RINGLOAD_NOT_FOUND.
+/// Returns the tensor of this name, or RINGLOAD_NOT_FOUND.
 RINGLOAD_C_EXPORT ringload_status ringload_model_find(const ringload_model* model, const char* name,
                                                       ringload_tensor** tensor);
 RINGLOAD_C_EXPORT ringload_status ringload_model_stats(const ringload_model* model,
                                                        ringload_stats* into);
-/// The same of each file, by position; RINGLOAD_END after the last.
+/// Returns the statistics of each file, by position; RINGLOAD_END after the last file.
 RINGLOAD_C_EXPORT ringload_status ringload_model_file_stats(const ringload_model* model,
                                                             size_t position,
                                                             ringload_file_stats* into);
@@ -447,60 +456,62 @@ RINGLOAD_C_EXPORT ringload_status ringload_tensor_look(const ringload_tensor* te
 
 struct DLManagedTensorVersioned;
 struct DLManagedTensor;
-/// Without a copy; whoever ends up with it calls its deleter, and until then the memory stays.
+/// Exports a tensor without a copy. The consumer must call its deleter. Until then the memory stays
+/// valid.
 RINGLOAD_C_EXPORT ringload_status ringload_tensor_to_dlpack(
     const ringload_tensor* tensor, struct DLManagedTensorVersioned** exported);
-/// For consumers that know DLPack 0.x only.
+/// Exports a tensor for consumers that only support DLPack 0.x.
 RINGLOAD_C_EXPORT ringload_status
 ringload_tensor_to_legacy_dlpack(const ringload_tensor* tensor, struct DLManagedTensor** exported);
 
-// --- Fills: into memory of the caller's
+// --- Fills: loads into caller memory
 
 typedef struct ringload_destination {
   size_t struct_bytes;
   const char* name;
-  void* data;  // Of the element at index 0 in every dimension.
+  void* data;  // The element at index 0 in every dimension.
   const uint64_t* shape;
   const int64_t* strides;  // In elements. Null: dense and row-major.
   size_t rank;
-  uint64_t bytes;  // The size of the memory, to be checked. 0: unchecked.
-  /// Null, or the memory is described by this tensor, and the fields above but `name` are ignored.
-  /// Its deleter is called once it is no longer needed, also when the call fails.
+  uint64_t bytes;  // The size of the memory for a check. 0: unchecked.
+  /// A tensor that describes the memory, or null. If set, the fields above except `name` are
+  /// ignored. The deleter is called when the tensor is no longer needed, also if the call fails.
   struct DLManagedTensorVersioned* from_dlpack;
   ringload_dtype dtype;
-  int on_device;  // Not 0: in the memory of the loader's device. 0: of the host.
+  int on_device;  // Not 0: memory of the loader's device. 0: host memory.
 } ringload_destination;
 
 typedef struct ringload_fill_options {
   size_t struct_bytes;
-  int allow_missing;      // Not 0: destinations without a tensor are listed, and left as they are.
+  int allow_missing;      // Not 0: destinations without a tensor are listed and left unchanged.
   int refuse_unexpected;  // Not 0: tensors without a destination are RINGLOAD_MISMATCH.
-  int convert;            // Not 0: another dtype is converted.
-  int broadcast;          // Not 0: another shape is broadcast.
+  int convert;            // Not 0: other dtypes are converted.
+  int broadcast;          // Not 0: other shapes are broadcast.
 } ringload_fill_options;
 
-/// Everything is checked before the first byte is written. `how`, `wanted` and `options` may be
-/// null; memory that is not described by DLPack must stay until the operation has ended.
+/// Fills caller memory. All checks precede the first write. `rules`, `wanted` and `options` may be
+/// null. Memory that is not described by DLPack must stay valid until the operation has ended.
 RINGLOAD_C_EXPORT ringload_status ringload_fill_begin(
     ringload_loader* loader, const ringload_checkpoint* from, const ringload_destination* into,
-    size_t count, const ringload_fill_options* how, const ringload_selection* wanted,
-    const ringload_load_options* options, ringload_operation** begun);
+    size_t count, const ringload_fill_options* rules, const ringload_selection* wanted,
+    const ringload_load_options* options, ringload_operation** operation);
 RINGLOAD_C_EXPORT ringload_status ringload_fill(ringload_loader* loader,
                                                 const ringload_checkpoint* from,
                                                 const ringload_destination* into, size_t count,
-                                                const ringload_fill_options* how,
+                                                const ringload_fill_options* rules,
                                                 const ringload_selection* wanted,
                                                 const ringload_load_options* options);
 
 typedef enum ringload_fill_list RINGLOAD_OF_INT {
   RINGLOAD_FILL_MISSING = 0,     // Destinations without a tensor.
   RINGLOAD_FILL_UNEXPECTED = 1,  // Tensors without a destination.
-  RINGLOAD_FILL_WHOLE = 2,       // After a failure: destinations that are complete,
-  RINGLOAD_FILL_TORN = 3         // and those that may hold old bytes, new ones, or both.
+  RINGLOAD_FILL_WHOLE = 2,       // After a failure: complete destinations.
+  /// After a failure: destinations that may contain old bytes, new bytes, or both.
+  RINGLOAD_FILL_TORN = 3
 } ringload_fill_list;
 
-/// The names in one of a fill's lists, by position; RINGLOAD_END after the last. A fill that failed
-/// before it wrote anything has neither whole nor torn ones.
+/// Returns the names in one of the lists of a fill, by position; RINGLOAD_END after the last name.
+/// If a fill fails before the first write, the lists of whole and torn destinations are empty.
 RINGLOAD_C_EXPORT ringload_status ringload_operation_fill_name(const ringload_operation* operation,
                                                                ringload_fill_list list,
                                                                size_t position, const char** name);

@@ -10,10 +10,10 @@
 extern "C" {
 #endif
 
-/// A CUDA device by the runtime's number, for ringload_loader_create(), which says whether it is
-/// there.
+/// Returns the CUDA device with this number of the runtime. ringload_loader_create() checks whether
+/// the device exists.
 RINGLOAD_C_EXPORT ringload_status ringload_cuda_device(int index, ringload_device** device);
-/// How many there are; 0 also where there is no driver.
+/// Returns the number of CUDA devices; 0 if there is no driver.
 RINGLOAD_C_EXPORT int ringload_cuda_device_count(void);
 
 #ifdef __cplusplus

@@ -10,12 +10,12 @@
 extern "C" {
 #endif
 
-/// For ringload_loader_create_with(). libhdf5 runs in a process of its own for each file, the
-/// program `ringload-hdf5-parse` at this path, which is installed with the component `hdf5`; or in
-/// this one where `program` is null, which is for files that are trusted. RINGLOAD_UNSUPPORTED
-/// where ringload was built without libhdf5. `ringload/hdf5.hpp` says more.
+/// Returns an extension for ringload_loader_create_with(). libhdf5 runs in a separate process for
+/// each file. `program` is the path of `ringload-hdf5-parse`, which is installed with the component
+/// `hdf5`. If `program` is null, libhdf5 runs in this process, which is only for trusted files.
+/// RINGLOAD_UNSUPPORTED if ringload was built without libhdf5. See `ringload/hdf5.hpp`.
 RINGLOAD_C_EXPORT ringload_status ringload_hdf5_extension(const char* program,
-                                                          ringload_extension** made);
+                                                          ringload_extension** result);
 
 #ifdef __cplusplus
 }
