@@ -75,7 +75,7 @@ result<tensor_builder> tensor_builder::make(tensor_info info, backend& memory_ba
 tensor tensor_builder::finish() && {
   const std::uint64_t bytes = info_.bytes;
   catalog single;
-  single.files.emplace_back();  // A placeholder: the tensor is assembled from several files.
+  single.files.emplace_back();  // A placeholder: the assembled tensor is in no file.
   info_.file = 0;
   single.tensors.push_back(std::move(info_));
   std::vector<placement> placements(1);

@@ -49,8 +49,8 @@ sharding spread(std::span<const std::uint64_t> tensor_bytes, const shard_limits&
     const std::uint64_t least =
         std::max<std::uint64_t>(1, total / within.bytes + (total % within.bytes != 0));
     out.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(least, tensors));
-    // The tensors always fit with one shard for each. Only few more shards than the minimum are
-    // ever needed; growing steps keep the loop short anyway.
+    // The tensors always fit if each tensor has its own shard. Only few more shards than the
+    // minimum are ever needed; growing steps keep the loop short anyway.
     for (;;) {
       out.of_tensor = spread_over(out.count, tensor_bytes, order, within.bytes);
       if (!out.of_tensor.empty()) break;

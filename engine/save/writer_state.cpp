@@ -347,8 +347,8 @@ result<void> writer_state::add_planned(const tensor_ref& tensor, const object_op
 }
 
 result<void> writer_state::declare(const object_info& info) {
-  auto to = archive(info.name);
-  if (!to) return to.error();
+  auto target = archive(info.name);
+  if (!target) return target.error();
   if (info.layout.empty() || info.layout == "dense") {
     return in_tensor(
         info.name, errc::invalid_saving,
@@ -365,20 +365,20 @@ result<void> writer_state::declare(const object_info& info) {
   object.format = info.layout;
   object.shape = info.shape;
   object.encoded_attributes = std::move(*attributes);
-  auto known = (*to)->declare(std::move(object));
+  auto known = (*target)->declare(std::move(object));
   return known ? result<void>() : known.error();
 }
 
 result<void> writer_state::add_part(const std::string& object, const tensor_ref& part,
                                     const object_options& options) {
-  auto to = archive(object);
-  if (!to) return to.error();
-  const auto known = (*to)->index_of(object);
+  auto target = archive(object);
+  if (!target) return target.error();
+  const auto known = (*target)->index_of(object);
   if (!known) return in_tensor(object, errc::no_such_tensor, "it was not declared");
   if (!options.attributes.empty()) {
     return in_tensor(object, errc::invalid_saving, "a part has no attributes of its own");
   }
-  if ((*to)->has_part(*known, part.name)) {
+  if ((*target)->has_part(*known, part.name)) {
     return in_tensor(object, errc::duplicate_tensor,
                      "duplicate part '" + printable(part.name) + "'");
   }
@@ -392,15 +392,15 @@ result<void> writer_state::add_part(const std::string& object, const tensor_ref&
 }
 
 result<void> writer_state::add_alias(const std::string& name, const std::string& original) {
-  auto to = archive(name);
-  if (!to) return to.error();
+  auto target = archive(name);
+  if (!target) return target.error();
   if (auto status = drain(); !status) return status.error();
-  return (*to)->alias(name, original);
+  return (*target)->alias(name, original);
 }
 
 result<void> writer_state::set_attribute(std::string key, const attribute& value) {
-  auto to = archive("");
-  if (!to) return to.error();
+  auto target = archive("");
+  if (!target) return target.error();
   if (utf8_valid_bytes(key) != key.size()) {
     return fault{errc::header_not_utf8, file_.place,
                  "the attribute '" + printable(key) + "' is not UTF-8"};
@@ -410,10 +410,10 @@ result<void> writer_state::set_attribute(std::string key, const attribute& value
 }
 
 result<void> writer_state::replace(const tensor_ref& tensor) {
-  auto to = archive(tensor.name);
-  if (!to) return to.error();
+  auto target = archive(tensor.name);
+  if (!target) return target.error();
   if (auto status = drain(); !status) return status.error();
-  const zt_object* const known = (*to)->find(tensor.name);
+  const zt_object* const known = (*target)->find(tensor.name);
   if (known == nullptr) return in_tensor(tensor.name, errc::no_such_tensor, "");
   file_entries found;
   const zt_blobs anywhere = {zt_magic.size(), INT64_MAX, 1};
@@ -431,9 +431,9 @@ result<void> writer_state::replace(const tensor_ref& tensor) {
   hasher content;
   auto from = bytes_of(tensor, tensor.name, content);
   if (!from) return from.error();
-  if (auto status = (*to)->check_overwrite(tensor.name); !status) return status.error();
+  if (auto status = (*target)->check_overwrite(tensor.name); !status) return status.error();
   damages_ = true;
-  if (auto status = (*to)->overwrite(tensor.name, *from); !status) return status.error();
+  if (auto status = (*target)->overwrite(tensor.name, *from); !status) return status.error();
   end_content_digest(content, tensor.name);
   return {};
 }

@@ -33,14 +33,14 @@ result<std::string> attributes_of(const zt_settings& settings) {
   }
   std::string out;
   if (sorted.empty()) return out;
-  cbor_writer to(out);
-  to.map(sorted.size());
+  cbor_writer writer(out);
+  writer.map(sorted.size());
   for (const auto& [key, value] : sorted) {
     if (utf8_valid_bytes(key) != key.size() || utf8_valid_bytes(value) != value.size()) {
       return wrong_setting("metadata '" + printable(key) + "' is not UTF-8");
     }
-    to.text(key);
-    to.text(value);
+    writer.text(key);
+    writer.text(value);
   }
   return out;
 }

@@ -225,9 +225,9 @@ std::optional<fault> converter::set_form(const zt_component& part, entry& out) c
   if (out.bytes == 0 || (!part.zstd && part.swap_bytes == 0)) return std::nullopt;
   const bool longer = out.bytes / zstd_block_bytes_max > *part.length / zstd_block_stored_min;
   if (part.zstd && (longer || *part.length == 0)) {
-    return fault_in(
-        object_, part, errc::wrong_tensor_bytes,
-        "no zstd stream of " + grouped(*part.length) + " bytes becomes " + grouped(out.bytes));
+    return fault_in(object_, part, errc::wrong_tensor_bytes,
+                    "a zstd stream of " + grouped(*part.length) + " bytes cannot decode to " +
+                        grouped(out.bytes));
   }
   stored_stream stream;
   stream.offset = out.offset;

@@ -22,7 +22,7 @@ namespace {
 // for each other.
 constexpr std::uint64_t allocated_at_once = std::uint64_t{256} << 20;
 
-// Direct writes need multiples of it, in memory and in the file.
+// Addresses, offsets and lengths of direct writes must be multiples of this unit.
 constexpr std::uint64_t direct_unit = ringload::block_bytes;
 
 }  // namespace

@@ -261,7 +261,7 @@ result<void> atomic_entry::publish(bool sync) {
   }
   has_name_ = false;
   path_.clear();
-  // Forked processes may still have the file open, and share the lock.
+  // Other descriptors of the file may still be open, and share the lock.
   if (fd_) unlock_temporary(fd_.get());
   fd_ = unique_fd();
   lock_ = unique_fd();

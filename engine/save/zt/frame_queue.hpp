@@ -73,8 +73,8 @@ class frame_queue {
   std::condition_variable encoded_;
   std::vector<idle_encoder> idle_;  // Guarded by the mutex.
 
-  threads
-      workers_;  // Last member, because the threads use the members above until they are joined.
+  // Last member, because the threads use the members above until they are joined.
+  threads workers_;
 };
 
 }  // namespace ringload::inline v0
