@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The public face of an opened checkpoint.
+// The public API of an opened checkpoint.
 
 #include <ringload/checkpoint.hpp>
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace ringload::inline v0 {
 
-checkpoint::checkpoint(std::shared_ptr<const detail::opened_checkpoint> of) noexcept
-    : of_(std::move(of)) {}
+checkpoint::checkpoint(std::shared_ptr<const detail::opened_checkpoint> opened) noexcept
+    : of_(std::move(opened)) {}
 
 const ringload::catalog& checkpoint::catalog() const noexcept { return of_->named->catalog(); }
 
@@ -31,8 +31,8 @@ const tensor_info& checkpoint::at(std::string_view name) const {
 
 std::vector<std::string_view> checkpoint::matching(std::string_view glob) const {
   std::vector<std::string_view> out;
-  for (const tensor_info& each : *this) {
-    if (matches(glob, each.name)) out.emplace_back(each.name);
+  for (const tensor_info& info : *this) {
+    if (matches(glob, info.name)) out.emplace_back(info.name);
   }
   return out;
 }

@@ -12,19 +12,19 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// What the consumer holds, and all that it points to.
+// The object that the consumer holds, with all memory that the object points to.
 template <class Managed>
 struct exported {
-  explicit exported(const tensor& from) : keeps(from) {}
+  explicit exported(const tensor& source) : owner(source) {}
 
   Managed managed = {};
-  const tensor keeps;
+  const tensor owner;
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;
 };
 
-// The product of the dimensions behind each one. Where the tensor has no element the strides mean
-// nothing, and then the product may go round: it is made of unsigned numbers.
+// A stride is the product of the later dimensions. If the tensor has no element, the strides are
+// meaningless and the product may wrap around. The arithmetic is unsigned for that reason.
 void set_strides(std::vector<std::int64_t>& strides, const std::vector<std::int64_t>& shape) {
   strides.resize(shape.size());
   std::uint64_t stride = 1;
@@ -34,47 +34,47 @@ void set_strides(std::vector<std::int64_t>& strides, const std::vector<std::int6
   }
 }
 
-dlpack::device device_of(const tensor& from) {
-  const device on = from.device();
+dlpack::device device_of(const tensor& source) {
+  const device on = source.device();
   const bool cuda = on.kind() == device_kind::cuda;
   return {cuda ? dlpack::device_type::cuda : dlpack::device_type::cpu, on.index()};
 }
 
 template <class Managed>
-std::unique_ptr<exported<Managed>> make(const tensor& from) {
-  auto made = std::make_unique<exported<Managed>>(from);
-  for (const std::uint64_t d : from.shape()) {
+std::unique_ptr<exported<Managed>> make(const tensor& source) {
+  auto holder = std::make_unique<exported<Managed>>(source);
+  for (const std::uint64_t d : source.shape()) {
     if (d > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-      throw error(errc::size_overflow, tensor_place(from.name()),
+      throw error(errc::size_overflow, tensor_place(source.name()),
                   "a dimension does not fit in DLPack's 63 bits");
     }
-    made->shape.push_back(static_cast<std::int64_t>(d));
+    holder->shape.push_back(static_cast<std::int64_t>(d));
   }
-  dlpack::data_type type = dlpack::type_of(from.dtype());
-  if (from.dtype() == dtype::f4 && !made->shape.empty() && made->shape.back() % 2 == 0) {
+  dlpack::data_type type = dlpack::type_of(source.dtype());
+  if (source.dtype() == dtype::f4 && !holder->shape.empty() && holder->shape.back() % 2 == 0) {
     type.lanes = 2;  // Pairs: see to_dlpack().
-    made->shape.back() /= 2;
+    holder->shape.back() /= 2;
   }
-  set_strides(made->strides, made->shape);
-  // Of a scalar nobody reads them, but not everybody takes a null pointer.
-  const auto ndim = static_cast<std::int32_t>(made->shape.size());
-  made->shape.reserve(1);
-  made->strides.reserve(1);
+  set_strides(holder->strides, holder->shape);
+  // A scalar has no dimensions, but some consumers reject null pointers.
+  const auto ndim = static_cast<std::int32_t>(holder->shape.size());
+  holder->shape.reserve(1);
+  holder->strides.reserve(1);
 
-  made->managed.dl_tensor = {
-      .data = from.size_bytes() > 0 ? from.data() : nullptr,
-      .device = device_of(from),
+  holder->managed.dl_tensor = {
+      .data = source.size_bytes() > 0 ? source.data() : nullptr,
+      .device = device_of(source),
       .ndim = ndim,
       .dtype = type,
-      .shape = made->shape.data(),
-      .strides = made->strides.data(),
+      .shape = holder->shape.data(),
+      .strides = holder->strides.data(),
       .byte_offset = 0,
   };
-  made->managed.manager_ctx = made.get();
-  made->managed.deleter = [](Managed* self) {
+  holder->managed.manager_ctx = holder.get();
+  holder->managed.deleter = [](Managed* self) {
     delete static_cast<exported<Managed>*>(self->manager_ctx);
   };
-  return made;
+  return holder;
 }
 
 }  // namespace
@@ -109,15 +109,15 @@ dlpack::data_type dlpack::type_of(dtype type) noexcept {
   return {code, static_cast<std::uint8_t>(bits(type)), 1};
 }
 
-dlpack::managed_tensor_versioned* to_dlpack(const tensor& from) {
-  auto made = make<dlpack::managed_tensor_versioned>(from);
-  made->managed.version = {1, 1};
-  if (from.read_only()) made->managed.flags |= dlpack::flag_read_only;
-  return &made.release()->managed;
+dlpack::managed_tensor_versioned* to_dlpack(const tensor& source) {
+  auto holder = make<dlpack::managed_tensor_versioned>(source);
+  holder->managed.version = {1, 1};
+  if (source.read_only()) holder->managed.flags |= dlpack::flag_read_only;
+  return &holder.release()->managed;
 }
 
-dlpack::managed_tensor* to_legacy_dlpack(const tensor& from) {
-  return &make<dlpack::managed_tensor>(from).release()->managed;
+dlpack::managed_tensor* to_legacy_dlpack(const tensor& source) {
+  return &make<dlpack::managed_tensor>(source).release()->managed;
 }
 
 }  // namespace ringload::inline v0

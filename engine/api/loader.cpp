@@ -15,127 +15,129 @@ namespace detail {
 
 namespace {
 
-// Runs `command(waiting)` in the engine thread; once that is closed, completes `waiting` as
+// Runs `command(waiting)` in the engine thread. If the engine is closed, completes `waiting` as
 // aborted.
 template <class T, class Command>
-void post_or_abort(engine& e, const std::string& source, std::unique_ptr<operation<T>> waiting,
-                   Command command) {
+void post_or_abort(engine& loader_engine, const std::string& source,
+                   std::unique_ptr<operation<T>> waiting, Command command) {
   struct packed {
     std::unique_ptr<operation<T>> waiting;
     Command command;
     void operator()() { command(std::move(waiting)); }
   };
-  packed whole{std::move(waiting), std::move(command)};
-  if (e.post(std::move(whole))) return;
-  const fault gone(boost::asio::error::operation_aborted, printable_path(source),
-                   "the loader was destroyed");
-  whole.waiting->complete(to_exception(gone), T());
+  packed packed_command{std::move(waiting), std::move(command)};
+  if (loader_engine.post(std::move(packed_command))) return;
+  const fault destroyed(boost::asio::error::operation_aborted, printable_path(source),
+                        "the loader was destroyed");
+  packed_command.waiting->complete(to_exception(destroyed), T());
 }
 
 }  // namespace
 
-void begin_load(const std::shared_ptr<engine>& with, load_request what,
+void begin_load(const std::shared_ptr<engine>& loader_engine, load_request request,
                 std::unique_ptr<operation<model>> waiting) {
-  if (what.options.window_bytes > 0) {
-    const fault why(errc::invalid_options, "load_options::window_bytes",
-                    "a whole model is loaded without a window; start_async loads through one");
-    waiting->complete(to_exception(why), model());
+  if (request.options.window_bytes > 0) {
+    const fault refused(errc::invalid_options, "load_options::window_bytes",
+                        "load_async takes no window, use start_async with window_bytes");
+    waiting->complete(to_exception(refused), model());
     return;
   }
-  auto one = std::make_shared<job>(with, std::move(what));
-  post_or_abort(*with, one->source, std::move(waiting), [one](std::unique_ptr<operation<model>> w) {
-    one->delivery.hand_out_once();
-    one->delivery.await_finish(std::move(w));
-    run_job(one);
-  });
+  auto load = std::make_shared<job>(loader_engine, std::move(request));
+  post_or_abort(*loader_engine, load->source, std::move(waiting),
+                [load](std::unique_ptr<operation<model>> w) {
+                  load->delivery.hand_out_once();
+                  load->delivery.await_finish(std::move(w));
+                  run_job(load);
+                });
 }
 
-void begin_start(const std::shared_ptr<engine>& with, load_request what,
+void begin_start(const std::shared_ptr<engine>& loader_engine, load_request request,
                  std::unique_ptr<operation<load_operation>> waiting) {
-  auto one = std::make_shared<job>(with, std::move(what));
-  post_or_abort(*with, one->source, std::move(waiting),
-                [one](std::unique_ptr<operation<load_operation>> w) {
-                  one->delivery.await_start(std::move(w));
-                  run_job(one);
+  auto load = std::make_shared<job>(loader_engine, std::move(request));
+  post_or_abort(*loader_engine, load->source, std::move(waiting),
+                [load](std::unique_ptr<operation<load_operation>> w) {
+                  load->delivery.await_start(std::move(w));
+                  run_job(load);
                 });
 }
 
-// A load of nothing, whose checkpoint is what is wanted.
-void begin_open(const std::shared_ptr<engine>& with, source_name source, open_options how,
-                std::unique_ptr<operation<checkpoint>> waiting) {
-  load_request what(std::move(source), selection().names({}), load_options());
-  what.options.strictness = how.strictness;
-  what.independent_files = how.independent_files;
-  what.options.nameless = how.nameless;
-  auto one = std::make_shared<job>(with, std::move(what));
-  post_or_abort(*with, one->source, std::move(waiting),
-                [one](std::unique_ptr<operation<checkpoint>> w) {
-                  one->delivery.hand_out_once();
-                  one->delivery.await_open(std::move(w));
-                  run_job(one);
+// Opening a checkpoint is a load that selects no tensor.
+void begin_open(const std::shared_ptr<engine>& loader_engine, source_name source,
+                open_options options, std::unique_ptr<operation<checkpoint>> waiting) {
+  load_request request(std::move(source), selection().names({}), load_options());
+  request.options.strictness = options.strictness;
+  request.independent_files = options.independent_files;
+  request.options.nameless = options.nameless;
+  auto load = std::make_shared<job>(loader_engine, std::move(request));
+  post_or_abort(*loader_engine, load->source, std::move(waiting),
+                [load](std::unique_ptr<operation<checkpoint>> w) {
+                  load->delivery.hand_out_once();
+                  load->delivery.await_open(std::move(w));
+                  run_job(load);
                 });
 }
 
-void begin_fill(const std::shared_ptr<engine>& with, load_request what,
+void begin_fill(const std::shared_ptr<engine>& loader_engine, load_request request,
                 std::unique_ptr<operation<fill_result>> waiting) {
-  auto one = std::make_shared<job>(with, std::move(what));
-  post_or_abort(*with, one->source, std::move(waiting),
-                [one](std::unique_ptr<operation<fill_result>> w) {
-                  one->delivery.await_fill(std::move(w));
-                  run_job(one);
+  auto load = std::make_shared<job>(loader_engine, std::move(request));
+  post_or_abort(*loader_engine, load->source, std::move(waiting),
+                [load](std::unique_ptr<operation<fill_result>> w) {
+                  load->delivery.await_fill(std::move(w));
+                  run_job(load);
                 });
 }
 
-void begin_copy(const std::shared_ptr<engine>& with, copy_request what,
+void begin_copy(const std::shared_ptr<engine>& loader_engine, copy_request request,
                 std::unique_ptr<operation<tensor>> waiting) {
-  if (!what.from) {
-    const fault nothing(errc::no_such_tensor, "copy_async", "it was given an empty handle");
-    waiting->complete(to_exception(nothing), tensor());
+  if (!request.from) {
+    const fault empty_handle(errc::no_such_tensor, "copy_async",
+                             "the tensor handle is empty, expected a loaded tensor");
+    waiting->complete(to_exception(empty_handle), tensor());
     return;
   }
-  auto one = std::make_shared<job>(with, load_request(std::move(what)));
-  post_or_abort(*with, one->source, std::move(waiting),
-                [one](std::unique_ptr<operation<tensor>> w) {
-                  one->delivery.hand_out_once();
-                  one->delivery.await_copy(std::move(w));
-                  run_job(one);
+  auto load = std::make_shared<job>(loader_engine, load_request(std::move(request)));
+  post_or_abort(*loader_engine, load->source, std::move(waiting),
+                [load](std::unique_ptr<operation<tensor>> w) {
+                  load->delivery.hand_out_once();
+                  load->delivery.await_copy(std::move(w));
+                  run_job(load);
                 });
 }
 
-void await_tensor(const std::shared_ptr<job>& of, std::string name,
+void await_tensor(const std::shared_ptr<job>& load, std::string name,
                   std::unique_ptr<operation<tensor>> waiting) {
-  const auto t = of->named().find(name);
+  const auto t = load->named().find(name);
   if (!t) {
     const fault unknown(errc::no_such_tensor,
-                        printable_path(of->source) + ": " + tensor_place(name));
+                        printable_path(load->source) + ": " + tensor_place(name));
     waiting->complete(to_exception(unknown), tensor());
     return;
   }
-  post_or_abort(*of->the_engine, of->source, std::move(waiting),
-                [of, t = *t](std::unique_ptr<operation<tensor>> w) {
-                  of->delivery.await_tensor(t, std::move(w));
+  post_or_abort(*load->the_engine, load->source, std::move(waiting),
+                [load, t = *t](std::unique_ptr<operation<tensor>> w) {
+                  load->delivery.await_tensor(t, std::move(w));
                 });
 }
 
-void await_next(const std::shared_ptr<job>& of,
+void await_next(const std::shared_ptr<job>& load,
                 std::unique_ptr<operation<std::optional<tensor>>> waiting) {
-  post_or_abort(*of->the_engine, of->source, std::move(waiting),
-                [of](std::unique_ptr<operation<std::optional<tensor>>> w) {
-                  of->delivery.await_next(std::move(w));
+  post_or_abort(*load->the_engine, load->source, std::move(waiting),
+                [load](std::unique_ptr<operation<std::optional<tensor>>> w) {
+                  load->delivery.await_next(std::move(w));
                 });
 }
 
-void await_finish(const std::shared_ptr<job>& of, std::unique_ptr<operation<model>> waiting) {
+void await_finish(const std::shared_ptr<job>& load, std::unique_ptr<operation<model>> waiting) {
   post_or_abort(
-      *of->the_engine, of->source, std::move(waiting),
-      [of](std::unique_ptr<operation<model>> w) { of->delivery.await_finish(std::move(w)); });
+      *load->the_engine, load->source, std::move(waiting),
+      [load](std::unique_ptr<operation<model>> w) { load->delivery.await_finish(std::move(w)); });
 }
 
 }  // namespace detail
 
-load_operation& load_operation::operator=(load_operation&& other) noexcept {
+load_operation& load_operation::operator=(load_operation&& source) noexcept {
   load_operation before(std::move(*this));
-  job_ = std::move(other.job_);
+  job_ = std::move(source.job_);
   return *this;
 }
 
@@ -153,13 +155,13 @@ const ringload::catalog& load_operation::catalog() const noexcept {
   return job_->named().catalog();
 }
 
-loader::loader(ringload::device target, const loader_options& within, std::vector<extension> with,
-               const allocation_log& log)
-    : loader(std::vector{target}, within, std::move(with), log) {}
+loader::loader(ringload::device target, const loader_options& within,
+               std::vector<extension> extensions, const allocation_log& log)
+    : loader(std::vector{target}, within, std::move(extensions), log) {}
 
 loader::loader(std::vector<ringload::device> targets, const loader_options& within,
-               std::vector<extension> with, const allocation_log& log)
-    : engine_(detail::engine::make(std::move(targets), within, {}, std::move(with), log)) {}
+               std::vector<extension> extensions, const allocation_log& log)
+    : engine_(detail::engine::make(std::move(targets), within, {}, std::move(extensions), log)) {}
 
 loader::~loader() { engine_->close(); }
 

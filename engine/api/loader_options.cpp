@@ -5,9 +5,9 @@
 
 namespace ringload::inline v0 {
 
-loader_options chosen_options(const loader_options& within, device_kind on) noexcept {
+loader_options chosen_options(const loader_options& within, device_kind kind) noexcept {
   loader_options chosen = within;
-  const bool gpu = on == device_kind::cuda;
+  const bool gpu = kind == device_kind::cuda;
   const std::uint32_t half = std::thread::hardware_concurrency() / 2;
   if (chosen.slots == 0) chosen.slots = gpu ? 32 : 16;
   if (chosen.copy_threads == 0) chosen.copy_threads = gpu ? std::clamp(half, 3U, 8U) : 3;

@@ -25,10 +25,10 @@ void cancel_request::arm(std::function<void()> wake) {
   wake();
 }
 
-pending_operation::pending_operation(std::shared_ptr<pending_list> in,
+pending_operation::pending_operation(std::shared_ptr<pending_list> list,
                                      std::unique_ptr<handler_body> body,
                                      std::shared_ptr<cancel_request> cancelled)
-    : cancel(std::move(cancelled)), in_(std::move(in)), body_(std::move(body)) {
+    : cancel(std::move(cancelled)), in_(std::move(list)), body_(std::move(body)) {
   std::unique_ptr<handler_body> unwanted;  // Destroyed after the lock is released.
   const std::lock_guard lock(in_->mutex);
   if (in_->closed) {
@@ -47,11 +47,11 @@ pending_operation::~pending_operation() {
 }
 
 pending_operation::claim pending_operation::take() {
-  claim mine;
-  mine.lock = std::unique_lock(in_->mutex);
+  claim claimed;
+  claimed.lock = std::unique_lock(in_->mutex);
   unlink();
-  mine.body = std::move(body_);
-  return mine;
+  claimed.body = std::move(body_);
+  return claimed;
 }
 
 void pending_operation::unlink() noexcept {
@@ -78,8 +78,8 @@ class pending_service final : public boost::asio::execution_context::service {
     std::shared_ptr<cancel_request> cancel;
   };
 
-  // No handler can run any more: they are destroyed, as Asio destroys its own, and their operations
-  // are cancelled.
+  // No handler can run any more. The handlers are destroyed, as Asio destroys its own handlers, and
+  // their operations are cancelled.
   void shutdown() override {
     std::vector<orphan> orphans;
     {

@@ -88,9 +88,9 @@ result<std::vector<exported_memory>> device_regions(const model_storage& storage
 kept_description description_of(const model_storage& storage) {
   const std::vector<std::uint32_t> regions = region_indices(storage);
   kept_description out;
-  out.contents = storage.of().named().catalog();
+  out.contents = storage.tensors().named().catalog();
   for (std::uint32_t t = 0; t < out.contents.tensors.size(); ++t) {
-    const placement& place = storage.of().where(t);
+    const placement& place = storage.tensors().where(t);
     out.where.push_back({regions[place.destination], place.destination_offset, place.cast});
   }
   return out;

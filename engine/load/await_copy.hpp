@@ -32,83 +32,88 @@ struct waiting_copy final : copy_operation {
 
 struct start_copy {
   template <class Handler>
-  void operator()(Handler&& handler, backend* target, const copy_operation* what) const {
+  void operator()(Handler&& handler, backend* target, const copy_operation* request) const {
     using op_type = waiting_copy<std::decay_t<Handler>>;
     auto op =
         retry_allocation([&] { return std::make_unique<op_type>(std::forward<Handler>(handler)); });
-    static_cast<copy_operation&>(*op) = *what;
+    static_cast<copy_operation&>(*op) = *request;
     op->done = [](copy_operation& self, boost::system::error_code failed) {
-      std::unique_ptr<op_type> mine(static_cast<op_type*>(&self));
-      auto resume = std::move(mine->handler);
-      mine.reset();
+      std::unique_ptr<op_type> owned(static_cast<op_type*>(&self));
+      auto resume = std::move(owned->handler);
+      owned.reset();
       std::move(resume)(copied{failed});
     };
     target->start(*op.release());
   }
 };
 
-// Completes once the device no longer reads the slot. Not cancellable.
-inline boost::asio::awaitable<copied> copy(backend& target, const copy_operation& what) {
+// Completes when the device no longer reads the slot. Cannot be cancelled.
+inline boost::asio::awaitable<copied> copy(backend& target, const copy_operation& request) {
   return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(copied)>(
-      start_copy(), boost::asio::use_awaitable, &target, &what);
+      start_copy(), boost::asio::use_awaitable, &target, &request);
 }
 
-// Copies of one slot that several devices make at the same time.
+// The copies of one slot that one of several devices makes.
 struct device_copies {
-  backend* by;
-  copy_operation what;
+  backend* target;
+  copy_operation request;
 };
 
-// Counts them, and resumes a coroutine after the last. Engine thread only.
+// Counts the copies of several devices, and resumes a coroutine after the last one ends. Engine
+// thread only.
 template <class Handler>
 struct waiting_copies {
-  struct one final : copy_operation {
-    waiting_copies* of = nullptr;
+  struct device_copy final : copy_operation {
+    waiting_copies* owner = nullptr;
   };
 
-  waiting_copies(Handler&& h, std::vector<one> e) : handler(std::move(h)), each(std::move(e)) {}
+  waiting_copies(Handler&& h, std::vector<device_copy> parts)
+      : handler(std::move(h)), copies(std::move(parts)) {}
 
   void ended(boost::system::error_code failed) {
     if (failed && !first_failure) first_failure = failed;
-    if (++count < each.size()) return;
-    std::unique_ptr<waiting_copies> mine(this);
+    if (++count < copies.size()) return;
+    std::unique_ptr<waiting_copies> owned(this);
     auto resume = std::move(handler);
-    const copied how = {first_failure};
-    mine.reset();
-    std::move(resume)(how);
+    const copied outcome = {first_failure};
+    owned.reset();
+    std::move(resume)(outcome);
   }
 
   Handler handler;
-  std::vector<one> each;
-  std::size_t count = 0;  // Of those that have ended.
+  std::vector<device_copy> copies;
+  std::size_t count = 0;  // Ended copies.
   boost::system::error_code first_failure;
 };
 
 struct start_copies {
   template <class Handler>
-  void operator()(Handler&& handler, std::span<const device_copies> what) const {
+  void operator()(Handler&& handler, std::span<const device_copies> requests) const {
     using op_type = waiting_copies<std::decay_t<Handler>>;
-    auto each = retry_allocation([&] { return std::vector<typename op_type::one>(what.size()); });
-    auto op = retry_allocation(
-        [&] { return std::make_unique<op_type>(std::forward<Handler>(handler), std::move(each)); });
-    // None of them is answered for before the last is started.
-    op_type* const all = op.release();
-    for (std::size_t i = 0; i < what.size(); ++i) {
-      auto& mine = all->each[i];
-      static_cast<copy_operation&>(mine) = what[i].what;
-      mine.of = all;
-      mine.done = [](copy_operation& self, boost::system::error_code failed) {
-        static_cast<typename op_type::one&>(self).of->ended(failed);
+    auto copies = retry_allocation(
+        [&] { return std::vector<typename op_type::device_copy>(requests.size()); });
+    auto op = retry_allocation([&] {
+      return std::make_unique<op_type>(std::forward<Handler>(handler), std::move(copies));
+    });
+    // All copies are set up before the first one is started.
+    op_type* const owner = op.release();
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      auto& part = owner->copies[i];
+      static_cast<copy_operation&>(part) = requests[i].request;
+      part.owner = owner;
+      part.done = [](copy_operation& self, boost::system::error_code failed) {
+        static_cast<typename op_type::device_copy&>(self).owner->ended(failed);
       };
     }
-    for (std::size_t i = 0; i < what.size(); ++i) what[i].by->start(all->each[i]);
+    for (std::size_t i = 0; i < requests.size(); ++i) requests[i].target->start(owner->copies[i]);
   }
 };
 
-// Completes once none of them reads the slot any more, with the first failure. Not empty.
-inline boost::asio::awaitable<copied> copy(std::span<const device_copies> what) {
+// Completes when no device reads the slot any more, with the first failure. `requests` must not be
+// empty.
+inline boost::asio::awaitable<copied> copy(std::span<const device_copies> requests) {
   return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(copied)>(
-      start_copies(), boost::asio::use_awaitable, what);
+      start_copies(), boost::asio::use_awaitable, requests);
 }
 
 }  // namespace ringload::inline v0::detail

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks one tensor of a load: job::check_work::run(). Once a tensor has all its bytes, and before
-// it is handed out, its digest is compared with the digest of the manifest or of the file, and the
-// indices of a sparse object are checked. Stored bytes that are decoded are hashed while they are
-// decoded: see stream_state.
+// Checks one tensor of a load: job::check_work::run(). The check runs when a tensor has all its
+// bytes, before the tensor is handed out. The digest is compared with the digest of the manifest or
+// of the file, and the indices of a sparse object are checked. stream_state hashes stored bytes
+// that are decoded.
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
@@ -19,12 +19,13 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Hashed between two checks for cancellation; for a device's memory also the size of one copy back.
+// Bytes that are hashed between two checks for cancellation. Also the size of one copy from device
+// memory.
 constexpr std::uint64_t step_bytes = std::uint64_t{1} << 20;
 
-// Runs in a check thread. The job keeps the memory until checked().
+// Runs in a check thread. The job keeps the memory until job::checked().
 struct hashing {
-  job& of;
+  job& load;
   std::uint32_t tensor;
   result<void> outcome;
 
@@ -32,45 +33,48 @@ struct hashing {
     outcome = catch_as_fault([this] { return hash(); });
     if (!outcome && outcome.error().where.empty()) {
       outcome = catch_as_fault(
-          [this]() -> result<void> { return outcome.error().in(of.tensor_in_file(tensor)); });
+          [this]() -> result<void> { return outcome.error().in(load.tensor_in_file(tensor)); });
     }
   }
 
   hasher begin(const tensor_check& wanted) const {
-    const verification& how = of.options().verify;
-    const bool listed = wanted.of_manifest && wanted.algorithm == digest_algorithm::sha256;
-    return listed ? how.checksums->sha256() : begin_digest(wanted.algorithm, how);
+    const verification& options = load.options().verify;
+    const bool uses_checksum_list =
+        wanted.of_manifest && wanted.algorithm == digest_algorithm::sha256;
+    return uses_checksum_list ? options.checksums->sha256()
+                              : begin_digest(wanted.algorithm, options);
   }
 
   result<void> hash() {
-    const tensor_check& wanted = of.check_of(tensor);
+    const tensor_check& wanted = load.check_of(tensor);
     const hasher pass = wanted.compares() ? begin(wanted) : hasher();
-    result<void> indices_good;
+    result<void> indices_status;
     std::optional<index_checker> indices;
     if (wanted.indices) indices.emplace(*wanted.indices);
-    const std::uint64_t bytes = of.named().catalog().tensors[tensor].bytes;
-    const placement& place = of.place_of(tensor);
-    std::vector<std::byte> room(static_cast<std::size_t>(std::min(bytes, step_bytes)));
-    backend& by = of.into().of(place.destination);
-    for (std::uint64_t at = 0; at < bytes && !of.stopped();) {
-      const auto step = static_cast<std::size_t>(std::min(bytes - at, step_bytes));
-      auto here = by.read_back(of.memory(place.destination), place.destination_offset + at,
-                               std::span(room).first(step));
-      if (!here) return here.error();
-      if (wanted.compares()) pass.update(*here);
-      if (indices && indices_good) indices_good = indices->take(*here);
-      at += step;
+    const std::uint64_t bytes = load.named().catalog().tensors[tensor].bytes;
+    const placement& place = load.place_of(tensor);
+    std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(bytes, step_bytes)));
+    backend& owner = load.into().of(place.destination);
+    for (std::uint64_t offset = 0; offset < bytes && !load.stopped();) {
+      const auto step = static_cast<std::size_t>(std::min(bytes - offset, step_bytes));
+      auto bytes_read =
+          owner.read_back(load.memory(place.destination), place.destination_offset + offset,
+                          std::span(buffer).first(step));
+      if (!bytes_read) return bytes_read.error();
+      if (wanted.compares()) pass.update(*bytes_read);
+      if (indices && indices_status) indices_status = indices->take(*bytes_read);
+      offset += step;
     }
-    if (of.stopped()) return {};
+    if (load.stopped()) return {};
     if (wanted.compares()) {
-      const std::string said_by =
-          wanted.of_manifest ? printable_path(of.options().verify.checksums->place) : "the file";
-      auto good = end_digest(pass, wanted.algorithm, wanted.digest, said_by);
-      if (!good) return good.error();
+      const std::string source =
+          wanted.of_manifest ? printable_path(load.options().verify.checksums->place) : "the file";
+      auto status = end_digest(pass, wanted.algorithm, wanted.digest, source);
+      if (!status) return status.error();
     }
-    // What the digest has found to be damaged is not looked at any closer.
-    if (indices && indices_good) return indices->finish();
-    return indices_good;
+    // A damaged tensor was reported above, so its indices are not checked.
+    if (indices && indices_status) return indices->finish();
+    return indices_status;
   }
 };
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What is done with stored bytes that are not a tensor's as they are: they are decoded, or
-// repeated.
+// Handles stored bytes that are not copied unchanged: bytes that are decoded, and constants.
 
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
@@ -16,13 +15,13 @@ class engine;
 class job;
 struct opened_load;
 
-// Decodes those bytes of a read that belong to streams, each after what comes before it in its
-// stream. The slot holds the read's bytes and is not used any more when this returns.
-boost::asio::awaitable<void> feed_streams(engine& e, job& of, const read_op& read,
+// Decodes the bytes of a read that belong to streams. Each stream is decoded in stream order. The
+// slot holds the bytes of the read, and is not used after the return.
+boost::asio::awaitable<void> feed_streams(engine& e, job& load, const read_op& read,
                                           std::uint32_t slot, result<void>& outcome);
 
-// Puts in place what needs no read: elements that are stored nowhere, and bytes that the header
-// held. Blocks; in any thread but the engine's.
-result<void> place_unread(engine& e, opened_load& work);
+// Writes the tensor bytes that need no read: elements that are not stored, and bytes from the
+// header. Blocks, so it must not be called in the engine thread.
+result<void> place_unread(engine& e, opened_load& load);
 
 }  // namespace ringload::inline v0::detail

@@ -156,7 +156,7 @@ void load_delivery::complete_fill() noexcept {
       waiting->complete(nullptr, std::move(done));
     } else if (fill != nullptr) {
       const auto is_loaded = [this](std::uint32_t t) { return load_.is_loaded(t); };
-      waiting->complete(fill->failure(load_.outcome().why(), is_loaded), fill_result());
+      waiting->complete(fill->failure(load_.outcome().cause(), is_loaded), fill_result());
     } else {
       waiting->complete(load_.failure(), fill_result());
     }
@@ -168,12 +168,12 @@ void load_delivery::complete_fill() noexcept {
 void load_delivery::finish() noexcept {
   trace_model_handed_out();
   complete_fill();
-  model whole = load_.stopped() ? model() : load_.loaded_model();
+  model loaded = load_.stopped() ? model() : load_.loaded_model();
   checkpoint opened(load_.release_opened());
-  // A caller that drops its result then frees the memory: the operation that is completed last
-  // takes the last share.
+  // After this, a caller that drops its result frees the memory: the operation that is completed
+  // last takes the last reference.
   if (hands_out_once_) load_.release_storage();
-  waiters_.end_all(load_.outcome(), std::move(whole), std::move(opened));
+  waiters_.end_all(load_.outcome(), std::move(loaded), std::move(opened));
 }
 
 }  // namespace ringload::inline v0::detail

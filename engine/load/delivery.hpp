@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Delivers what a load brings to the operations that wait for it: tensors as they land, the model,
-// an opened checkpoint, a filled destination, a copy. With a window, a tensor_sequence brings the
-// tensors in place of the load.
+// Delivers the results of a load to the waiting operations: tensors as they land, the model, an
+// opened checkpoint, a filled destination, a copy. With a window, a tensor_sequence delivers the
+// tensors instead of the load.
 //
-// Engine thread only, if not said otherwise.
+// Engine thread only, unless stated otherwise.
 
 #include <cstdint>
 #include <memory>
@@ -24,7 +24,7 @@ class tensor_sequence {
  public:
   virtual ~tensor_sequence() = default;
 
-  // Completes with the next tensor; with an empty optional after the last.
+  // Completes with the next tensor, or with an empty optional after the last tensor.
   virtual void next(std::unique_ptr<operation<std::optional<tensor>>> waiting) = 0;
   virtual void cancel() noexcept = 0;
   // Any thread.
@@ -33,13 +33,14 @@ class tensor_sequence {
 
 class load_delivery {
  public:
-  explicit load_delivery(job& load) : load_(load) {}  // Its lists allocate.
+  explicit load_delivery(job& load) : load_(load) {}  // May allocate.
   load_delivery(const load_delivery&) = delete;
   load_delivery& operator=(const load_delivery&) = delete;
 
-  // ---- The operations of the public face ----
+  // ---- Operations of the public API ----
 
-  // Cancelling one of the first two ends the wait. Cancelling one of the others cancels the load.
+  // Cancelling await_tensor() or await_next() ends the wait. Cancelling any other operation cancels
+  // the load.
   void await_tensor(std::uint32_t t, std::unique_ptr<operation<tensor>> waiting);
   void await_next(std::unique_ptr<operation<std::optional<tensor>>> waiting);
   void await_finish(std::unique_ptr<operation<model>> waiting);
@@ -51,10 +52,10 @@ class load_delivery {
   bool awaits_open() const noexcept { return !waiters_.open.empty(); }
   bool awaits_tensor(std::uint32_t t) const noexcept { return waiters_.tensors.contains(t); }
 
-  // ---- What the load reports ----
+  // ---- Events of the load ----
 
   // No caller has a `load_operation`, so each result is handed out once, and the load keeps no
-  // share.
+  // reference.
   void hand_out_once() noexcept { hands_out_once_ = true; }
   void set_window(std::shared_ptr<tensor_sequence> window) { window_ = std::move(window); }
   // The catalog and the plan are fixed.
@@ -63,7 +64,7 @@ class load_delivery {
   void landed(std::uint32_t t);
   // Completes the operations that wait for any tensor.
   void hand_out_next();
-  // The load is over: completes all operations that still wait.
+  // The load is over: completes all waiting operations.
   void finish() noexcept;
 
   // ---- Any thread, once the load has started ----

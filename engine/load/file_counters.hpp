@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What has come of each file of a load, and when. Counted in the engine thread, by all parts of a
-// load that has several; any thread may ask at any time.
+// Counts the bytes that were read of each file of a load, with their times. All groups of a load
+// with a window count in the same object. Counted in the engine thread. Any thread may call now().
 
 #include <atomic>
 #include <chrono>
@@ -24,27 +24,27 @@ class file_counters {
   void begins(std::uint32_t file) noexcept {
     if (files_[file].begun_at == 0) files_[file].begun_at = nanoseconds();
   }
-  // So many bytes of it have come.
+  // Adds bytes of the file that have arrived.
   void arrived(std::uint32_t file, int bytes) noexcept {
     files_[file].bytes += static_cast<unsigned>(bytes);
     files_[file].arrived_at = nanoseconds();
   }
 
   std::vector<file_stats> now() const {
-    std::vector<file_stats> all(files_.size());
-    for (std::size_t i = 0; i < all.size(); ++i) {
+    std::vector<file_stats> stats(files_.size());
+    for (std::size_t i = 0; i < stats.size(); ++i) {
       const std::int64_t begun_at = files_[i].begun_at;
-      all[i].bytes_read = files_[i].bytes;
+      stats[i].bytes_read = files_[i].bytes;
       const std::int64_t arrived_at = files_[i].arrived_at;
-      all[i].seconds_to_first_read = static_cast<double>(begun_at) * 1e-9;
+      stats[i].seconds_to_first_read = static_cast<double>(begun_at) * 1e-9;
       if (arrived_at == 0) continue;
-      all[i].seconds_reading = static_cast<double>(arrived_at - begun_at) * 1e-9;
+      stats[i].seconds_reading = static_cast<double>(arrived_at - begun_at) * 1e-9;
     }
-    return all;
+    return stats;
   }
 
  private:
-  // Of one file. Nanoseconds after load_begun_; 0: not yet.
+  // Counters of one file. Times are nanoseconds after load_begun_, or 0 if not reached.
   struct counter {
     std::atomic<std::uint64_t> bytes = 0;
     std::atomic<std::int64_t> begun_at = 0;
@@ -56,7 +56,7 @@ class file_counters {
   }
 
   const clock::time_point load_begun_;
-  std::vector<counter> files_;  // By file of the checkpoint.
+  std::vector<counter> files_;  // Indexed by the file number of the checkpoint.
 };
 
 }  // namespace ringload::inline v0::detail

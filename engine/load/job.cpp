@@ -14,7 +14,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-plan_progress progress_of(const plan& work, const load_drives& from) {
+plan_progress progress_of(const plan& work, const load_drives& drives) {
   std::vector<plan_progress::range> parts_of_tensor;
   parts_of_tensor.reserve(work.tensors.size());
   for (const placement& p : work.tensors) parts_of_tensor.push_back({p.parts_begin, p.parts_end});
@@ -28,21 +28,21 @@ plan_progress progress_of(const plan& work, const load_drives& from) {
   for (const read_op& r : work.reads) parts_of_read.push_back({r.parts_begin, r.parts_end});
   std::vector<std::uint32_t> lane_of_read;
   for (const read_op& r : work.reads) {
-    if (from.lanes() > 1) lane_of_read.push_back(from.lane_of(r.file));
+    if (drives.lanes() > 1) lane_of_read.push_back(drives.lane_of(r.file));
   }
   return {std::move(parts_of_tensor), std::move(parts), std::move(parts_of_read), work.order,
-          std::move(lane_of_read),    from.lanes()};
+          std::move(lane_of_read),    drives.lanes()};
 }
 
 }  // namespace
 
-job::job(std::shared_ptr<engine> e, load_request what, std::shared_ptr<file_counters> counted)
+job::job(std::shared_ptr<engine> e, load_request request, std::shared_ptr<file_counters> counted)
     : the_engine(std::move(e)),
-      source(shown(what)),
-      listed(what.options.verify.checksums
-                 ? std::make_unique<const manifest>(*what.options.verify.checksums)
+      source(shown(request)),
+      listed(request.options.verify.checksums
+                 ? std::make_unique<const manifest>(*request.options.verify.checksums)
                  : nullptr),
-      request_(with_listed(std::move(what), listed.get())),
+      request_(with_listed(std::move(request), listed.get())),
       per_file_(std::move(counted)),
       quiet_(the_engine->loop) {}
 
@@ -90,12 +90,12 @@ void job::begin(opened_load opened) {
   counters.set_opened();
   counters.set_route_reason(opened.route_reason);
   for (std::uint32_t t = 0; t < progress_->tensors(); ++t) {
-    if (progress_->has_all_bytes(t)) bytes_complete(t);  // A tensor of 0 bytes.
+    if (progress_->has_all_bytes(t)) bytes_complete(t);  // Tensors of 0 bytes are complete.
   }
   stored_streams_ = std::move(opened.streams);
   streams_.resize(plan_.streams.size());
   for (std::uint32_t s = 0; s < plan_.streams.size(); ++s) {
-    // What the header held is in place already.
+    // Bytes from the header are in place already.
     const bool read = plan_.streams[s].reads_begin != plan_.streams[s].reads_end;
     if (!read) progress_->decoded(s, [this](std::uint32_t t) { bytes_complete(t); });
   }
@@ -103,9 +103,9 @@ void job::begin(opened_load opened) {
 
 const byte_supply* job::supply(const read_op& read) const noexcept {
   static const byte_supply pages = populate_pages;
-  const bool view = read.straight() && !fill_ && storage_->mapped(read.destination);
+  const bool is_mapped = read.straight() && !fill_ && storage_->mapped(read.destination);
   const byte_supply& memory = file(read).supply;
-  return view ? &pages : memory ? &memory : nullptr;
+  return is_mapped ? &pages : memory ? &memory : nullptr;
 }
 
 std::string job::place(const read_op& read, std::uint64_t file_offset) const {
@@ -130,37 +130,36 @@ std::string_view job::first_tensor(const read_op& read) const noexcept {
 }
 
 running_stream& job::stream(std::uint32_t s, const stream_state::copier& copy) {
-  std::unique_ptr<running_stream>& one = streams_[s];
-  if (!one) {
-    const stream_op& what = plan_.streams[s];
-    const plan_input_builder::stream& stored = stored_streams_[what.stream];
-    const std::uint32_t to = plan_.outputs[what.outputs_begin].destination;
-    std::byte* const memory = into_.of(to).rules().straight ? into_[to] : nullptr;
-    auto made = std::make_unique<running_stream>();
-    auto state =
-        std::make_shared<stream_state>(plan_, what, stored, options().verify, memory, copy);
-    made->decode = [state](std::span<const std::byte> bytes, bool last) {
+  std::unique_ptr<running_stream>& running = streams_[s];
+  if (!running) {
+    const stream_op& op = plan_.streams[s];
+    const plan_input_builder::stream& stored = stored_streams_[op.stream];
+    const std::uint32_t destination = plan_.outputs[op.outputs_begin].destination;
+    std::byte* const memory = into_.of(destination).rules().straight ? into_[destination] : nullptr;
+    auto created = std::make_unique<running_stream>();
+    auto state = std::make_shared<stream_state>(plan_, op, stored, options().verify, memory, copy);
+    created->decode = [state](std::span<const std::byte> bytes, bool last) {
       return state->decode(bytes, last);
     };
-    one = std::move(made);
+    running = std::move(created);
   }
-  return *one;
+  return *running;
 }
 
 void job::stream_decoded(std::uint32_t s) {
   streams_[s]->decode = nullptr;
   if (stopped()) return;
-  const stream_op& what = plan_.streams[s];
-  for (std::uint32_t o = what.outputs_begin; o < what.outputs_end; ++o) {
-    if (stored_streams_[what.stream].digest) counters.bytes_verified += plan_.outputs[o].bytes;
+  const stream_op& op = plan_.streams[s];
+  for (std::uint32_t o = op.outputs_begin; o < op.outputs_end; ++o) {
+    if (stored_streams_[op.stream].digest) counters.bytes_verified += plan_.outputs[o].bytes;
   }
   progress_->decoded(s, [this](std::uint32_t t) { bytes_complete(t); });
 }
 
 std::string job::stream_place(std::uint32_t s) const {
-  const stream_op& what = plan_.streams[s];
-  return tensor_in_file(plan_.outputs[what.outputs_begin].tensor) + ": byte " +
-         grouped(stored_streams_[what.stream].stored->offset);
+  const stream_op& op = plan_.streams[s];
+  return tensor_in_file(plan_.outputs[op.outputs_begin].tensor) + ": byte " +
+         grouped(stored_streams_[op.stream].stored->offset);
 }
 
 std::string job::tensor_in_file(std::uint32_t t) const {
@@ -197,7 +196,7 @@ void job::completed(std::uint32_t read) {
   }
 }
 
-// All its bytes are in the arena.
+// All bytes of the tensor are in the arena.
 void job::bytes_complete(std::uint32_t t) {
   if (!checks_.needed(t)) {
     tensor_loaded(t);
@@ -241,7 +240,7 @@ void job::check_work::end(std::uint32_t tensor, const result<void>& outcome) {
 }
 
 void job::checked(std::uint32_t t) {
-  if (checks_.of(t).compares()) counters.bytes_verified += storage_->of().info(t).bytes;
+  if (checks_.of(t).compares()) counters.bytes_verified += storage_->tensors().info(t).bytes;
   try {
     tensor_loaded(t);
     delivery.hand_out_next();
@@ -251,9 +250,10 @@ void job::checked(std::uint32_t t) {
 }
 
 void job::tensor_loaded(std::uint32_t t) {
-  const std::uint64_t bytes = storage_->of().info(t).bytes;
+  const std::uint64_t bytes = storage_->tensors().info(t).bytes;
   progress_->set_loaded(t);
-  trace_moment(options(), load_step::landed, storage_->of().info(t).name, storage_->of().bytes(t));
+  trace_moment(options(), load_step::landed, storage_->tensors().info(t).name,
+               storage_->tensors().bytes(t));
   counters.bytes += bytes;
   if (!fill_ && storage_->mapped(place_of(t).destination)) counters.bytes_mapped += bytes;
   ++counters.tensors;
@@ -261,9 +261,9 @@ void job::tensor_loaded(std::uint32_t t) {
   delivery.landed(t);
 }
 
-void job::refuse_direct(const std::string& why) {
+void job::refuse_direct(const std::string& reason) {
   direct_refused_ = true;
-  counters.set_route_reason(why);
+  counters.set_route_reason(reason);
 }
 
 void job::end_prefault() {
@@ -275,11 +275,11 @@ void job::stop_at_close() {
   stop({boost::asio::error::operation_aborted, source, "the loader was destroyed"});
 }
 
-void job::stop(fault why) {
-  outcome_.stop(std::move(why));
+void job::stop(fault cause) {
+  outcome_.stop(std::move(cause));
   stop_source_.request_stop();
-  for (const auto& one : streams_) {
-    if (one) the_engine->stream_decoders->give_up(*one);
+  for (const auto& stream : streams_) {
+    if (stream) the_engine->stream_decoders->give_up(*stream);
   }
   wake_if_quiet();
 }
@@ -294,7 +294,7 @@ void job::wake_if_quiet() {
   if (quiet()) quiet_.wake_all();
 }
 
-// Nothing here may throw: the load would never end.
+// Must not throw: the load would never end.
 void job::finish() noexcept {
   outcome_.finish();
   if (drives_.end()) the_engine->read_schedule.has_more_room();
@@ -305,7 +305,7 @@ void job::finish() noexcept {
       storage_->stats_of_files = per_file_->now();
     }
   } catch (const std::bad_alloc&) {
-    // A model without statistics is better than none.
+    // The model is delivered without statistics.
   }
   delivery.finish();
 }

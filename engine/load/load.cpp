@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The life of a load, from beginning to end. The file to read first.
+// The coroutine of a load, from beginning to end. Read this file first.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -20,34 +20,36 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Each of these blocks, on the file system or on freeing memory, so it runs in a thread pool.
+// The tasks below block on the file system or on freeing memory, so they run in a thread pool.
 struct open_task {
   engine& e;
-  const job& of;
+  const job& load;
   result<opened_load> found = fault();
   result<void> placed;
 
   void operator()() noexcept {
-    const open_services by = {e.within, e.devices, e.direct, {e.with, of.stop_token()}};
-    const load_request& what = of.request();
-    found =
-        catch_as_fault([&] { return what.copy ? open_copy(*what.copy, by) : open_load(what, by); });
+    const open_services services = {
+        e.within, e.devices, e.direct, {e.extensions, load.stop_token()}};
+    const load_request& request = load.request();
+    found = catch_as_fault([&] {
+      return request.copy ? open_copy(*request.copy, services) : open_load(request, services);
+    });
     if (found) placed = catch_as_fault([&] { return place_unread(e, *found); });
   }
 };
 
-// Closes the files as well, unless somebody else has the checkpoint too; and releases the owners of
-// what was filled, and of what was copied.
+// Checks that the files are unchanged. Closes the files, unless the checkpoint has other owners.
+// Releases the owners of the filled or copied memory.
 struct close_files_task {
   std::shared_ptr<const opened_checkpoint> files;
-  bool keep;  // Somebody waits for the checkpoint itself.
-  job& of;
+  bool keep;  // An operation waits for the checkpoint.
+  job& load;
   result<void> unchanged;
 
   void operator()() noexcept {
     if (files) unchanged = catch_as_fault([&] { return check_unchanged(*files); });
     if (!keep) files.reset();
-    of.release_borrowed();
+    load.release_borrowed();
   }
 };
 
@@ -61,21 +63,22 @@ struct release_memory_task {
   }
 };
 
-// Opening and planning go on in one thread, one after the other.
-void trace_opening(const job& of, const opened_load& found, const work_interval& whole) noexcept {
+// Opening and planning run in one thread, one after the other.
+void trace_opening(const job& load, const opened_load& found,
+                   const work_interval& opening) noexcept {
   trace_event event;
   event.bytes = found.from->named->catalog().size_bytes();
-  event.asked = event.begin = whole.begin;
+  event.asked = event.begin = opening.begin;
   event.end = found.opened_at;
-  of.options().trace(event, of.options().trace_with);
+  load.options().trace(event, load.options().trace_with);
   event.step = load_step::planned;
   event.bytes = found.plan.bytes_wanted;
   event.asked = event.begin = found.opened_at;
-  event.end = whole.end;
-  of.options().trace(event, of.options().trace_with);
+  event.end = opening.end;
+  load.options().trace(event, load.options().trace_with);
 }
 
-// With a window the load only opens the checkpoint, and the window loads group after group.
+// With a window, the load only opens the checkpoint. The window then loads the groups.
 void begin_load(job& load, opened_load opened) {
   if (load.options().window_bytes == 0) return load.begin(std::move(opened));
   load_request request = load.request();
@@ -88,90 +91,88 @@ void begin_load(job& load, opened_load opened) {
       load.the_engine, std::move(request), named, std::move(groups), load.shared_per_file()));
 }
 
-boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& one, open_task& open) {
-  engine& with = e;
-  if (!one->request().copy) with.prepare_slots();
+boost::asio::awaitable<void> begin(engine& e, const std::shared_ptr<job>& load, open_task& open) {
+  if (!load->request().copy) e.prepare_slots();
   work_interval times;
-  co_await on_thread(*with.open_threads, with.loop, open, &times);
-  if (open.found && one->options().trace) trace_opening(*one, *open.found, times);
-  if (!open.found) one->stop(open.found.error());
-  if (open.found && open.found->fill) one->set_fill(std::move(*open.found->fill));
-  if (!open.placed) one->stop(open.placed.error());
-  if (one->stopped()) co_return;
+  co_await on_thread(*e.open_threads, e.loop, open, &times);
+  if (open.found && load->options().trace) trace_opening(*load, *open.found, times);
+  if (!open.found) load->stop(open.found.error());
+  if (open.found && open.found->fill) load->set_fill(std::move(*open.found->fill));
+  if (!open.placed) load->stop(open.placed.error());
+  if (load->stopped()) co_return;
   if (!open.found->checks.empty()) {
-    if (auto ready = with.start_checking(); !ready) one->stop(ready.error());
-    if (one->stopped()) co_return;
+    if (auto ready = e.start_checking(); !ready) load->stop(ready.error());
+    if (load->stopped()) co_return;
   }
   if (!open.found->plan.streams.empty()) {
-    if (auto ready = with.start_decoding(); !ready) one->stop(ready.error());
-    if (one->stopped()) co_return;
+    if (auto ready = e.start_decoding(); !ready) load->stop(ready.error());
+    if (load->stopped()) co_return;
   }
-  begin_load(*one, std::move(*open.found));
-  // Files, catalog, plan and memory are fixed: nothing below parses, or chooses an offset or size.
+  begin_load(*load, std::move(*open.found));
+  // Files, catalog, plan and memory are fixed. No code below parses, or chooses an offset or size.
 
-  one->delivery.started();
-  with.read_schedule.add(one);
+  load->delivery.started();
+  e.read_schedule.add(load);
 }
 
-boost::asio::awaitable<void> end(engine& e, job& one, open_task& open) {
-  engine& with = e;
-  close_files_task close = {one.opened(), one.delivery.awaits_open(), one, {}};
-  if (!close.keep) one.release_files();
-  if (close.files || one.borrows()) co_await on_thread(*with.closing_thread, with.loop, close);
-  if (!close.unchanged) one.stop(close.unchanged.error());
-  if (!one.stopped()) co_return;
-  release_memory_task release = {std::move(open.found), one.release_storage()};
-  co_await on_thread(*with.closing_thread, with.loop, release);
+boost::asio::awaitable<void> end(engine& e, job& load, open_task& open) {
+  close_files_task close = {load.opened(), load.delivery.awaits_open(), load, {}};
+  if (!close.keep) load.release_files();
+  if (close.files || load.borrows()) co_await on_thread(*e.closing_thread, e.loop, close);
+  if (!close.unchanged) load.stop(close.unchanged.error());
+  if (!load.stopped()) co_return;
+  release_memory_task release = {std::move(open.found), load.release_storage()};
+  co_await on_thread(*e.closing_thread, e.loop, release);
 }
 
-boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> one) {
-  open_task open = {e, *one, fault(), {}};
+boost::asio::awaitable<void> load(engine& e, std::shared_ptr<job> started_load) {
+  open_task open = {e, *started_load, fault(), {}};
   // Any small allocation below may fail. The load then fails, and its waiters are still completed.
   try {
-    co_await begin(e, one, open);
+    co_await begin(e, started_load, open);
   } catch (const std::bad_alloc&) {
-    one->stop({errc::memory_exceeded, {}});
+    started_load->stop({errc::memory_exceeded, {}});
   }
-  for (bool waiting = !one->quiet(); waiting; waiting = !one->quiet()) {
+  for (bool waiting = !started_load->quiet(); waiting; waiting = !started_load->quiet()) {
     try {
-      co_await one->until_quiet();
+      co_await started_load->until_quiet();
     } catch (const std::bad_alloc&) {
-      one->stop({errc::memory_exceeded, {}});
+      started_load->stop({errc::memory_exceeded, {}});
     }
   }
-  // All bytes are in the arena, or the load has failed. Neither the kernel nor the device uses its
-  // memory any more.
+  // All bytes are in the arena, or the load has failed. Neither the kernel nor a device uses the
+  // memory of the load any more.
 
   try {
-    co_await end(e, *one, open);
+    co_await end(e, *started_load, open);
   } catch (const std::bad_alloc&) {
-    one->stop({errc::memory_exceeded, {}});
+    started_load->stop({errc::memory_exceeded, {}});
   }
-  one->release_storage_if_stopped();
-  // Only the storage that tensors share is still held.
+  started_load->release_storage_if_stopped();
+  // Only the storage that tensors share is still alive.
 
-  one->finish();
-  e.remove_user(*one);
+  started_load->finish();
+  e.remove_user(*started_load);
 }
 
 }  // namespace
 
-void run_job(const std::shared_ptr<job>& one) {
-  engine& e = *one->the_engine;
-  e.add_user(one);
-  // Out of memory, co_spawn may throw or destroy the coroutine silently. Either way its handle is
-  // destroyed, whose deleter then completes the load's waiters.
-  const auto answer = [one](job*) {
-    if (one->finished()) return;
-    one->stop({errc::memory_exceeded, {}});
-    one->finish();
-    one->the_engine->remove_user(*one);
+void run_job(const std::shared_ptr<job>& load_job) {
+  engine& e = *load_job->the_engine;
+  e.add_user(load_job);
+  // Out of memory, co_spawn may throw or destroy the coroutine silently. Both destroy the handle,
+  // and the handle's deleter completes the waiters of the load.
+  const auto finish_load = [load_job](job*) {
+    if (load_job->finished()) return;
+    load_job->stop({errc::memory_exceeded, {}});
+    load_job->finish();
+    load_job->the_engine->remove_user(*load_job);
   };
   try {
-    const std::shared_ptr<job> handle(one.get(), answer);
+    const std::shared_ptr<job> handle(load_job.get(), finish_load);
     boost::asio::co_spawn(e.loop, load(e, handle), boost::asio::detached);
   } catch (const std::bad_alloc&) {
-    // The handle's deleter has run.
+    // The handle's deleter has completed the waiters.
   }
 }
 

@@ -18,9 +18,9 @@ std::int64_t load_counters::nanoseconds_since_begun() const noexcept {
   return std::max<std::int64_t>(1, std::chrono::nanoseconds(clock::now() - begun_).count());
 }
 
-void load_counters::set_route_reason(const std::string& why) {
+void load_counters::set_route_reason(const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  if (route_reason_.empty()) route_reason_ = why;
+  if (route_reason_.empty()) route_reason_ = reason;
 }
 
 void load_counters::fill_stats(load_stats& s) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What is counted of one load, for load_stats. Any thread may read and count at any time.
+// The counters of one load, for load_stats. Any thread may read and count at any time.
 
 #include <atomic>
 #include <chrono>
@@ -15,9 +15,9 @@ namespace ringload::inline v0::detail {
 
 class load_counters {
  public:
-  std::atomic<std::uint64_t> bytes = 0;  // Of loaded tensors.
+  std::atomic<std::uint64_t> bytes = 0;  // Bytes of loaded tensors.
   std::atomic<std::uint64_t> bytes_total = 0;
-  std::atomic<std::uint64_t> tensors = 0;  // Loaded.
+  std::atomic<std::uint64_t> tensors = 0;  // Loaded tensors.
   std::atomic<std::uint64_t> tensors_total = 0;
   std::atomic<std::uint64_t> bytes_direct = 0;
   std::atomic<std::uint64_t> bytes_buffered = 0;
@@ -44,17 +44,17 @@ class load_counters {
   }
 
   std::chrono::steady_clock::time_point begun() const noexcept { return begun_; }
-  // When the load reached these points; each is called once.
+  // The load has reached these points.
   void set_opened() noexcept { opened_at_ = nanoseconds_since_begun(); }
   void set_first_tensor() noexcept {
     if (first_tensor_at_ == 0) first_tensor_at_ = nanoseconds_since_begun();
   }
   void set_ended() noexcept { ended_at_ = nanoseconds_since_begun(); }
 
-  // Why a file is not read directly; the first reason is kept.
-  void set_route_reason(const std::string& why);
+  // The reason why a file is not read directly. Keeps the first reason.
+  void set_route_reason(const std::string& reason);
 
-  // The fields of a single load.
+  // Fills the fields of a single load.
   void fill_stats(load_stats& stats) const;
 
  private:
@@ -63,7 +63,7 @@ class load_counters {
   std::int64_t nanoseconds_since_begun() const noexcept;
 
   const clock::time_point begun_ = clock::now();
-  // Nanoseconds after begun_; 0: not yet.
+  // Nanoseconds after begun_, or 0 if not reached.
   std::atomic<std::int64_t> opened_at_ = 0;
   std::atomic<std::int64_t> first_tensor_at_ = 0;
   std::atomic<std::int64_t> ended_at_ = 0;

@@ -20,7 +20,7 @@
 
 namespace ringload::inline v0::detail {
 
-// Operations in the order in which they came, each with an id to cancel it by.
+// Operations in the order of their arrival. Each operation has an id, for cancellation.
 template <class T>
 class waiter_list {
  public:
@@ -30,35 +30,35 @@ class waiter_list {
   // Ids must ascend.
   void add(std::uint64_t id, operation_ptr waiting) { list_.push_back({id, std::move(waiting)}); }
 
-  // Null where the list is empty.
+  // Returns null if the list is empty.
   operation_ptr pop() noexcept {
     if (list_.empty()) return nullptr;
     operation_ptr first = std::move(list_.front().waiting);
     list_.pop_front();
     return first;
   }
-  // Null where it has been completed already.
+  // Returns null if the operation has completed already.
   operation_ptr remove(std::uint64_t id) noexcept {
-    const auto at = std::lower_bound(list_.begin(), list_.end(), id,
-                                     [](const entry& e, std::uint64_t i) { return e.id < i; });
-    if (at == list_.end() || at->id != id) return nullptr;
-    operation_ptr found = std::move(at->waiting);
-    list_.erase(at);
-    return found;
+    const auto found = std::lower_bound(list_.begin(), list_.end(), id,
+                                        [](const entry& e, std::uint64_t i) { return e.id < i; });
+    if (found == list_.end() || found->id != id) return nullptr;
+    operation_ptr removed = std::move(found->waiting);
+    list_.erase(found);
+    return removed;
   }
 
   void complete_all(const T& value) {
     while (!list_.empty()) pop()->complete(nullptr, value);
   }
-  // With the failure where the load was stopped, else with `value`, which the last is given. A
-  // handler for which there is no memory is destroyed, as Asio does with its own; the others are
-  // still completed.
-  void end_all(const stop_state& how, T value) noexcept {
+  // Completes all operations: with the failure if the load was stopped, else with `value`. The last
+  // operation gets `value` by move. If memory is missing, a handler is destroyed, as Asio does with
+  // its own handlers. The other operations are still completed.
+  void end_all(const stop_state& outcome, T value) noexcept {
     while (!list_.empty()) {
       const operation_ptr waiting = pop();
       try {
-        T given = how.stopped() ? T() : list_.empty() ? std::move(value) : value;
-        waiting->complete(how.failure(), std::move(given));
+        T result_value = outcome.stopped() ? T() : list_.empty() ? std::move(value) : value;
+        waiting->complete(outcome.failure(), std::move(result_value));
       } catch (const std::bad_alloc&) {
       }
     }
@@ -74,39 +74,39 @@ class waiter_list {
 
 class load_waiters {
  public:
-  // For the next waiter that is added.
+  // Id for the next added operation.
   std::uint64_t new_id() noexcept { return ++last_id_; }
 
-  std::unique_ptr<operation<load_operation>> start;  // Null: nobody waits, or it has started.
+  std::unique_ptr<operation<load_operation>> start;  // Null: no waiter, or the load has started.
   std::unordered_map<std::uint32_t, waiter_list<tensor>> tensors;
   waiter_list<std::optional<tensor>> next;
   waiter_list<model> finish;
   waiter_list<checkpoint> open;
   waiter_list<tensor> copy;
-  std::unique_ptr<operation<fill_result>> fill;  // Null: the load is no fill, or it is over.
+  std::unique_ptr<operation<fill_result>> fill;  // Null: no fill, or the load is over.
 
-  // What waits for that tensor, if it still does.
+  // Removes an operation that waits for tensor t. Returns null if it has completed already.
   std::unique_ptr<operation<tensor>> remove(std::uint32_t t, std::uint64_t id) noexcept {
     const auto found = tensors.find(t);
     return found == tensors.end() ? nullptr : found->second.remove(id);
   }
 
-  // Completes everything that still waits; `whole` and `opened` are what came of it if the load
-  // was not stopped.
-  void end_all(const stop_state& how, model whole, checkpoint opened) noexcept {
+  // Completes all waiting operations. `loaded` and `opened` are the results of a load that was not
+  // stopped.
+  void end_all(const stop_state& outcome, model loaded, checkpoint opened) noexcept {
     if (start) {
       try {
-        std::exchange(start, nullptr)->complete(how.failure(), load_operation());
+        std::exchange(start, nullptr)->complete(outcome.failure(), load_operation());
       } catch (const std::bad_alloc&) {
       }
     }
-    for (auto& [t, list] : tensors) list.end_all(how, tensor());
+    for (auto& [t, list] : tensors) list.end_all(outcome, tensor());
     tensors.clear();
-    next.end_all(how, std::nullopt);
-    tensor copied = copy.empty() || whole.empty() ? tensor() : whole[0];
-    finish.end_all(how, std::move(whole));
-    open.end_all(how, std::move(opened));
-    copy.end_all(how, std::move(copied));
+    next.end_all(outcome, std::nullopt);
+    tensor copied = copy.empty() || loaded.empty() ? tensor() : loaded[0];
+    finish.end_all(outcome, std::move(loaded));
+    open.end_all(outcome, std::move(opened));
+    copy.end_all(outcome, std::move(copied));
   }
 
  private:

@@ -17,43 +17,43 @@ namespace ringload::inline v0::detail {
 namespace {
 
 void add_to(load_stats& sum, const load_stats& one) {
-  sum.bytes += one.bytes;
-  sum.tensors += one.tensors;
-  sum.bytes_direct += one.bytes_direct;
-  sum.bytes_buffered += one.bytes_buffered;
-  sum.bytes_straight += one.bytes_straight;
-  sum.bytes_remote += one.bytes_remote;
-  sum.bytes_verified += one.bytes_verified;
-  sum.reads += one.reads;
-  sum.short_reads += one.short_reads;
-  sum.retries += one.retries;
-  sum.requests += one.requests;
-  sum.requests_repeated += one.requests_repeated;
-  sum.seconds_device_wait += one.seconds_device_wait;
-  sum.seconds_memory_wait += one.seconds_memory_wait;
-  // Of the first, which begins with the window.
-  if (sum.seconds_to_first_byte == 0) sum.seconds_to_first_byte = one.seconds_to_first_byte;
+  sum.bytes += part.bytes;
+  sum.tensors += part.tensors;
+  sum.bytes_direct += part.bytes_direct;
+  sum.bytes_buffered += part.bytes_buffered;
+  sum.bytes_straight += part.bytes_straight;
+  sum.bytes_remote += part.bytes_remote;
+  sum.bytes_verified += part.bytes_verified;
+  sum.reads += part.reads;
+  sum.short_reads += part.short_reads;
+  sum.retries += part.retries;
+  sum.requests += part.requests;
+  sum.requests_repeated += part.requests_repeated;
+  sum.seconds_device_wait += part.seconds_device_wait;
+  sum.seconds_memory_wait += part.seconds_memory_wait;
+  // The first group begins with the window.
+  if (sum.seconds_to_first_byte == 0) sum.seconds_to_first_byte = part.seconds_to_first_byte;
 }
 
 }  // namespace
 
-load_window::load_window(std::shared_ptr<engine> e, load_request what,
+load_window::load_window(std::shared_ptr<engine> e, load_request request,
                          std::shared_ptr<const named_catalog> chosen,
                          std::vector<window_group> groups, std::shared_ptr<file_counters> per_file)
     : engine_(std::move(e)),
-      listed_(what.options.verify.checksums
-                  ? std::make_unique<const manifest>(*what.options.verify.checksums)
+      listed_(request.options.verify.checksums
+                  ? std::make_unique<const manifest>(*request.options.verify.checksums)
                   : nullptr),
-      request_(with_listed(std::move(what), listed_.get())),
+      request_(with_listed(std::move(request), listed_.get())),
       chosen_(std::move(chosen)),
       groups_(std::move(groups)),
       per_file_(std::move(per_file)) {}
 
 void load_window::begun::forget_returned() {
-  std::erase_if(memory, [this](const held_arena& one) {
-    const bool is_back = one.memory.expired();
-    if (is_back) bytes -= std::min(bytes, one.bytes);
-    return is_back;
+  std::erase_if(memory, [this](const held_arena& arena) {
+    const bool is_freed = arena.memory.expired();
+    if (is_freed) bytes -= std::min(bytes, arena.bytes);
+    return is_freed;
   });
 }
 
@@ -79,11 +79,11 @@ void load_window::begin_groups() {
   while (!failure_ && next_group_ < groups_.size() &&
          live + groups_[next_group_].bytes <= window_bytes) {
     const window_group& group = groups_[next_group_];
-    load_request what = request_;
-    what.options.window_bytes = 0;
-    what.only_first = group.first;
-    what.only_last = group.last;
-    auto load = std::make_shared<job>(engine_, std::move(what), per_file_);
+    load_request group_request = request_;
+    group_request.options.window_bytes = 0;
+    group_request.only_first = group.first;
+    group_request.only_last = group.last;
+    auto load = std::make_shared<job>(engine_, std::move(group_request), per_file_);
     {
       const std::lock_guard lock(mutex_);
       live_.push_back(load);
@@ -107,25 +107,25 @@ void load_window::next(waiting_ptr waiting) {
 }
 
 void load_window::forget(std::uint64_t id) {
-  const auto at = std::ranges::find(waiting_, id, &waiter::id);
-  if (at == waiting_.end()) return;
-  const waiting_ptr gone = std::move(at->operation);
-  waiting_.erase(at);
-  const fault why(boost::asio::error::operation_aborted, "",
-                  "the wait was cancelled, not the load");
-  gone->complete(to_exception(why), std::nullopt);
+  const auto found = std::ranges::find(waiting_, id, &waiter::id);
+  if (found == waiting_.end()) return;
+  const waiting_ptr cancelled = std::move(found->operation);
+  waiting_.erase(found);
+  const fault cause(boost::asio::error::operation_aborted, "",
+                    "the wait was cancelled, not the load");
+  cancelled->complete(to_exception(cause), std::nullopt);
 }
 
 std::int64_t load_window::nanoseconds() const noexcept {
   return std::max<std::int64_t>(1, std::chrono::nanoseconds(clock::now() - constructed_).count());
 }
 
-void load_window::hand_out(std::optional<tensor> one) {
-  if (one && first_at_ == 0) first_at_ = nanoseconds();
-  if (!one && ended_at_ == 0) ended_at_ = nanoseconds();
+void load_window::hand_out(std::optional<tensor> next_tensor) {
+  if (next_tensor && first_at_ == 0) first_at_ = nanoseconds();
+  if (!next_tensor && ended_at_ == 0) ended_at_ = nanoseconds();
   const waiting_ptr first = std::move(waiting_.front().operation);
   waiting_.pop_front();
-  first->complete(nullptr, std::move(one));
+  first->complete(nullptr, std::move(next_tensor));
 }
 
 void load_window::go_on() noexcept {
@@ -146,13 +146,13 @@ void load_window::take_steps() {
     begin_groups();
     if (failure_) return fail_all();
     if (front_ < begun_.size()) return await_front();
-    // A group may fail once its tensors are handed out, since its files are looked at again.
+    // A group may fail after its tensors are handed out, because its files are checked again.
     if (await_end()) return;
     if (next_group_ == groups_.size()) {
       hand_out(std::nullopt);
       continue;
     }
-    // All that fits is held by tensors that somebody has: waiting could be for ever.
+    // The caller holds tensors that fill the window. Waiting for them could take for ever.
     const tensor_info& info = chosen_->catalog().tensors[groups_[next_group_].first];
     const fault full(
         errc::memory_exceeded,
@@ -165,7 +165,7 @@ void load_window::take_steps() {
   }
 }
 
-// A job's answer to the window. Where there is no memory to post it, it is destroyed uncalled.
+// The completion of a job's operation. If memory to post it is missing, it is destroyed uncalled.
 template <class Then>
 class load_window::answer {
  public:
@@ -192,15 +192,16 @@ class load_window::answer {
 
 void load_window::await_front() {
   awaiting_ = true;
-  const auto then = [](load_window& self, const std::exception_ptr& failure, tensor one) {
-    self.arrived(failure, std::move(one));
+  const auto then = [](load_window& self, const std::exception_ptr& failure, tensor handed_out) {
+    self.arrived(failure, std::move(handed_out));
   };
   begun_[front_].load->delivery.await_tensor(
       next_tensor_, make_operation<tensor>(boost::asio::bind_executor(
                         engine_->loop.get_executor(), answer(shared_from_this(), then))));
 }
 
-// Waits for a load that has given out its tensors and is not quite over. False: there is none.
+// Waits for a load whose tensors are handed out and that is not over. Returns false if no such load
+// exists.
 bool load_window::await_end() {
   const auto ending =
       std::ranges::find_if(begun_, [](const begun& b) { return b.load != nullptr; });
@@ -209,7 +210,7 @@ bool load_window::await_end() {
   const auto then = [](load_window& self, const std::exception_ptr& failure, model loaded) {
     self.awaiting_ = false;
     if (failure) self.failure_ = failure;
-    loaded = model();  // Or its memory would count as held.
+    loaded = model();  // Otherwise its memory would count as held.
     self.go_on();
   };
   ending->load->delivery.await_finish(make_operation<model>(
@@ -223,45 +224,45 @@ void load_window::fail_for_memory() noexcept {
   fail_all();
 }
 
-void load_window::arrived(const std::exception_ptr& failure, tensor one) {
+void load_window::arrived(const std::exception_ptr& failure, tensor arrived_tensor) {
   awaiting_ = false;
   if (failure) {
     failure_ = failure;
     return fail_all();
   }
-  ready_ = std::move(one);
+  ready_ = std::move(arrived_tensor);
   const std::size_t group = next_group_ - (begun_.size() - front_);
   ++next_tensor_;
   if (groups_[group].first + next_tensor_ == groups_[group].last) end_front();
   go_on();
 }
 
-// All its tensors are handed out, or in hand; the load may have failed since.
+// All tensors of the front group are handed out or in ready_. The load may have failed since.
 void load_window::end_front() {
   begun& front = begun_[front_];
   const std::uint64_t page_bytes =
       window_page_bytes(engine_->devices.listed().front(), engine_->within);
-  front.bytes = 0;  // From here on, what was really taken.
-  for (const auto& each : front.load->arenas()) {
-    if (!each) continue;
-    const std::uint64_t taken = round_up(each->memory_bytes(), page_bytes);
-    front.memory.push_back({each, taken});
+  front.bytes = 0;  // From now on, the real size of the arenas.
+  for (const auto& storage : front.load->arenas()) {
+    if (!storage) continue;
+    const std::uint64_t taken = round_up(storage->memory_bytes(), page_bytes);
+    front.memory.push_back({storage, taken});
     front.bytes += taken;
   }
   ++front_;
   next_tensor_ = 0;
 }
 
-// A load that is over holds its memory no longer; then only whoever has a tensor does.
+// Releases loads that are over. After that, only tensors of the caller keep the memory alive.
 void load_window::release_ended() {
   for (std::size_t i = 0; i < front_; ++i) {
-    begun& each = begun_[i];
-    if (!each.load || !each.load->finished()) continue;
-    if (!failure_) failure_ = each.load->failure();
+    begun& group = begun_[i];
+    if (!group.load || !group.load->finished()) continue;
+    if (!failure_) failure_ = group.load->failure();
     const std::lock_guard lock(mutex_);
-    add_to(ended_, each.load->progress());
-    std::erase(live_, each.load);
-    each.load.reset();
+    add_to(ended_, group.load->progress());
+    std::erase(live_, group.load);
+    group.load.reset();
   }
 }
 
@@ -285,19 +286,19 @@ void load_window::set_failure(const boost::system::error_code& code) noexcept {
 }
 
 void load_window::cancel() noexcept {
-  for (const begun& each : begun_) {
-    if (each.load) each.load->cancel();
+  for (const begun& group : begun_) {
+    if (group.load) group.load->cancel();
   }
   if (failure_) return;
   set_failure(boost::asio::error::operation_aborted);
-  // An awaited tensor comes first: it completes when its load is quiet.
+  // An awaited tensor completes first, when its load is quiet.
   if (!awaiting_) fail_all();
 }
 
 void load_window::fill_stats(load_stats& s) const {
   const std::lock_guard lock(mutex_);
   add_to(s, ended_);
-  for (const auto& each : live_) add_to(s, each->progress());
+  for (const auto& load : live_) add_to(s, load->progress());
   const auto since_opened = [&](std::int64_t nanoseconds) {
     return s.seconds_opening + static_cast<double>(nanoseconds) * 1e-9;
   };

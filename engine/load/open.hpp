@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The preparation of a load: opens the checkpoint where that was not done before, chooses from its
-// catalog, makes the plan, allocates the memory. Blocks on the file system, so it runs in a thread
-// pool.
+// The preparation of a load: opens the checkpoint unless it is open, chooses tensors from the
+// catalog, makes the plan, and allocates the memory. Blocks on the file system, so it runs in a
+// thread pool.
 
 #include <chrono>
 #include <memory>
@@ -29,22 +29,22 @@ namespace ringload::inline v0::detail {
 
 struct opened_load {
   std::shared_ptr<const opened_checkpoint> from;
-  std::chrono::steady_clock::time_point opened_at;  // When it was.
-  // Of the tensors that are loaded, with the shapes that they are to have.
+  std::chrono::steady_clock::time_point opened_at;  // Time when the checkpoint was open.
+  // The catalog of the tensors to load, with their loaded shapes.
   std::shared_ptr<const named_catalog> named;
   ringload::plan plan;
-  std::vector<plan_input_builder::stream> streams;  // By plan_input::streams.
-  std::vector<taken_arena> memory;                  // By destination of the plan; none, of a fill.
-  destinations into;                                // In the same order.
+  std::vector<plan_input_builder::stream> streams;  // Indexed like plan_input::streams.
+  std::vector<taken_arena> memory;  // Indexed by destination of the plan. Empty for a fill.
+  destinations into;                // Indexed by destination of the plan.
   std::optional<fill_state> fill;
-  std::vector<tensor_check> checks;  // By tensor; empty: nothing is checked.
-  std::string route_reason;          // Why a file cannot be read directly, if so.
-  // Of a load through a window, which has no plan of its own.
+  std::vector<tensor_check> checks;  // Indexed by tensor. Empty: no checks.
+  std::string route_reason;          // Reason why a file cannot be read directly, or empty.
+  // Only for a load with a window, which has no plan.
   std::vector<window_group> groups;
   std::shared_ptr<const std::vector<chosen_tensor>> chosen;
 };
 
-// What it takes from the loader.
+// The parts of the loader that open_load() uses.
 struct open_services {
   const loader_options& within;
   const device_set& devices;
@@ -52,7 +52,7 @@ struct open_services {
   opening from;
 };
 
-// A manifest in the options lives as long as the load.
-result<opened_load> open_load(const load_request& what, const open_services& by);
+// A manifest in the options must outlive the load.
+result<opened_load> open_load(const load_request& request, const open_services& services);
 
 }  // namespace ringload::inline v0::detail

@@ -14,28 +14,28 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Kernels convert fewer pairs of types than the CPU.
+// GPU kernels convert fewer pairs of types than the CPU.
 bool converts(dtype from, dtype to, const device& on) {
   return on == host() ? fill_converts(from, to) : kernels_convert(from, to);
 }
 
-result<void> check(const copy_request& what, const device_set& devices) {
-  const std::string place = tensor_place(what.from.name());
-  for (const device& each : {what.from.device(), what.to}) {
-    if (devices.find(each) != nullptr) continue;
+result<void> check(const copy_request& request, const device_set& devices) {
+  const std::string place = tensor_place(request.from.name());
+  for (const device& end : {request.from.device(), request.to}) {
+    if (devices.find(end) != nullptr) continue;
     return fault{
         errc::device_unavailable, place,
-        "a copy is from or to the memory of " + each.name() + ", and " + devices.description()};
+        "a copy is from or to the memory of " + end.name() + ", and " + devices.description()};
   }
-  const dtype from = what.from.dtype();
-  const dtype as = what.as.value_or(from);
-  if (from == as || converts(from, as, what.to)) return {};
+  const dtype from = request.from.dtype();
+  const dtype target_type = request.as.value_or(from);
+  if (from == target_type || converts(from, target_type, request.to)) return {};
   return fault{errc::unsupported_dtype, place,
                "its elements are " + std::string(name(from)) + ", which are not converted to " +
-                   std::string(name(as)) + " in the memory of " + what.to.name()};
+                   std::string(name(target_type)) + " in the memory of " + request.to.name()};
 }
 
-// The bytes of the tensor, as if they were a file's.
+// Supplies the bytes of the tensor like the bytes of a file.
 byte_supply supply_of(const tensor& from, backend& target) {
   const std::uint64_t bytes = from.size_bytes();
   const auto begin = static_cast<std::byte*>(from.data());
@@ -47,20 +47,22 @@ byte_supply supply_of(const tensor& from, backend& target) {
     };
   }
   const arena& memory = from.memory();
-  const auto at = static_cast<std::uint64_t>(begin - memory.data());
-  return [&target, &memory, at, bytes](int, std::uint64_t offset, std::span<std::byte> into,
-                                       boost::system::error_code& why) -> std::int64_t {
-    const std::uint64_t count = std::min<std::uint64_t>(into.size(), bytes - offset);
-    auto here = target.read_back(memory, at + offset, into.first(count));
-    if (here && here->data() != into.data()) std::memcpy(into.data(), here->data(), count);
-    if (here) return static_cast<std::int64_t>(count);
-    why = here.error().code;
-    return -EIO;
-  };
+  const auto memory_offset = static_cast<std::uint64_t>(begin - memory.data());
+  return
+      [&target, &memory, memory_offset, bytes](int, std::uint64_t offset, std::span<std::byte> into,
+                                               boost::system::error_code& problem) -> std::int64_t {
+        const std::uint64_t count = std::min<std::uint64_t>(into.size(), bytes - offset);
+        auto bytes_read = target.read_back(memory, memory_offset + offset, into.first(count));
+        if (bytes_read && bytes_read->data() != into.data())
+          std::memcpy(into.data(), bytes_read->data(), count);
+        if (bytes_read) return static_cast<std::int64_t>(count);
+        problem = bytes_read.error().code;
+        return -EIO;
+      };
 }
 
-std::shared_ptr<const opened_checkpoint> source_of(const copy_request& what, backend& target) {
-  const tensor& from = what.from;
+std::shared_ptr<const opened_checkpoint> source_of(const copy_request& request, backend& target) {
+  const tensor& from = request.from;
   ringload::catalog only;
   only.files.resize(1);
   tensor_info& info = only.tensors.emplace_back();
@@ -68,35 +70,36 @@ std::shared_ptr<const opened_checkpoint> source_of(const copy_request& what, bac
   info.dtype = from.dtype();
   info.shape.assign(from.shape().begin(), from.shape().end());
   info.bytes = info.stored_bytes = from.size_bytes();
-  auto made = std::make_shared<opened_checkpoint>();
-  made->name = tensor_place(from.name());
-  open_file& memory = made->files.emplace_back();
+  auto source = std::make_shared<opened_checkpoint>();
+  source->name = tensor_place(from.name());
+  open_file& memory = source->files.emplace_back();
   memory.bytes = from.size_bytes();
   memory.supply = supply_of(from, target);
-  made->named = std::make_shared<const named_catalog>(std::move(only));
-  return made;
+  source->named = std::make_shared<const named_catalog>(std::move(only));
+  return source;
 }
 
-conversion conversion_of(const copy_request& what) {
-  return conversion_between(what.from.dtype(), what.as.value_or(what.from.dtype()));
+conversion conversion_of(const copy_request& request) {
+  return conversion_between(request.from.dtype(), request.as.value_or(request.from.dtype()));
 }
 
 }  // namespace
 
-result<opened_load> open_copy(const copy_request& what, const open_services& by) {
-  if (auto good = check(what, by.devices); !good) return good.error();
+result<opened_load> open_copy(const copy_request& request, const open_services& services) {
+  if (auto valid = check(request, services.devices); !valid) return valid.error();
   opened_load load;
-  load.from = source_of(what, *by.devices.find(what.from.device()));
+  load.from = source_of(request, *services.devices.find(request.from.device()));
   load.named = load.from->named;
 
-  const dtype as = what.as.value_or(what.from.dtype());
-  const wanted_tensor all = {0, alignment(as), 0, what.from.size_bytes(), conversion_of(what)};
+  const dtype target_type = request.as.value_or(request.from.dtype());
+  const wanted_tensor whole_tensor = {0, alignment(target_type), 0, request.from.size_bytes(),
+                                      conversion_of(request)};
   plan_input input;
-  input.tensors = {&all, 1};
-  plan_limits bounds = {by.within.slot_bytes};
-  bounds.arena_bytes_max = by.within.arena_bytes_max;
-  // Bytes that stay as they are land in memory of the host themselves.
-  backend& memory = *by.devices.find(what.to);
+  input.tensors = {&whole_tensor, 1};
+  plan_limits bounds = {services.within.slot_bytes};
+  bounds.arena_bytes_max = services.within.arena_bytes_max;
+  // Unconverted bytes are read into host memory without staging.
+  backend& memory = *services.devices.find(request.to);
   auto plan = make_plan(input, memory.rules(), bounds);
   if (!plan) return plan.error().in(load.from->name);
   load.plan = std::move(*plan);
@@ -106,7 +109,7 @@ result<opened_load> open_copy(const copy_request& what, const open_services& by)
   if (!taken) return taken.error().in(load.from->name);
   load.into.add_arena((*taken)->data(), &memory);
   load.memory.push_back(
-      {std::move(*taken), size.bytes, false, what.to, by.devices.position_of(what.to)});
+      {std::move(*taken), size.bytes, false, request.to, services.devices.position_of(request.to)});
   return load;
 }
 

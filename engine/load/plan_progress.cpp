@@ -25,7 +25,7 @@ plan_progress::plan_progress(std::vector<range> parts_of_tensor, std::vector<ten
     stream_parts_.push_back(p);
     if (count < 2) continue;
     if (chain_of_read_.empty()) chain_of_read_.resize(parts_of_read_.size(), no_stream);
-    if (chain_of_read_[part.reads.begin] != no_stream) continue;  // Another tensor's, too.
+    if (chain_of_read_[part.reads.begin] != no_stream) continue;  // The stream has several tensors.
     const auto chain = static_cast<std::uint32_t>(next_of_chain_.size());
     next_of_chain_.push_back(part.reads.begin);
     for (std::uint32_t r = part.reads.begin; r < part.reads.end; ++r) chain_of_read_[r] = chain;
@@ -34,7 +34,7 @@ plan_progress::plan_progress(std::vector<range> parts_of_tensor, std::vector<ten
   order_.reserve(parts_of_tensor_.size());
 }
 
-// As many are taken as there are, so each is given once.
+// Each read of a chain is taken once, so replacing a taken read by the next one loses no read.
 std::optional<std::uint32_t> plan_progress::in_chain(std::optional<std::uint32_t> read) noexcept {
   if (!read || chain_of_read_.empty() || chain_of_read_[*read] == no_stream) return read;
   return next_of_chain_[chain_of_read_[*read]]++;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How far a plan has been carried out: which reads are to be made, which are in flight, and how
-// many reads each tensor still misses. Knows reads, parts and tensors by their indices only. Not
-// thread safe.
+// The progress of a plan: the remaining reads, the reads in flight, and the number of missing reads
+// of each tensor. Reads, parts and tensors are represented by their indices. Not thread safe.
 
 #include <algorithm>
 #include <cstddef>
@@ -24,26 +23,26 @@ class plan_progress {
 
   static constexpr std::uint32_t no_stream = ~std::uint32_t{0};
 
-  // Bytes of a tensor that come with some reads; or that come out of a stream, whose reads these
-  // are.
+  // Bytes of a tensor that are read by `reads`, or that are decoded from a stream that is read by
+  // `reads`.
   struct tensor_part {
     std::uint32_t tensor;
     range reads;
     std::uint32_t stream = no_stream;
   };
 
-  // Tensor t consists of those parts in parts_of_tensor[t] that name it, which may be none. All
-  // parts that need read r are in parts_of_read[r]; parts in it that do not need r are skipped.
-  // Of a stream with several reads each is taken before the next, whoever asks for which. Reads are
-  // taken in `order`, or, where that is empty, as they are numbered; those of each lane apart, if
-  // there are several. `lane_of_read` is empty where there is one. A stream's have one.
+  // Tensor t consists of the parts in parts_of_tensor[t] whose `tensor` is t. A tensor may have no
+  // part. parts_of_read[r] contains all parts that need read r. Other parts in parts_of_read[r] are
+  // skipped. The reads of a stream are always taken in stream order. All other reads are taken in
+  // `order`, or in the order of their numbers if `order` is empty. Each lane has its own order.
+  // `lane_of_read` is empty if there is a single lane. All reads of a stream have the same lane.
   plan_progress(std::vector<range> parts_of_tensor, std::vector<tensor_part> parts,
                 std::vector<range> parts_of_read, const std::vector<std::uint32_t>& order = {},
                 std::vector<std::uint32_t> lane_of_read = {}, std::uint32_t lanes = 1);
 
   // ---- Reads ----
 
-  // Moves those reads of the tensor that nobody has taken to the front. True if any read is there.
+  // Moves the untaken reads of the tensor to the front. Returns true if a prioritized read exists.
   bool prioritize(std::uint32_t tensor);
   std::optional<std::uint32_t> take_prioritized(std::uint32_t lane = 0) {
     return in_chain(reads_.take_prioritized(lane));
@@ -51,15 +50,15 @@ class plan_progress {
   std::optional<std::uint32_t> take_next(std::uint32_t lane = 0) {
     return in_chain(reads_.take_next(lane));
   }
-  // Whether there may be any to take.
+  // Return true if a read may be available.
   bool has_prioritized(std::uint32_t lane) const noexcept { return reads_.has_prioritized(lane); }
   bool has_next(std::uint32_t lane) const noexcept { return reads_.has_next(lane); }
-  // A taken read is in flight until end_read(), whatever came of it.
+  // A taken read is in flight until end_read(), even if the read fails.
   void end_read() noexcept { reads_.done(); }
   std::uint32_t in_flight() const noexcept { return reads_.in_progress(); }
 
-  // The bytes of the read are in place: calls `complete(tensor)` for each tensor that missed
-  // nothing else. Once for each read.
+  // The bytes of the read are in place. Calls `complete(tensor)` for each tensor that now has all
+  // its bytes. Must be called once for each read.
   template <class Complete>
   void arrived(std::uint32_t read, const Complete& complete) {
     const range parts = parts_of_read_[read];
@@ -84,11 +83,11 @@ class plan_progress {
   std::uint32_t tensors() const noexcept { return static_cast<std::uint32_t>(missing_.size()); }
   bool has_all_bytes(std::uint32_t tensor) const noexcept { return missing_[tensor] == 0; }
 
-  // The tensor has all its bytes, and whatever else is asked of them is done. Once for each.
+  // The tensor has all its bytes, and its check has ended. Must be called once for each tensor.
   void set_loaded(std::uint32_t tensor);
   bool is_loaded(std::uint32_t tensor) const noexcept { return loaded_[tensor]; }
   bool all_loaded() const noexcept { return order_.size() == missing_.size(); }
-  // Each loaded tensor once, in the order of set_loaded().
+  // Returns each loaded tensor once, in the order of set_loaded().
   std::optional<std::uint32_t> take_loaded() noexcept;
 
  private:
@@ -96,21 +95,22 @@ class plan_progress {
     const range reads = parts_[part].reads;
     return parts_[part].stream == no_stream && reads.begin <= read && read < reads.end;
   }
-  // Of a stream's reads that one which is next.
+  // Replaces a read of a stream with the next read of the same stream.
   std::optional<std::uint32_t> in_chain(std::optional<std::uint32_t> read) noexcept;
 
   const std::vector<range> parts_of_tensor_;
   const std::vector<tensor_part> parts_;
   const std::vector<range> parts_of_read_;
-  std::vector<std::uint32_t> stream_parts_;  // Those of parts_ that have a stream, sorted by it.
-  // By read: the chain it belongs to, whose reads follow each other. Empty: there is none.
+  std::vector<std::uint32_t>
+      stream_parts_;  // Indices of the parts with a stream, sorted by stream.
+  // Indexed by read: the chain of the read. A chain is the reads of a stream. Empty: no chains.
   std::vector<std::uint32_t> chain_of_read_;
-  std::vector<std::uint32_t> next_of_chain_;  // By chain.
+  std::vector<std::uint32_t> next_of_chain_;  // Indexed by chain.
   work_list reads_;
-  std::vector<std::uint32_t> missing_;  // By tensor: reads and streams that its parts still need.
-  std::vector<bool> loaded_;            // By tensor.
-  std::vector<std::uint32_t> order_;    // Loaded tensors.
-  std::size_t next_loaded_ = 0;         // Of order_.
+  std::vector<std::uint32_t> missing_;  // Indexed by tensor: missing reads and streams.
+  std::vector<bool> loaded_;            // Indexed by tensor.
+  std::vector<std::uint32_t> order_;    // Loaded tensors, in order.
+  std::size_t next_loaded_ = 0;         // Index into order_.
 };
 
 }  // namespace ringload::inline v0::detail

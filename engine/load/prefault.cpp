@@ -19,18 +19,19 @@ namespace {
 
 constexpr std::uint64_t prefault_bytes = std::uint64_t{8} << 20;
 
-// Populates the arenas from their beginnings, ahead of the reads, which populate their own part and
-// then find it done. So a drive never waits for page faults.
-boost::asio::awaitable<void> prefault_arenas(engine& e, std::shared_ptr<job> of) {
-  const std::span<const std::shared_ptr<const tensor_storage>> arenas = of->arenas();
-  for (const auto& each : arenas) {
-    if (!each || each->memory().populated()) continue;
-    std::byte* const memory = each->memory().data();
-    const std::uint64_t bytes = each->memory_bytes();
-    for (std::uint64_t at = 0; at < bytes && of->needs_prefault(); at += prefault_bytes) {
+// Populates the arenas in order, ahead of the reads. Reads also populate their own part, which is
+// fast for populated pages. So a drive never waits for page faults.
+boost::asio::awaitable<void> prefault_arenas(engine& e, std::shared_ptr<job> load) {
+  const std::span<const std::shared_ptr<const tensor_storage>> arenas = load->arenas();
+  for (const auto& storage : arenas) {
+    if (!storage || storage->memory().populated()) continue;
+    std::byte* const memory = storage->memory().data();
+    const std::uint64_t bytes = storage->memory_bytes();
+    for (std::uint64_t offset = 0; offset < bytes && load->needs_prefault();
+         offset += prefault_bytes) {
       // Errors are ignored: the read that needs the memory reports them.
-      populate_task work = {{memory + at, std::min(prefault_bytes, bytes - at)}, {}};
-      traced_step step(of->options(), load_step::populated);
+      populate_task work = {{memory + offset, std::min(prefault_bytes, bytes - offset)}, {}};
+      traced_step step(load->options(), load_step::populated);
       co_await on_thread(*e.copy_threads, e.loop, work, step.times());
       step.end({}, work.memory.size());
     }
@@ -39,16 +40,16 @@ boost::asio::awaitable<void> prefault_arenas(engine& e, std::shared_ptr<job> of)
 
 }  // namespace
 
-void begin_prefault(engine& e, job& of) {
-  if (!of.begin_prefault()) return;
-  // Out of memory, co_spawn may throw or destroy the coroutine silently. Either way its handle is
-  // destroyed, as at its normal end.
-  const auto mine = of.shared_from_this();
+void begin_prefault(engine& e, job& load) {
+  if (!load.begin_prefault()) return;
+  // Out of memory, co_spawn may throw or destroy the coroutine silently. Both destroy the handle,
+  // as the normal end of the coroutine does.
+  const auto owner = load.shared_from_this();
   try {
-    std::shared_ptr<job> handle(&of, [mine](job*) { mine->end_prefault(); });
+    std::shared_ptr<job> handle(&load, [owner](job*) { owner->end_prefault(); });
     boost::asio::co_spawn(e.loop, prefault_arenas(e, std::move(handle)), boost::asio::detached);
   } catch (const std::bad_alloc&) {
-    // The handle's deleter has run.
+    // The handle's deleter has called end_prefault().
   }
 }
 

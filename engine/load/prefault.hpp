@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Populates host memory in the copy threads before reads write to it: a drive must not wait for
-// page faults, and they would be handled in the engine thread.
+// Populates host memory in the copy threads before reads write to the memory. Otherwise a drive
+// would wait for page faults, and the engine thread would handle them.
 
 #include <boost/system/error_code.hpp>
 #include <cstddef>
@@ -15,15 +15,15 @@ namespace ringload::inline v0::detail {
 class engine;
 class job;
 
-// For on_thread().
+// A task for on_thread().
 struct populate_task {
   std::span<std::byte> memory;
   boost::system::error_code failed;
   void operator()() noexcept { failed = populate(memory); }
 };
 
-// Begins to populate the load's whole arena, ahead of the reads. Only the first call for a load
-// does.
-void begin_prefault(engine& e, job& of);
+// Starts to populate all arenas of the load, ahead of the reads. Later calls for the same load do
+// nothing.
+void begin_prefault(engine& e, job& load);
 
 }  // namespace ringload::inline v0::detail

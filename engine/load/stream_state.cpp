@@ -11,11 +11,11 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-std::span<const stream_output> outputs_of(const plan& of, const stream_op& what) {
-  return std::span(of.outputs).subspan(what.outputs_begin, what.outputs_end - what.outputs_begin);
+std::span<const stream_output> outputs_of(const plan& plan_ops, const stream_op& op) {
+  return std::span(plan_ops.outputs).subspan(op.outputs_begin, op.outputs_end - op.outputs_begin);
 }
 
-// All decoded bytes are the only output's, and land where they stay.
+// Returns true if the first output has all decoded bytes.
 bool is_whole(std::span<const stream_output> outputs, const stored_stream& stored) {
   return outputs.front().stream_offset == 0 && outputs.front().bytes == stored.decoded_bytes;
 }
@@ -29,16 +29,16 @@ std::byte* direct_target(std::span<const stream_output> outputs, std::byte* memo
 
 }  // namespace
 
-stream_state::stream_state(const plan& of, const stream_op& what,
-                           const plan_input_builder::stream& stored, const verification& how,
+stream_state::stream_state(const plan& plan_ops, const stream_op& op,
+                           const plan_input_builder::stream& stored, const verification& verify,
                            std::byte* memory, copier copy)
-    : plan_(of),
-      outputs_(outputs_of(of, what)),
-      bytes_needed_(what.bytes_needed),
+    : plan_(plan_ops),
+      outputs_(outputs_of(plan_ops, op)),
+      bytes_needed_(op.bytes_needed),
       stored_(*stored.stored),
       element_bytes_(stored.element_bytes),
       digest_(stored.digest),
-      how_(how),
+      verify_(verify),
       direct_(direct_target(outputs_, memory)),
       into_(direct_ != nullptr && is_whole(outputs_, stored_) ? decoded_into::one_memory
                                                               : decoded_into::pieces),
@@ -47,7 +47,7 @@ stream_state::stream_state(const plan& of, const stream_op& what,
                   ? 0
                   : static_cast<std::size_t>(
                         std::clamp<std::uint64_t>(stored_.decoded_bytes, 64, buffer_bytes))) {
-  for (const stream_output& each : outputs_) reached_.push_back(each.stream_offset);
+  for (const stream_output& output : outputs_) reached_.push_back(output.stream_offset);
 }
 
 result<void> stream_state::decode(std::span<const std::byte> bytes, bool last) {
@@ -59,13 +59,13 @@ result<void> stream_state::decode(std::span<const std::byte> bytes, bool last) {
 result<void> stream_state::take(std::span<const std::byte> in) {
   if (has_enough()) return {};
   if (!decoder_) {
-    auto made = stream_decoder::make(stored_, element_bytes_, into_);
-    if (!made) return made.error();
-    decoder_.emplace(std::move(*made));
-    if (digest_ != nullptr) hashed_ = begin_digest(digest_->algorithm, how_);
+    auto created = stream_decoder::make(stored_, element_bytes_, into_);
+    if (!created) return created.error();
+    decoder_.emplace(std::move(*created));
+    if (digest_ != nullptr) hashed_ = begin_digest(digest_->algorithm, verify_);
   }
   if (digest_ != nullptr) hashed_.update(in);
-  if (auto good = decoder_->take(in, *this); !good) return good.error();
+  if (auto status = decoder_->take(in, *this); !status) return status.error();
   if (failed_) return fault{failed_, ""};
   return {};
 }
@@ -73,7 +73,7 @@ result<void> stream_state::take(std::span<const std::byte> in) {
 result<void> stream_state::finish() {
   if (auto begun = take({}); !begun) return begun.error();
   if (!has_enough()) {
-    if (auto good = decoder_->finish(*this); !good) return good.error();
+    if (auto status = decoder_->finish(*this); !status) return status.error();
   }
   flush();
   if (failed_) return fault{failed_, ""};
@@ -84,7 +84,7 @@ result<void> stream_state::finish() {
 std::span<std::byte> stream_state::room() {
   const std::span<std::byte> buffer = std::span(buffer_).subspan(held_);
   if (direct_ == nullptr) return buffer;
-  // What lies before and after the tensor's bytes is nobody's.
+  // Bytes before and after the tensor belong to no tensor, and go to the buffer.
   const stream_output& only = outputs_.front();
   const std::uint64_t end = only.stream_offset + only.bytes;
   if (given_ < only.stream_offset) {
@@ -117,26 +117,26 @@ void stream_state::flush() {
                                : out.cast.needed() ? out.cast.from_bytes()
                                                    : 1;
     const bool whole = end == out.stream_offset + out.bytes;
-    std::uint64_t to = end;
-    if (map == nullptr) to -= (end - out.stream_offset) % unit;
-    if (to - reached >= unit || whole) {
-      copy_op made = {};
-      made.destination = out.destination;
-      made.destination_offset = out.destination_offset;
-      made.slot_offset = static_cast<std::uint32_t>(reached - base);
-      made.bytes = static_cast<std::uint32_t>(to - reached);
+    std::uint64_t copied_end = end;
+    if (map == nullptr) copied_end -= (end - out.stream_offset) % unit;
+    if (copied_end - reached >= unit || whole) {
+      copy_op copied = {};
+      copied.destination = out.destination;
+      copied.destination_offset = out.destination_offset;
+      copied.slot_offset = static_cast<std::uint32_t>(reached - base);
+      copied.bytes = static_cast<std::uint32_t>(copied_end - reached);
       if (map) {
-        made.map = out.map;
-        made.source_offset = reached - out.stream_offset;
+        copied.map = out.map;
+        copied.source_offset = reached - out.stream_offset;
       } else {
-        made.cast = out.cast;
-        made.destination_offset += out.cast.needed()
-                                       ? (reached - out.stream_offset) / unit * out.cast.to_bytes()
-                                       : reached - out.stream_offset;
+        copied.cast = out.cast;
+        copied.destination_offset +=
+            out.cast.needed() ? (reached - out.stream_offset) / unit * out.cast.to_bytes()
+                              : reached - out.stream_offset;
       }
-      copies_.push_back(made);
-      // Of a map the next range begins with the element that may have been cut.
-      reached = whole ? end : map ? to - (unit - 1) : to;
+      copies_.push_back(copied);
+      // With a map, the next range begins with the element that may be incomplete.
+      reached = whole ? end : map ? copied_end - (unit - 1) : copied_end;
     }
     if (!whole) keep_from = std::min(keep_from, reached);
   }

@@ -20,29 +20,31 @@ std::span<const std::uint64_t> detail::loaded_tensors::shape(std::uint32_t t) co
 }
 
 std::uint64_t detail::loaded_tensors::bytes(std::uint32_t t) const noexcept {
-  const conversion as = where_[t].cast;
-  return as.needed() ? info(t).bytes / as.from_bytes() * as.to_bytes() : info(t).bytes;
+  const conversion cast = where_[t].cast;
+  return cast.needed() ? info(t).bytes / cast.from_bytes() * cast.to_bytes() : info(t).bytes;
 }
 
-detail::model_storage::model_storage(std::shared_ptr<const loaded_tensors> what,
-                                     std::vector<taken_arena> memory, const memory_accounts& in)
-    : of_(std::move(what)) {
+detail::model_storage::model_storage(std::shared_ptr<const loaded_tensors> tensors,
+                                     std::vector<taken_arena> memory,
+                                     const memory_accounts& accounts)
+    : tensors_(std::move(tensors)) {
   arenas_.reserve(memory.size());
-  for (taken_arena& each : memory) {
-    const auto& account = each.mapped ? in.mapped : in.tensors;
-    auto& made = arenas_.emplace_back();
-    if (each.memory) made = std::make_shared<const tensor_storage>(of_, std::move(each), account);
+  for (taken_arena& taken : memory) {
+    const auto& account = taken.mapped ? accounts.mapped : accounts.tensors;
+    auto& stored = arenas_.emplace_back();
+    if (taken.memory)
+      stored = std::make_shared<const tensor_storage>(tensors_, std::move(taken), account);
   }
 }
 
 tensor detail::model_storage::find(std::string_view name,
                                    std::optional<std::uint32_t> on) const noexcept {
-  const auto first = of_->named().find(name);
+  const auto first = tensors_->named().find(name);
   if (!first) return {};
-  const std::vector<tensor_info>& all = of_->named().catalog().tensors;
-  // Those of one name stand side by side.
-  for (std::uint32_t t = *first; t < all.size() && all[t].name == name; ++t) {
-    if (!on || arenas_[of_->where(t).destination]->position() == *on) return at(t);
+  const std::vector<tensor_info>& infos = tensors_->named().catalog().tensors;
+  // Tensors with the same name are adjacent.
+  for (std::uint32_t t = *first; t < infos.size() && infos[t].name == name; ++t) {
+    if (!on || arenas_[tensors_->where(t).destination]->position() == *on) return tensor_at(t);
   }
   return {};
 }
@@ -50,12 +52,12 @@ tensor detail::model_storage::find(std::string_view name,
 tensor::tensor(std::shared_ptr<const detail::tensor_storage> storage, std::uint32_t index) noexcept
     : storage_(std::move(storage)), index_(index) {}
 
-std::string_view tensor::name() const noexcept { return storage_->of().info(index_).name; }
-dtype tensor::dtype() const noexcept { return storage_->of().dtype(index_); }
+std::string_view tensor::name() const noexcept { return storage_->tensors().info(index_).name; }
+dtype tensor::dtype() const noexcept { return storage_->tensors().dtype(index_); }
 std::span<const std::uint64_t> tensor::shape() const noexcept {
-  return storage_->of().shape(index_);
+  return storage_->tensors().shape(index_);
 }
-std::uint64_t tensor::size_bytes() const noexcept { return storage_->of().bytes(index_); }
+std::uint64_t tensor::size_bytes() const noexcept { return storage_->tensors().bytes(index_); }
 void* tensor::data() const noexcept { return storage_->data(index_); }
 bool tensor::read_only() const noexcept { return storage_->memory().read_only(); }
 ringload::device tensor::device() const noexcept { return storage_->on(); }
@@ -70,7 +72,7 @@ void* tensor::host_data(ringload::dtype wanted) const {
   }
   if (device().kind() != device_kind::host) {
     throw error(errc::device_unavailable, tensor_place(name()),
-                "its memory is of " + device().name() + ", not of the host");
+                "its memory is on " + device().name() + ", expected host memory");
   }
   return data();
 }
@@ -104,27 +106,27 @@ tensor model::find(std::string_view name, std::uint32_t position) const noexcept
 }
 
 std::size_t model::size() const noexcept {
-  return storage_ ? storage_->of().named().catalog().tensors.size() : 0;
+  return storage_ ? storage_->tensors().named().catalog().tensors.size() : 0;
 }
 
 tensor model::operator[](std::size_t position) const noexcept {
-  return storage_->at(static_cast<std::uint32_t>(position));
+  return storage_->tensor_at(static_cast<std::uint32_t>(position));
 }
 
 std::vector<memory_region> model::regions() const {
-  std::vector<memory_region> all;
-  if (!storage_) return all;
-  for (const auto& each : storage_->arenas()) {
-    if (!each) continue;
-    const arena& memory = each->memory();
-    all.push_back({memory.data(), each->memory_bytes(), each->on(), memory.descriptor()});
+  std::vector<memory_region> regions;
+  if (!storage_) return regions;
+  for (const auto& stored : storage_->arenas()) {
+    if (!stored) continue;
+    const arena& memory = stored->memory();
+    regions.push_back({memory.data(), stored->memory_bytes(), stored->on(), memory.descriptor()});
   }
-  return all;
+  return regions;
 }
 
 const ringload::catalog& model::catalog() const noexcept {
   static const ringload::catalog nothing;
-  return storage_ ? storage_->of().named().catalog() : nothing;
+  return storage_ ? storage_->tensors().named().catalog() : nothing;
 }
 
 const load_stats& model::stats() const noexcept {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the tensors and the model of one load share.
+// The shared state of the tensors and the model of one load.
 //
-//   loaded_tensors   the catalog, and where each tensor lies: facts
-//   tensor_storage   one arena, with what its tensors are: a tensor holds this, and no other arena
+//   loaded_tensors   the catalog, and the placement of each tensor. Constant
+//   tensor_storage   one arena, with its tensors. A tensor keeps this alive, and no other arena
 //   model_storage    all arenas of a load
 
 #include <cstdint>
@@ -28,12 +28,13 @@ namespace ringload::inline v0::detail {
 
 class loaded_tensors {
  public:
-  loaded_tensors(std::shared_ptr<const named_catalog> what, std::vector<placement> where) noexcept
+  loaded_tensors(std::shared_ptr<const named_catalog> catalog,
+                 std::vector<placement> placements) noexcept
       : named_(std::move(what)), where_(std::move(where)) {}
 
   const named_catalog& named() const noexcept { return *named_; }
   const tensor_info& info(std::uint32_t t) const noexcept { return named_->catalog().tensors[t]; }
-  // After conversion; info() has the file's.
+  // The dtype, shape and size after conversion. info() describes the file.
   ringload::dtype dtype(std::uint32_t t) const noexcept;
   std::span<const std::uint64_t> shape(std::uint32_t t) const noexcept;
   std::uint64_t bytes(std::uint32_t t) const noexcept;
@@ -44,30 +45,30 @@ class loaded_tensors {
   const std::vector<placement> where_;
 };
 
-// An arena that a load has taken.
+// An arena that a load has allocated or mapped.
 struct taken_arena {
-  std::shared_ptr<arena> memory;  // Null: nothing lies there.
+  std::shared_ptr<arena> memory;  // Null: the arena has no tensor.
   std::uint64_t bytes = 0;
-  bool mapped = false;  // From a file.
+  bool mapped = false;  // Mapped from a file.
   device on = host();
-  std::uint32_t position = 0;  // Of the device, among the loader's.
+  std::uint32_t position = 0;  // Index of the device in the loader's devices.
 };
 
 class tensor_storage {
  public:
-  tensor_storage(std::shared_ptr<const loaded_tensors> what, taken_arena in,
+  tensor_storage(std::shared_ptr<const loaded_tensors> tensors, taken_arena taken,
                  std::shared_ptr<memory_account> account) noexcept
-      : of_(std::move(what)),
-        accounted_(std::move(account), in.bytes),
-        memory_bytes_(in.bytes),
-        mapped_(in.mapped),
-        on_(in.on),
-        position_(in.position),
-        memory_(std::move(in.memory)) {}
+      : tensors_(std::move(tensors)),
+        accounted_(std::move(account), taken.bytes),
+        memory_bytes_(taken.bytes),
+        mapped_(taken.mapped),
+        on_(taken.on),
+        position_(taken.position),
+        memory_(std::move(taken.memory)) {}
 
-  const loaded_tensors& of() const noexcept { return *of_; }
+  const loaded_tensors& tensors() const noexcept { return *tensors_; }
   std::byte* data(std::uint32_t t) const noexcept {
-    return memory_->data() + of_->where(t).destination_offset;
+    return memory_->data() + tensors_->where(t).destination_offset;
   }
   arena& memory() const noexcept { return *memory_; }
   std::uint64_t memory_bytes() const noexcept { return memory_bytes_; }
@@ -76,8 +77,8 @@ class tensor_storage {
   std::uint32_t position() const noexcept { return position_; }
 
  private:
-  const std::shared_ptr<const loaded_tensors> of_;
-  const accounted_bytes accounted_;  // Destroyed after the memory.
+  const std::shared_ptr<const loaded_tensors> tensors_;
+  const accounted_bytes accounted_;  // Declared before the memory, so destroyed after it.
   const std::uint64_t memory_bytes_;
   const bool mapped_;
   const device on_;
@@ -87,15 +88,18 @@ class tensor_storage {
 
 class model_storage {
  public:
-  // `memory` is by destination of the plan; of a fill it is empty.
-  model_storage(std::shared_ptr<const loaded_tensors> what, std::vector<taken_arena> memory,
-                const memory_accounts& in);
+  // `memory` is indexed by destination of the plan. A fill passes an empty vector.
+  model_storage(std::shared_ptr<const loaded_tensors> tensors, std::vector<taken_arena> memory,
+                const memory_accounts& accounts);
 
-  const loaded_tensors& of() const noexcept { return *of_; }
-  tensor at(std::uint32_t t) const noexcept { return {arenas_[of_->where(t).destination], t}; }
-  // The tensor of that name; on the device at that position of the loader's, or on the first.
+  const loaded_tensors& tensors() const noexcept { return *tensors_; }
+  tensor tensor_at(std::uint32_t t) const noexcept {
+    return {arenas_[tensors_->where(t).destination], t};
+  }
+  // The tensor with this name, on the device at position `on` of the loader's devices. Without
+  // `on`, the first tensor with this name.
   tensor find(std::string_view name, std::optional<std::uint32_t> on = std::nullopt) const noexcept;
-  // By destination; null where nothing lies.
+  // Indexed by destination. Null if the destination has no tensor.
   std::span<const std::shared_ptr<const tensor_storage>> arenas() const noexcept { return arenas_; }
   arena& memory(std::uint32_t destination) const noexcept { return arenas_[destination]->memory(); }
   bool mapped(std::uint32_t destination) const noexcept { return arenas_[destination]->mapped(); }
@@ -105,7 +109,7 @@ class model_storage {
   std::vector<file_stats> stats_of_files;
 
  private:
-  const std::shared_ptr<const loaded_tensors> of_;
+  const std::shared_ptr<const loaded_tensors> tensors_;
   std::vector<std::shared_ptr<const tensor_storage>> arenas_;
 };
 

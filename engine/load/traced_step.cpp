@@ -19,8 +19,8 @@ std::string_view name(load_step step) noexcept {
 
 namespace detail {
 
-void traced_step::begin(load_step what, std::uint32_t slot) noexcept {
-  event_.step = what;
+void traced_step::begin(load_step step, std::uint32_t slot) noexcept {
+  event_.step = step;
   event_.slot = slot;
   event_.asked = trace_event::clock::now();
 }

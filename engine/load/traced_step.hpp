@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Tells load_options::trace of the steps of a load. Where that is not set, each of these functions
-// is one branch. Engine thread only.
+// Reports the steps of a load to load_options::trace. If no trace is set, each function below is
+// one branch. Engine thread only.
 
 #include <cstdint>
 #include <ringload/options.hpp>
@@ -13,7 +13,7 @@
 
 namespace ringload::inline v0::detail {
 
-// One step that takes time: asked for when this is made, told by end().
+// One step that takes time. The constructor records the request, end() reports the step.
 class traced_step {
  public:
   traced_step(const load_options& options, load_step step,
@@ -23,21 +23,21 @@ class traced_step {
   }
 
   explicit operator bool() const noexcept { return to_ != nullptr; }
-  // For whoever does the work; null: nobody wants to know.
+  // For the code that does the work. Null: not traced.
   work_interval* times() noexcept { return to_ ? &times_ : nullptr; }
-  // The work begins now, and no thread of ours does it.
+  // The work begins now, outside the threads of the loader.
   void starts() noexcept {
     if (to_) times_.begins();
   }
   void of_stream(std::uint32_t stream) noexcept { event_.stream = stream; }
 
-  // The work has ended: when its thread said so, or now.
+  // The work has ended: at the time that its thread recorded, else now.
   void end(std::string_view tensor, std::uint64_t bytes) noexcept {
     if (to_) tell(tensor, bytes);
   }
 
  private:
-  void begin(load_step what, std::uint32_t slot) noexcept;
+  void begin(load_step step, std::uint32_t slot) noexcept;
   void tell(std::string_view tensor, std::uint64_t bytes) noexcept;
 
   const trace_function to_;
@@ -46,16 +46,16 @@ class traced_step {
   work_interval times_;
 };
 
-// Of a step that is a moment.
-inline void trace_moment(const load_options& of, load_step what, std::string_view tensor,
+// Reports a step without duration.
+inline void trace_moment(const load_options& options, load_step step, std::string_view tensor,
                          std::uint64_t bytes) noexcept {
-  if (!of.trace) return;
+  if (!options.trace) return;
   trace_event event;
-  event.step = what;
+  event.step = step;
   event.tensor = tensor;
   event.bytes = bytes;
   event.asked = event.begin = event.end = trace_event::clock::now();
-  of.trace(event, of.trace_with);
+  options.trace(event, options.trace_with);
 }
 
 }  // namespace ringload::inline v0::detail

@@ -11,14 +11,14 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Groups of a sixteenth of the window: enough in flight for a drive, and what one held tensor keeps
-// from coming back is little.
+// A group takes a sixteenth of the window. This keeps enough bytes in flight for a drive, and a
+// held tensor keeps only little memory from being freed.
 constexpr std::uint64_t groups_in_window = 16;
 
-// Beyond any memory; keeps the sums below from overflowing.
+// Larger than any memory. Keeps the sums below from overflowing.
 constexpr std::uint64_t group_bytes_max = std::uint64_t{1} << 62;
 
-// An upper bound: a tensor begins at the same distance from a block as in the file, so it may need
+// Returns an upper bound. A tensor has the same offset in its block as in the file, so it may need
 // two blocks more than its bytes.
 std::uint64_t arena_bytes_of(std::uint64_t bytes, std::uint32_t tensors, std::uint64_t page_bytes) {
   return round_up(bytes + std::uint64_t{tensors} * 2 * block_bytes, page_bytes);
@@ -41,10 +41,10 @@ result<std::vector<window_group>> make_window_groups(const std::vector<std::uint
   std::vector<window_group> groups;
   std::uint64_t sum = 0;
   for (std::uint32_t t = 0; t < bytes.size(); ++t) {
-    const auto with = checked_add(sum, bytes[t]);
+    const auto joined_sum = checked_add(sum, bytes[t]);
     const bool joins =
-        !groups.empty() && with && *with < usable_bytes &&
-        arena_bytes_of(*with, t + 1 - groups.back().first, page_bytes) <= group_bytes;
+        !groups.empty() && joined_sum && *joined_sum < usable_bytes &&
+        arena_bytes_of(*joined_sum, t + 1 - groups.back().first, page_bytes) <= group_bytes;
     if (!joins) groups.push_back({t, t, 0});
     sum = joins ? *with : bytes[t];
     window_group& group = groups.back();

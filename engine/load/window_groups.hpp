@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Cuts the tensors of a load through a window into groups that are loaded one after the other.
-// Pure.
+// Divides the tensors of a load with a window into groups, which are loaded in order. Pure
+// functions.
 
 #include <cstdint>
 #include <ringload/device.hpp>
@@ -13,19 +13,19 @@
 
 namespace ringload::inline v0::detail {
 
-// Tensors [first, last) of what is chosen, and an upper bound of the memory that they take.
+// The chosen tensors [first, last), and an upper bound of their memory.
 struct window_group {
   std::uint32_t first;
   std::uint32_t last;
   std::uint64_t bytes;
 };
 
-// The size that allocations for tensors are a multiple of.
+// Allocations for tensors are multiples of this size.
 std::uint64_t window_page_bytes(const device& on, const loader_options& within) noexcept;
 
-// Cuts the tensors into groups; `bytes` is by tensor, loaded, and memory is taken in multiples of
-// `page_bytes`. Fails with errc::memory_exceeded if a tensor does not fit into the window, and then
-// `culprit` is its index.
+// Divides the tensors into groups. `bytes` has the loaded size of each tensor. Memory is allocated
+// in multiples of `page_bytes`. Fails with errc::memory_exceeded if a tensor does not fit into the
+// window. `culprit` is then the index of the tensor.
 result<std::vector<window_group>> make_window_groups(const std::vector<std::uint64_t>& bytes,
                                                      std::uint64_t window_bytes,
                                                      std::uint64_t page_bytes,

@@ -12,7 +12,7 @@ std::uint64_t first_bytes_in_flight(const loader_options& within) noexcept {
 }
 
 admission_control::admission_control(boost::asio::io_context& loop, const loader_options& within)
-    : awaited_(loop), others_(loop), fixed_bytes_max_(within.bytes_in_flight) {
+    : awaited_(loop), unawaited_(loop), fixed_bytes_max_(within.bytes_in_flight) {
   if (fixed_bytes_max_ > 0) return;
   const std::uint64_t most = within.slots * within.slot_bytes;
   const std::uint64_t least = std::min(most, 2 * within.slot_bytes);
@@ -20,7 +20,7 @@ admission_control::admission_control(boost::asio::io_context& loop, const loader
 }
 
 boost::asio::awaitable<void> admission_control::acquire(std::uint64_t bytes, bool awaited) {
-  wait_queue& queue = awaited ? awaited_ : others_;
+  wait_queue& queue = awaited ? awaited_ : unawaited_;
   if (awaited_.empty() && queue.empty() && has_room_for(bytes)) {
     bytes_in_flight_ += bytes;
     co_return;
@@ -30,14 +30,14 @@ boost::asio::awaitable<void> admission_control::acquire(std::uint64_t bytes, boo
 
 void admission_control::release(std::uint64_t bytes) {
   bytes_in_flight_ -= bytes;
-  const bool idle = bytes_in_flight_ == 0 && awaited_.empty() && others_.empty();
+  const bool idle = bytes_in_flight_ == 0 && awaited_.empty() && unawaited_.empty();
   if (tuner_) tuner_->completed(bytes, queue_depth_tuner::clock::now(), idle);
   admit_waiting();
 }
 
 void admission_control::admit_waiting() {
   for (;;) {
-    wait_queue& queue = awaited_.empty() ? others_ : awaited_;
+    wait_queue& queue = awaited_.empty() ? unawaited_ : awaited_;
     if (queue.empty() || !has_room_for(queue.front_weight())) return;
     bytes_in_flight_ += queue.front_weight();
     queue.wake_one();

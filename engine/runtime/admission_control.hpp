@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Bounds the bytes that the drive reads at once. A read waits here until there is room for it:
-// reads that somebody awaits first, otherwise first come, first served. Engine thread only.
+// Bounds the bytes that a drive reads at once. A read waits here until its bytes fit. Reads that a
+// caller awaits are admitted first, then reads in the order of arrival. Engine thread only.
 
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace ringload::inline v0::detail {
 
-// What it begins with: as ordered, or where the tuner begins.
+// Returns the first bound: the bytes_in_flight of the options, or the first value of the tuner.
 std::uint64_t first_bytes_in_flight(const loader_options& within) noexcept;
 
 class admission_control {
@@ -24,7 +24,7 @@ class admission_control {
   boost::asio::awaitable<void> acquire(std::uint64_t bytes, bool awaited);
   void release(std::uint64_t bytes);
 
-  // A read larger than this is admitted when nothing else is in flight. Any thread.
+  // A larger read is admitted when no other read is in flight. Any thread.
   std::uint64_t bytes_max() const noexcept { return tuner_ ? tuner_->bytes() : fixed_bytes_max_; }
 
  private:
@@ -34,32 +34,32 @@ class admission_control {
   void admit_waiting();
 
   wait_queue awaited_;
-  wait_queue others_;
-  const std::uint64_t fixed_bytes_max_;  // 0: the tuner finds it.
+  wait_queue unawaited_;
+  const std::uint64_t fixed_bytes_max_;  // 0: the tuner finds the bound.
   std::optional<queue_depth_tuner> tuner_;
-  // Above bytes_max() only with a single read, or after the tuner has lowered it.
+  // Exceeds bytes_max() only with a single read, or after the tuner has lowered the bound.
   std::uint64_t bytes_in_flight_ = 0;
 };
 
-// RAII guard: gives back what acquire() took.
+// RAII guard that releases the bytes of acquire().
 class admission_guard {
  public:
-  admission_guard(admission_control& from, std::uint64_t bytes, bool awaited) noexcept
-      : from_(from), bytes_(bytes), awaited_(awaited) {}
+  admission_guard(admission_control& admission, std::uint64_t bytes, bool awaited) noexcept
+      : admission_(admission), bytes_(bytes), awaited_(awaited) {}
   admission_guard(const admission_guard&) = delete;
   admission_guard& operator=(const admission_guard&) = delete;
   ~admission_guard() {
-    if (acquired_) from_.release(bytes_);
+    if (acquired_) admission_.release(bytes_);
   }
 
   boost::asio::awaitable<void> acquire() {
-    admission_control& from = from_;
-    co_await from.acquire(bytes_, awaited_);
+    admission_control& admission = admission_;
+    co_await admission.acquire(bytes_, awaited_);
     acquired_ = true;
   }
 
  private:
-  admission_control& from_;
+  admission_control& admission_;
   const std::uint64_t bytes_;
   const bool awaited_;
   bool acquired_ = false;

@@ -14,73 +14,76 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// Pieces of a stream that a thread decodes before it is another's turn.
+// Pieces of a stream that a thread decodes before it takes another stream.
 constexpr unsigned pieces_in_a_row = 4;
 
-void decode_now(const running_stream& stream, stream_piece& one) noexcept {
-  if (one.times) one.times->begins();
-  one.outcome = catch_as_fault([&] { return stream.decode(one.bytes, one.last); });
-  one.decoded = true;
-  if (one.times) one.times->ends();
+void decode_now(const running_stream& stream, stream_piece& piece) noexcept {
+  if (piece.times) piece.times->begins();
+  piece.outcome = catch_as_fault([&] { return stream.decode(piece.bytes, piece.last); });
+  piece.decoded = true;
+  if (piece.times) piece.times->ends();
 }
 
-bool has_next(const running_stream& one) noexcept {
-  return !one.ended && one.waiting != nullptr && one.waiting->stream_offset == one.next_offset;
+bool has_next(const running_stream& stream) noexcept {
+  return !stream.ended && stream.waiting != nullptr &&
+         stream.waiting->stream_offset == stream.next_offset;
 }
 
-stream_piece* take_next(running_stream& from) noexcept {
-  return std::exchange(from.waiting, from.waiting->next);
+stream_piece* take_next(running_stream& stream) noexcept {
+  return std::exchange(stream.waiting, stream.waiting->next);
 }
 
-// In a list that is linked by `next`: the place of the first that `stop` is true for, or the end.
+// Searches a list that is linked by `next`. Returns the link to the first element for which `stop`
+// is true, or the link at the end.
 template <class T, class Stop>
 T** find_place(T*& first, const Stop& stop) noexcept {
-  T** at = &first;
-  while (*at != nullptr && !stop(**at)) at = &(*at)->next;
-  return at;
+  T** link = &first;
+  while (*link != nullptr && !stop(**link)) link = &(*link)->next;
+  return link;
 }
 
 }  // namespace
 
 struct decoders::start {
   template <class Handler>
-  void operator()(Handler&& handler, decoders* by, running_stream* to, stream_piece* what) const {
+  void operator()(Handler&& handler, decoders* pool, running_stream* stream,
+                  stream_piece* piece) const {
     auto erased = retry_allocation([&] {
       return boost::asio::any_completion_handler<void()>(std::forward<Handler>(handler));
     });
-    what->resume = keep_handler(std::move(erased));
-    by->add(*to, *what);
+    piece->resume = keep_handler(std::move(erased));
+    pool->add(*stream, *piece);
   }
 };
 
-boost::asio::awaitable<void> decoders::decode(running_stream& of, stream_piece& what) {
+boost::asio::awaitable<void> decoders::decode(running_stream& stream, stream_piece& piece) {
   return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void()>(
-      start(), boost::asio::use_awaitable, this, &of, &what);
+      start(), boost::asio::use_awaitable, this, &stream, &piece);
 }
 
-void decoders::add(running_stream& to, stream_piece& one) {
+void decoders::add(running_stream& stream, stream_piece& piece) {
   {
     const std::scoped_lock lock(mutex_);
-    stream_piece** const at = find_place(to.waiting, [&](const stream_piece& other) {
-      return other.stream_offset > one.stream_offset;
+    stream_piece** const link = find_place(stream.waiting, [&](const stream_piece& waiting) {
+      return waiting.stream_offset > piece.stream_offset;
     });
-    one.next = std::exchange(*at, &one);
-    if (to.now != nullptr || to.queued || !has_next(to)) return;
-    enqueue(to);
+    piece.next = std::exchange(*link, &piece);
+    if (stream.current != nullptr || stream.queued || !has_next(stream)) return;
+    enqueue(stream);
     if (idle_ == 0) return;
     --idle_;
   }
-  retry_allocation([&] { boost::asio::post(on_.get_executor(), [this] { run(); }); });
+  retry_allocation([&] { boost::asio::post(threads_.get_executor(), [this] { run(); }); });
 }
 
 void decoders::run() noexcept {
-  while (running_stream* const one = take_stream()) {
+  while (running_stream* const stream = take_stream()) {
     bool more = true;
     for (unsigned left = pieces_in_a_row; more; --left) {
-      stream_piece& piece = *one->now;
-      decode_now(*one, piece);
-      more = end_piece(*one, left > 1);
-      // After this the stream may be gone, unless another piece of it waits.
+      stream_piece& piece = *stream->current;
+      decode_now(*stream, piece);
+      more = end_piece(*stream, left > 1);
+      // resume() may destroy the stream, unless another piece of the stream waits.
       resume(piece);
     }
   }
@@ -92,46 +95,47 @@ running_stream* decoders::take_stream() {
     ++idle_;
     return nullptr;
   }
-  running_stream* const one = std::exchange(queue_, queue_->next);
-  one->queued = false;
-  one->now = take_next(*one);
-  return one;
+  running_stream* const stream = std::exchange(queue_, queue_->next);
+  stream->queued = false;
+  stream->current = take_next(*stream);
+  return stream;
 }
 
-bool decoders::end_piece(running_stream& of, bool may_go_on) {
+bool decoders::end_piece(running_stream& stream, bool may_continue) {
   const std::scoped_lock lock(mutex_);
-  const stream_piece& ended = *std::exchange(of.now, nullptr);
-  of.next_offset = ended.stream_offset + ended.bytes.size();
-  of.ended = of.ended || !ended.outcome;
-  if (!has_next(of)) return false;
-  if (may_go_on) {
-    of.now = take_next(of);
+  const stream_piece& ended = *std::exchange(stream.current, nullptr);
+  stream.next_offset = ended.stream_offset + ended.bytes.size();
+  stream.ended = stream.ended || !ended.outcome;
+  if (!has_next(stream)) return false;
+  if (may_continue) {
+    stream.current = take_next(stream);
   } else {
-    enqueue(of);
+    enqueue(stream);
   }
-  return may_go_on;
+  return may_continue;
 }
 
-void decoders::enqueue(running_stream& one) {
-  one.queued = true;
-  one.next = nullptr;
-  *find_place(queue_, [](const running_stream&) { return false; }) = &one;
+void decoders::enqueue(running_stream& stream) {
+  stream.queued = true;
+  stream.next = nullptr;
+  *find_place(queue_, [](const running_stream&) { return false; }) = &stream;
 }
 
-void decoders::give_up(running_stream& of) {
+void decoders::give_up(running_stream& stream) {
   stream_piece* given_up = nullptr;
   {
     const std::scoped_lock lock(mutex_);
-    of.ended = true;
-    if (std::exchange(of.queued, false)) {
-      *find_place(queue_, [&](const running_stream& other) { return &other == &of; }) = of.next;
+    stream.ended = true;
+    if (std::exchange(stream.queued, false)) {
+      *find_place(queue_, [&](const running_stream& candidate) { return &candidate == &stream; }) =
+          stream.next;
     }
-    given_up = std::exchange(of.waiting, nullptr);
+    given_up = std::exchange(stream.waiting, nullptr);
   }
   while (given_up != nullptr) resume(*std::exchange(given_up, given_up->next));
 }
 
-// The coroutine that waits owns the piece.
-void decoders::resume(stream_piece& one) { resume_in(loop_, one.resume); }
+// The waiting coroutine owns the piece.
+void decoders::resume(stream_piece& piece) { resume_in(loop_, piece.resume); }
 
 }  // namespace ringload::inline v0::detail

@@ -3,10 +3,11 @@
 
 // Decodes compressed streams, whose stored bytes arrive in pieces, in any order.
 //
-// The pieces of a stream are decoded in their own order, by one thread at a time. A thread that has
-// decoded a piece goes on with the stream's next one if that is there: what the decoder looks back
-// to is still in its processor's cache. For the same reason no more streams are decoded at once
-// than there are processors. After a few pieces it is another stream's turn.
+// The pieces of a stream are decoded in stream order, by one thread at a time. A thread that has
+// decoded a piece decodes the next piece of the same stream if the piece has arrived: the decoder's
+// history is still in the processor's cache. For the same reason the number of streams that are
+// decoded at once does not exceed the number of processors. After a few pieces the thread takes
+// another stream.
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -24,21 +25,21 @@
 
 namespace ringload::inline v0::detail {
 
-// Stored bytes of a stream. They stay where they are until they are decoded or given up.
+// Stored bytes of a stream. The bytes must stay in place until they are decoded or dropped.
 struct stream_piece {
   stream_piece(std::uint64_t offset, std::span<const std::byte> stored, bool is_last,
-               work_interval* to)
-      : stream_offset(offset), bytes(stored), last(is_last), times(to) {}
+               work_interval* interval)
+      : stream_offset(offset), bytes(stored), last(is_last), times(interval) {}
 
   const std::uint64_t stream_offset;
   const std::span<const std::byte> bytes;
-  const bool last;             // The stream ends with them.
-  work_interval* const times;  // Or null.
+  const bool last;             // The stream ends with this piece.
+  work_interval* const times;  // Null: not traced.
 
-  bool decoded = false;  // Else it was given up.
-  result<void> outcome;  // Of what was decoded.
+  bool decoded = false;  // False after completion: dropped.
+  result<void> outcome;  // Result of decoding.
 
-  // Of the decoders.
+  // Used by the decoders only.
   std::shared_ptr<boost::asio::any_completion_handler<void()>> resume;
   stream_piece* next = nullptr;
 };
@@ -48,52 +49,51 @@ struct running_stream {
   // Decodes the next stored bytes; empty once the last piece is decoded.
   std::function<result<void>(std::span<const std::byte> bytes, bool last)> decode;
 
-  // Of the decoders, guarded by their mutex.
-  stream_piece* waiting = nullptr;  // What has arrived, by its offset.
-  stream_piece* now = nullptr;      // What a thread decodes.
-  std::uint64_t next_offset = 0;    // Where the next piece begins.
+  // Used by the decoders only, guarded by their mutex.
+  stream_piece* waiting = nullptr;  // Arrived pieces, sorted by offset.
+  stream_piece* current = nullptr;  // Piece that a thread decodes.
+  std::uint64_t next_offset = 0;    // Stream offset of the next piece.
   bool queued = false;              // Waits for a thread.
-  bool ended = false;               // Given up, or failed.
-  running_stream* next = nullptr;   // Of the queue.
+  bool ended = false;               // Dropped, or failed.
+  running_stream* next = nullptr;   // Next stream of the queue.
 };
 
 class decoders {
  public:
-  // Resumes in `loop`, which outlives this. Throws `error` if a thread cannot be started. In traces
-  // the threads have numbers from `first` on.
+  // Coroutines are resumed in `loop`, which must outlive the decoders. Throws `error` if a thread
+  // cannot be started. Traces number the threads from `first` on.
   decoders(boost::asio::io_context& loop, std::uint32_t threads, std::uint32_t first)
-      : loop_(loop), idle_(threads), on_(threads, first) {}
+      : loop_(loop), idle_(threads), threads_(threads, first) {}
   decoders(const decoders&) = delete;
   decoders& operator=(const decoders&) = delete;
 
-  // ---- In the loop's thread ----
+  // ---- Thread of the loop ----
 
-  // Completes when the piece has been decoded, for which all before it must have come, or when it
-  // has been given up; then its bytes are not used any more. After a failure nothing of the stream
-  // is decoded, and give_up() is to be called.
-  boost::asio::awaitable<void> decode(running_stream& of, stream_piece& what);
+  // Completes when the piece has been decoded or dropped. Its bytes are not used afterwards. A
+  // piece is decoded only after all earlier pieces have arrived. After a failure no piece of the
+  // stream is decoded, and the caller must call give_up().
+  boost::asio::awaitable<void> decode(running_stream& stream, stream_piece& piece);
 
-  // Of the stream's pieces that no thread has begun with none is decoded. None may come from now
-  // on.
-  void give_up(running_stream& of);
+  // Drops the pieces that no thread has started. No piece may be added afterwards.
+  void give_up(running_stream& stream);
 
  private:
   struct start;
 
-  void add(running_stream& to, stream_piece& one);
+  void add(running_stream& stream, stream_piece& piece);
   void run() noexcept;
   running_stream* take_stream();
-  bool end_piece(running_stream& of, bool may_go_on);
-  void enqueue(running_stream& one);  // With the mutex held.
-  void resume(stream_piece& one);
+  bool end_piece(running_stream& stream, bool may_continue);
+  void enqueue(running_stream& stream);  // The mutex must be held.
+  void resume(stream_piece& piece);
 
   boost::asio::io_context& loop_;
 
   std::mutex mutex_;                 // Guards the next two.
-  std::uint32_t idle_;               // Threads that have no stream.
-  running_stream* queue_ = nullptr;  // Streams whose next piece is there, first in, first out.
+  std::uint32_t idle_;               // Threads without a stream.
+  running_stream* queue_ = nullptr;  // FIFO of the streams whose next piece has arrived.
 
-  threads on_;  // Last: they use the others.
+  threads threads_;  // Last member: the threads use the members above.
 };
 
 }  // namespace ringload::inline v0::detail

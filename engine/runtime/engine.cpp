@@ -25,81 +25,89 @@ constexpr std::uint32_t open_threads_count = 2;
 // Saves that may flush their files at the same time.
 constexpr std::uint32_t saving_threads_count = 2;
 
-result<void> check(const loader_options& l) {
-  const auto wrong = [](const char* what) {
-    return fault{errc::invalid_options, "loader_options", what};
+result<void> check(const loader_options& options) {
+  const auto wrong = [](const char* expected) {
+    return fault{errc::invalid_options, "loader_options", expected};
   };
-  if (l.slots < 1 || l.slots > 1024) return wrong("slots must be 1 to 1,024, or 0");
-  if (l.slot_bytes < 64 * 1024 || l.slot_bytes > 64 * 1024 * 1024 ||
-      (l.slot_bytes & (l.slot_bytes - 1)) != 0) {
+  if (options.slots < 1 || options.slots > 1024) return wrong("slots must be 1 to 1,024, or 0");
+  if (options.slot_bytes < 64 * 1024 || options.slot_bytes > 64 * 1024 * 1024 ||
+      (options.slot_bytes & (options.slot_bytes - 1)) != 0) {
     return wrong("slot_bytes must be a power of two, 64 KiB to 64 MiB");
   }
-  if (l.copy_threads < 1 || l.copy_threads > 64) return wrong("copy_threads must be 1 to 64, or 0");
-  if (l.reader_threads < 1 || l.reader_threads > 64) return wrong("reader_threads must be 1 to 64");
+  if (options.copy_threads < 1 || options.copy_threads > 64)
+    return wrong("copy_threads must be 1 to 64, or 0");
+  if (options.reader_threads < 1 || options.reader_threads > 64)
+    return wrong("reader_threads must be 1 to 64");
   return {};
 }
 
-// What a GPU needs is enough for the host.
-device_kind kind_for(const std::vector<device>& on) {
-  const bool any = std::ranges::find(on, device_kind::cuda, &device::kind) != on.end();
-  return any ? device_kind::cuda : device_kind::host;
+// The options for a GPU also suffice for the host.
+device_kind kind_for(const std::vector<device>& targets) {
+  const bool has_gpu =
+      std::ranges::find(targets, device_kind::cuda, &device::kind) != targets.end();
+  return has_gpu ? device_kind::cuda : device_kind::host;
 }
 
-// Spawns the coroutine that `life` makes, and respawns it unless it returned normally: out of
-// memory, co_spawn may throw, end it with an exception, or destroy it silently.
+// Spawns the coroutine that `life` makes, and respawns the coroutine until it returns normally. Out
+// of memory, co_spawn may throw, end the coroutine with an exception, or destroy it silently.
 template <class Life>
 void spawn_until_done(boost::asio::io_context& loop, const Life& life) {
   struct ending {
     boost::asio::io_context& loop;
     const Life life;
-    bool its_own = false;
+    bool returned = false;
     ~ending() {
-      if (its_own) return;
+      if (returned) return;
       retry_allocation([this] {
-        boost::asio::post(loop, [&on = loop, again = life] { spawn_until_done(on, again); });
+        boost::asio::post(
+            loop, [&loop_again = loop, again = life] { spawn_until_done(loop_again, again); });
       });
     }
   };
   auto end = retry_allocation([&] { return std::unique_ptr<ending>(new ending{loop, life}); });
   try {
     boost::asio::co_spawn(loop, life(), [end = std::move(end)](const std::exception_ptr& failed) {
-      end->its_own = !failed;
+      end->returned = !failed;
     });
   } catch (const std::bad_alloc&) {
-    // ~ending() has respawned it.
+    // ~ending() has respawned the coroutine.
   }
 }
 
 }  // namespace
 
-engine::engine(std::vector<device> on, const loader_options& l, std::vector<extension> w,
-               const allocation_log& a)
-    : within(chosen_options(l, kind_for(on))), log(a), with(std::move(w)), devices(std::move(on)) {}
+engine::engine(std::vector<device> targets, const loader_options& options,
+               std::vector<extension> added, const allocation_log& allocations)
+    : within(chosen_options(options, kind_for(targets))),
+      log(allocations),
+      extensions(std::move(added)),
+      devices(std::move(targets)) {}
 
 engine::~engine() = default;
 
-std::shared_ptr<engine> engine::make(std::vector<device> on, const loader_options& within,
-                                     wrappers wrap, std::vector<extension> with,
+std::shared_ptr<engine> engine::make(std::vector<device> targets, const loader_options& within,
+                                     wrappers wrap, std::vector<extension> extensions,
                                      const allocation_log& log) {
-  if (on.empty()) throw error(errc::invalid_options, "loader", "it is given no device");
-  const loader_options chosen = chosen_options(within, kind_for(on));
-  if (auto good = check(chosen); !good) throw to_error(good.error());
-  const auto make_it = [&]() -> result<std::shared_ptr<engine>> {
-    return std::make_shared<engine>(on, within, with, log);
+  if (targets.empty())
+    throw error(errc::invalid_options, "loader", "no device is given, expected at least one");
+  const loader_options chosen = chosen_options(within, kind_for(targets));
+  if (auto valid = check(chosen); !valid) throw to_error(valid.error());
+  const auto construct = [&]() -> result<std::shared_ptr<engine>> {
+    return std::make_shared<engine>(targets, within, extensions, log);
   };
-  auto found = catch_as_fault(make_it);  // io_context needs descriptors.
-  if (!found) throw to_error(found.error());
-  const std::shared_ptr<engine> made = std::move(*found);
+  auto built = catch_as_fault(construct);  // io_context needs descriptors.
+  if (!built) throw to_error(built.error());
+  const std::shared_ptr<engine> created = std::move(*built);
   std::promise<result<void>> ready;
-  std::future<result<void>> answer = ready.get_future();
+  std::future<result<void>> startup = ready.get_future();
   std::promise<void> done;
-  made->done_ = done.get_future();
+  created->done_ = done.get_future();
   {
     const signals_blocked now;
     try {
-      // The thread shares ownership: it keeps the engine if close() stops waiting for a drive.
-      made->thread_ = std::thread([self = made, wrap = std::move(wrap), ready = std::move(ready),
-                                   done = std::move(done)]() mutable {
+      // The thread shares ownership: the engine must survive if close() stops waiting for a drive.
+      created->thread_ = std::thread([self = created, wrap = std::move(wrap),
+                                      ready = std::move(ready), done = std::move(done)]() mutable {
         self->run(wrap, std::move(ready));
         self.reset();
         done.set_value();
@@ -108,19 +116,19 @@ std::shared_ptr<engine> engine::make(std::vector<device> on, const loader_option
       throw to_error(thread_refused(e.code().value()));
     }
   }
-  const result<void> good = answer.get();
-  if (!good) {
-    made->thread_.join();
-    throw to_error(good.error());
+  const result<void> status = startup.get();
+  if (!status) {
+    created->thread_.join();
+    throw to_error(status.error());
   }
-  return made;
+  return created;
 }
 
 void engine::run(const wrappers& wrap, std::promise<result<void>> ready) {
   ::pthread_setname_np(::pthread_self(), "ringload");
-  result<void> good = catch_as_fault([&] { return set_up(wrap); });
-  if (good) {
-    good = catch_as_fault([&]() -> result<void> {
+  result<void> status = catch_as_fault([&] { return set_up(wrap); });
+  if (status) {
+    status = catch_as_fault([&]() -> result<void> {
       for (std::uint32_t slot = 0; slot < within.slots; ++slot) {
         spawn_until_done(loop, [this, slot] { return worker(read_schedule, slot); });
       }
@@ -128,10 +136,10 @@ void engine::run(const wrappers& wrap, std::promise<result<void>> ready) {
     });
     stay_.emplace(loop.get_executor());
   }
-  const bool begun = good.has_value();
-  ready.set_value(std::move(good));
+  const bool begun = status.has_value();
+  ready.set_value(std::move(status));
   while (begun && !loop.stopped()) {
-    // A command that throws bad_alloc is lost with its handlers; the others go on.
+    // A command that throws bad_alloc is lost with its handlers. All other commands still run.
     try {
       loop.run();
     } catch (const std::exception&) {
@@ -143,23 +151,23 @@ void engine::run(const wrappers& wrap, std::promise<result<void>> ready) {
 result<void> engine::set_up(const wrappers& wrap) {
   devices.make(within, log);
   if (auto opened = staging.open(within, log); !opened) return opened.error();
-  if (auto there = devices.attach(loop, staging.region()); !there) return there.error();
+  if (auto attached = devices.attach(loop, staging.region()); !attached) return attached.error();
   open_threads.emplace(open_threads_count);
   closing_thread.emplace(1);
   return choose_reader(wrap);
 }
 
 result<void> engine::choose_reader(const wrappers& wrap) {
-  std::string why = "threads were ordered";
+  std::string reason = "read_engine::threads was requested";
   if (within.engine != read_engine::threads) {
-    auto made = ring::make(loop, within.slots);
-    if (made) {
-      the_ring = std::move(*made);
-      why = "io_uring with " + the_ring->flags();
+    auto created_ring = ring::make(loop, within.slots);
+    if (created_ring) {
+      the_ring = std::move(*created_ring);
+      reason = "io_uring with " + the_ring->flags();
     } else if (within.engine == read_engine::ring) {
-      return made.error();
+      return created_ring.error();
     } else {
-      why = message_of(made.error());
+      reason = message_of(created_ring.error());
     }
   }
   copy_threads.emplace(the_ring ? within.copy_threads : within.reader_threads);
@@ -169,7 +177,7 @@ result<void> engine::choose_reader(const wrappers& wrap) {
   {
     const std::lock_guard lock(mutex_);
     facts_.engine = the_ring ? read_engine::ring : read_engine::threads;
-    facts_.engine_reason = std::move(why);
+    facts_.engine_reason = std::move(reason);
   }
   staging.open_registration(the_ring.get());
   return {};
@@ -205,7 +213,7 @@ void engine::prepare_slots() {
   if (slots_begun_ || !devices.all_staged()) return;
   slots_begun_ = true;
   for (std::uint32_t slot = 0; slot < within.slots; ++slot) {
-    // A worker whose slot could not be made ready tries again, and says why it fails.
+    // If this fails, the worker of the slot tries again and reports the cause.
     boost::asio::post(copy_threads->get_executor(), [this, slot] {
       (void)catch_as_fault([this, slot] { return staging.make_ready(slot, devices); });
     });
@@ -242,7 +250,7 @@ result<void> engine::start_saving() {
 }
 
 void engine::tear_down() {
-  // Nothing is in flight: all jobs are removed, which happens after their reads and copies.
+  // No read or copy is in flight: a job is removed after its reads and copies, and no job is left.
   if (open_threads) open_threads->join();
   if (closing_thread) closing_thread->join();
   if (copy_threads) copy_threads->join();
@@ -264,7 +272,7 @@ void engine::tear_down() {
     }
     the_ring.reset();
   }
-  // A `load_operation` keeps the engine alive, but neither slots nor the free list.
+  // A `load_operation` keeps the engine alive, but not the slots and the free list.
   devices.clear();
   staging.close();
 }

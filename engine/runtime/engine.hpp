@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What all loads of a loader share: the engine thread with its loop and ring, the slots and their
-// workers, and the thread pools for what would block the loop.
+// The shared state of all loads of a loader: the engine thread with its loop and ring, the slots
+// and their workers, and the thread pools for calls that would block the loop.
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -40,27 +40,27 @@ namespace ringload::inline v0::detail {
 
 class engine : public std::enable_shared_from_this<engine> {
  public:
-  // Lets tests wrap the real readers and writers in some of their own.
+  // Lets tests wrap the real readers and writers.
   struct wrappers {
     std::function<std::unique_ptr<reader>(std::unique_ptr<reader>)> of_reader;
     std::function<std::unique_ptr<block_writer>(std::unique_ptr<block_writer>)> of_writer;
   };
 
   // Throws ringload::error.
-  static std::shared_ptr<engine> make(std::vector<device> on, const loader_options& within,
-                                      wrappers wrap = {}, std::vector<extension> with = {},
+  static std::shared_ptr<engine> make(std::vector<device> targets, const loader_options& within,
+                                      wrappers wrap = {}, std::vector<extension> extensions = {},
                                       const allocation_log& log = {});
 
   // Use make(), which also starts the engine thread.
-  engine(std::vector<device> on, const loader_options& within, std::vector<extension> with,
-         const allocation_log& log);
+  engine(std::vector<device> targets, const loader_options& within,
+         std::vector<extension> extensions, const allocation_log& log);
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
   ~engine();
 
   // ---- From any thread ----
 
-  // False once the engine is closed: the command will not run.
+  // Returns false once the engine is closed. The command then never runs.
   template <class Command>
   bool post(Command&& command) {
     const std::lock_guard lock(mutex_);
@@ -69,8 +69,9 @@ class engine : public std::enable_shared_from_this<engine> {
     return true;
   }
 
-  // Cancels all loads and waits until nothing is in flight. If a drive never completes a read, it
-  // stops waiting after `most` and leaks thread and memory: a leak is better than a use after free.
+  // Cancels all loads and waits until no read or copy is in flight. If a drive never completes a
+  // read, close() stops waiting after `most`. The thread and the memory then leak, because freeing
+  // the memory would cause a use after free.
   void close(std::chrono::milliseconds most = drain_max);
   static constexpr std::chrono::seconds drain_max{30};
 
@@ -81,44 +82,44 @@ class engine : public std::enable_shared_from_this<engine> {
   const loader_options within;
   const allocation_log log;
   const memory_accounts memory;
-  const std::vector<extension> with;
+  const std::vector<extension> extensions;
   boost::asio::io_context loop{1};
-  device_set devices;  // Those that were listed, for any thread; the rest, as it says.
+  device_set devices;  // listed() from any thread. Other functions: see device_set.
 
   // ---- In the engine thread only ----
 
-  // Begins to make all slots ready where every read needs one, beside the opening of the first
-  // load.
+  // Starts to make all slots ready while the first load opens its files, if every read needs a
+  // slot.
   void prepare_slots();
 
   // Keeps a load or a save alive from its beginning until its waiters are completed.
   void add_user(std::shared_ptr<engine_user> user) { users_.push_back(std::move(user)); }
   void remove_user(const engine_user& user);
 
-  // Makes the threads and workers that check tensors, on the first call.
+  // The first call creates the threads and workers that check tensors.
   result<void> start_checking();
-  // Makes the threads that decode streams, on the first call.
+  // The first call creates the threads that decode streams.
   result<void> start_decoding();
-  // Makes the threads that saves need, on the first call.
+  // The first call creates the threads for saves.
   result<void> start_saving();
 
-  schedule read_schedule{loop};   // Reads and writes, for the workers that own a slot.
+  schedule read_schedule{loop};   // Reads and writes, for the workers with a slot.
   schedule check_schedule{loop};  // Tensors to be hashed, for the workers of the check threads.
   detail::drives drives{loop, within};
   admission_control write_admission{loop, within};
   direct_files direct;
   std::optional<threads> open_threads;
-  // Separate: a load that ends must not queue behind loads that open, which may take long.
+  // A separate pool: opening may take long, and a load that ends must not queue behind it.
   std::optional<threads> closing_thread;
   std::optional<threads> copy_threads;
-  std::optional<threads> check_threads;     // From start_checking() on.
-  std::optional<decoders> stream_decoders;  // From start_decoding() on.
-  std::optional<threads> saving_threads;  // From start_saving() on; they flush files to the drive.
+  std::optional<threads> check_threads;     // Created by start_checking().
+  std::optional<decoders> stream_decoders;  // Created by start_decoding().
+  std::optional<threads> saving_threads;    // Created by start_saving(). Flush files to the drive.
   slot_pool staging;
   std::unique_ptr<ring> the_ring;  // Null: reads go to a thread pool.
   std::unique_ptr<reader> direct_reader;
   std::unique_ptr<reader> buffered_reader;
-  std::unique_ptr<reader> supply_reader;  // For what is not read from a file.
+  std::unique_ptr<reader> supply_reader;  // For bytes that are not read from a file.
   std::unique_ptr<reader> object_reader;  // For objects of a store.
   block_writers writers;
 
@@ -139,7 +140,7 @@ class engine : public std::enable_shared_from_this<engine> {
   mutable std::mutex mutex_;
   // Guarded by the mutex.
   bool closed_ = false;
-  load_stats facts_;  // After make() only the longest submit changes.
+  load_stats facts_;  // After make(), only longest_submit_seconds changes.
 
   // Touched by the engine thread only.
   std::optional<work_guard> stay_;

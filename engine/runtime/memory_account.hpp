@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How much memory the tensors of a loader take, and how much is mapped for them, as long as anybody
-// holds one. Any thread.
+// Counts the memory that the tensors of a loader take, and the bytes that are mapped for tensors.
+// Memory is counted until its last tensor is destroyed. Any thread.
 
 #include <atomic>
 #include <cstdint>
@@ -40,21 +40,21 @@ struct memory_accounts {
   std::shared_ptr<memory_account> mapped = std::make_shared<memory_account>();
 };
 
-// Accounts for so many bytes as long as it lives.
+// RAII guard: adds bytes to an account, and removes the bytes when it is destroyed.
 class accounted_bytes {
  public:
-  accounted_bytes(std::shared_ptr<memory_account> in, std::uint64_t bytes) noexcept
-      : in_(std::move(in)), bytes_(bytes) {
-    if (in_) in_->add(bytes_);
+  accounted_bytes(std::shared_ptr<memory_account> account, std::uint64_t bytes) noexcept
+      : account_(std::move(account)), bytes_(bytes) {
+    if (account_) account_->add(bytes_);
   }
   accounted_bytes(const accounted_bytes&) = delete;
   accounted_bytes& operator=(const accounted_bytes&) = delete;
   ~accounted_bytes() {
-    if (in_) in_->remove(bytes_);
+    if (account_) account_->remove(bytes_);
   }
 
  private:
-  const std::shared_ptr<memory_account> in_;
+  const std::shared_ptr<memory_account> account_;
   const std::uint64_t bytes_;
 };
 

@@ -21,9 +21,9 @@ namespace detail {
 
 struct start_on_thread {
   template <class Handler, class Work>
-  void operator()(Handler&& handler, threads* on, boost::asio::io_context* loop, Work* work,
+  void operator()(Handler&& handler, threads* pool, boost::asio::io_context* loop, Work* work,
                   work_interval* times) const {
-    // The coroutine that owns `work` waits, so both stay where they are.
+    // The coroutine owns `work` and `times` and waits, so both pointers stay valid.
     const auto resume = keep_handler(std::forward<Handler>(handler));
     const auto run = [resume, loop, work, times] {
       if (times) times->begins();
@@ -31,19 +31,19 @@ struct start_on_thread {
       if (times) times->ends();
       resume_in(*loop, resume);
     };
-    retry_allocation([&] { boost::asio::post(on->get_executor(), run); });
+    retry_allocation([&] { boost::asio::post(pool->get_executor(), run); });
   }
 };
 
 }  // namespace detail
 
-// Runs `work()` in one of the threads and resumes in the loop's thread. `work` outlives the wait,
-// stores its own result, and does not throw. `times` is told when it ran, if it is not null.
+// Runs `work()` in one of the threads and resumes in the loop's thread. `work` must outlive the
+// wait, must store its own result, and must not throw. `times`, if not null, records when it ran.
 template <class Work>
-boost::asio::awaitable<void> on_thread(threads& on, boost::asio::io_context& loop, Work& work,
+boost::asio::awaitable<void> on_thread(threads& pool, boost::asio::io_context& loop, Work& work,
                                        work_interval* times = nullptr) {
   return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void()>(
-      detail::start_on_thread(), boost::asio::use_awaitable, &on, &loop, &work, times);
+      detail::start_on_thread(), boost::asio::use_awaitable, &pool, &loop, &work, times);
 }
 
 }  // namespace ringload::inline v0

@@ -8,24 +8,24 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-// A measurement is so long that a drive of 10 GB/s takes some milliseconds for it, and is emptied
-// and filled some times.
+// Length of a measurement. A drive of 10 GB/s takes some milliseconds for a measurement, and the
+// bytes in flight are replaced several times.
 constexpr std::uint64_t measured_bytes_min = std::uint64_t{64} << 20;
 constexpr std::uint64_t turnovers = 4;
 
-// What twice as many must bring, and half as many keep.
+// Ratio of throughput that doubling must exceed, and that halving must keep.
 constexpr double worth_more = 1.03;
 constexpr double worth_fewer = 0.97;
 constexpr double standard_errors = 2;
 
-// What two measurements of the same are taken to differ by before any were made, as one of them.
+// Assumed relative spread of two equal measurements before the first trial. Counts as one trial.
 constexpr double spread_expected = 0.15;
 constexpr std::uint32_t trials_min = 2;
-// Those before fade, for drives change.
+// Older trials fade, because drives change.
 constexpr std::uint32_t trials_remembered = 32;
 
-// Measurements between two trials, and before a direction that was refused is tried again: that
-// many, then twice as many, and so on.
+// Measurements between two trials, and before a refused direction is tried again. The cooldown
+// doubles with each further refusal.
 constexpr std::uint32_t pause_between = 2;
 constexpr std::uint32_t cooldown_min = 16;
 constexpr std::uint32_t cooldown_doublings_max = 4;
@@ -51,8 +51,8 @@ double queue_depth_tuner::direction::error() const noexcept {
   return std::sqrt(squares + spread_expected * spread_expected) / trials;
 }
 
-std::uint64_t queue_depth_tuner::candidate(const direction& one) const noexcept {
-  return one.up ? std::min(most_, 2 * chosen_) : std::max(least_, chosen_ / 2);
+std::uint64_t queue_depth_tuner::candidate(const direction& dir) const noexcept {
+  return dir.up ? std::min(most_, 2 * chosen_) : std::max(least_, chosen_ / 2);
 }
 
 void queue_depth_tuner::completed(std::uint64_t bytes, clock::time_point when, bool idle) noexcept {
@@ -82,7 +82,7 @@ void queue_depth_tuner::completed(std::uint64_t bytes, clock::time_point when, b
 }
 
 void queue_depth_tuner::measured(double rate) noexcept {
-  for (direction& one : directions_) one.cooldown -= std::min(one.cooldown, 1U);
+  for (direction& dir : directions_) dir.cooldown -= std::min(dir.cooldown, 1U);
   switch (phase_) {
     case phase::before:
       before_ = rate;
@@ -94,35 +94,35 @@ void queue_depth_tuner::measured(double rate) noexcept {
       apply(chosen_);
       break;
     case phase::after: {
-      direction& one = directions_[next_];
-      one.add(2 * tried_ / (before_ + rate));
+      direction& dir = directions_[next_];
+      dir.add(2 * tried_ / (before_ + rate));
       before_ = rate;
       phase_ = phase::before;
       pause_ = pause_between;
-      decide(one);
+      decide(dir);
       next_ = 1 - next_;
       break;
     }
   }
 }
 
-// The next direction that may be tried, once it is time.
+// Tries the next direction whose cooldown is over, once the pause is over.
 void queue_depth_tuner::start_trial() noexcept {
   if (pause_ > 0) {
     --pause_;
     return;
   }
   for (std::uint32_t i = 0; i < directions_.size(); ++i, next_ = 1 - next_) {
-    const direction& one = directions_[next_];
-    if (one.cooldown > 0 || candidate(one) == chosen_) continue;
+    const direction& dir = directions_[next_];
+    if (dir.cooldown > 0 || candidate(dir) == chosen_) continue;
     phase_ = phase::trial;
-    apply(candidate(one));
+    apply(candidate(dir));
     return;
   }
 }
 
-// Where it admits every worker's read, the drive may run dry again and again, when they all have
-// something else to do: then the trial would never be over.
+// If the candidate admits the reads of all workers, the drive may become idle again and again while
+// all workers do other work. The trial would then never end.
 void queue_depth_tuner::give_up_trial() noexcept {
   phase_ = phase::before;
   pause_ = pause_between;
@@ -130,19 +130,19 @@ void queue_depth_tuner::give_up_trial() noexcept {
   apply(chosen_);
 }
 
-void queue_depth_tuner::decide(direction& one) noexcept {
-  if (one.trials < trials_min) return;
-  const double wanted = one.up ? worth_more : worth_fewer;
-  const double doubt = standard_errors * one.error();
-  if (one.mean - doubt > wanted) {
-    chosen_ = candidate(one);
+void queue_depth_tuner::decide(direction& dir) noexcept {
+  if (dir.trials < trials_min) return;
+  const double wanted = dir.up ? worth_more : worth_fewer;
+  const double doubt = standard_errors * dir.error();
+  if (dir.mean - doubt > wanted) {
+    chosen_ = candidate(dir);
     directions_ = {direction{true}, direction{false}};
     apply(chosen_);
-  } else if (one.mean + doubt < wanted) {
-    const std::uint32_t refused = one.refused;
-    one = direction{one.up};
-    one.cooldown = cooldown_min << std::min(refused, cooldown_doublings_max);
-    one.refused = refused + 1;
+  } else if (dir.mean + doubt < wanted) {
+    const std::uint32_t refused = dir.refused;
+    dir = direction{dir.up};
+    dir.cooldown = cooldown_min << std::min(refused, cooldown_doublings_max);
+    dir.refused = refused + 1;
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Resumes a waiting coroutine in the thread of a loop. Allocations that fail are repeated: a
+// Resumes a waiting coroutine in the thread of a loop. Failed allocations are repeated, because a
 // coroutine that is not resumed would wait for ever.
 
 #include <boost/asio/io_context.hpp>
@@ -14,14 +14,14 @@
 
 namespace ringload::inline v0::detail {
 
-// Moves a completion handler to where resume_in() can take it from.
+// Moves a completion handler into shared memory, for resume_in().
 template <class Handler>
 std::shared_ptr<std::decay_t<Handler>> keep_handler(Handler&& handler) {
   return retry_allocation(
       [&] { return std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler)); });
 }
 
-// Calls the handler in the loop's thread, once. Any thread.
+// Calls the handler once, in the loop's thread. May be called from any thread.
 template <class Handler>
 void resume_in(boost::asio::io_context& loop, const std::shared_ptr<Handler>& handler) {
   const auto call = [handler] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Decides which step is carried out next: awaited steps first, then round-robin over the work that
-// was added, then the work that was added last. Engine thread only.
+// Decides which step is carried out next: awaited steps first, then steps of add() round-robin,
+// then steps of add_last(). Engine thread only.
 
 #include <cstdint>
 #include <deque>
@@ -23,23 +23,24 @@ class schedule {
 
   explicit schedule(boost::asio::io_context& loop) : waiting_(loop) {}
 
-  // The work has steps.
+  // Adds work that has steps.
   void add(const std::shared_ptr<work>& owner);
-  // The work has steps that somebody awaits.
+  // Adds work that has awaited steps.
   void prioritize(const std::shared_ptr<work>& owner);
-  // The work has steps, to be taken when no other work has one.
+  // Adds work whose steps are taken only when no other work has a step.
   void add_last(const std::shared_ptr<work>& owner);
-  // A drive has room again, for one step or for many.
+  // A drive can take a further step, or several further steps.
   void has_room() { waiting_.wake_one(); }
   void has_more_room() { waiting_.wake_all(); }
-  // take() returns turns without an owner from now on.
+  // After close(), take() returns turns without an owner.
   void close();
 
-  // Waits until there is a step to take.
+  // Waits until a step can be taken.
   boost::asio::awaitable<turn> take();
 
  private:
-  using work_queue = std::deque<std::shared_ptr<work>>;  // Each work once, while it has steps.
+  using work_queue =
+      std::deque<std::shared_ptr<work>>;  // Contains each work once, while it has steps.
 
   void add_to(work_queue& queue, const std::shared_ptr<work>& owner);
   static bool take_from(work_queue& queue, bool awaited, turn& found);

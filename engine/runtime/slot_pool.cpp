@@ -11,9 +11,9 @@
 namespace ringload::inline v0::detail {
 
 result<void> slot_pool::open(const loader_options& within, const allocation_log& log) {
-  auto made = slots::make(within.slots, within.slot_bytes, within.huge_pages);
-  if (!made) return made.error();
-  slots_ = std::move(*made);
+  auto created = slots::make(within.slots, within.slot_bytes, within.huge_pages);
+  if (!created) return created.error();
+  slots_ = std::move(*created);
   count_ = within.slots;
   entries_ = std::make_unique<entry[]>(count_);
   log_ = log;
@@ -22,54 +22,54 @@ result<void> slot_pool::open(const loader_options& within, const allocation_log&
 }
 
 result<void> slot_pool::make_ready(std::uint32_t slot, const device_set& devices) {
-  entry& one = entries_[slot];
-  const std::lock_guard only_here(one.in_the_making);
-  if (one.ready.load()) return {};
+  entry& target = entries_[slot];
+  const std::lock_guard preparing_lock(target.preparing);
+  if (target.ready.load()) return {};
   auto not_reserved = slots_.populate(slot);
   if (!not_reserved) return not_reserved.error();
   note_pages(slot, std::move(*not_reserved));
   auto not_pinned = devices.pin(slots_.at(slot));
   if (!not_pinned) return not_pinned.error();
-  // Pinned once: nothing fails from here on.
+  // The slot is pinned, so no later step can fail.
   {
     const std::lock_guard lock(mutex_);
     pinned_bytes_ += slots_.slot_bytes();
     if (!not_pinned->empty()) pinning_reason_ = std::move(*not_pinned);
   }
-  one.logged =
+  target.logged =
       logged_allocation(log_, {"pin", "unpin"}, slots_.at(slot).data(), slots_.slot_bytes());
-  one.ready.store(true);
+  target.ready.store(true);
   return {};
 }
 
-void slot_pool::open_registration(ring* with) {
-  if (!with) return refused("threads read");
-  const auto failed = with->open_buffers(count_);
+void slot_pool::open_registration(ring* io_ring) {
+  if (!io_ring) return refused("threads read");
+  const auto failed = io_ring->open_buffers(count_);
   if (failed) return refused("io_uring_register_buffers_sparse: " + failed.message());
-  ring_ = with;
+  ring_ = io_ring;
 }
 
 void slot_pool::register_with_ring(std::uint32_t slot) {
-  entry& one = entries_[slot];
-  if (!ring_ || one.with_ring != registration::untried) return;
+  entry& target = entries_[slot];
+  if (!ring_ || target.registered != registration::untried) return;
   const std::span<std::byte> memory = slots_.at(slot);
   const auto failed = ring_->register_buffer(slot, {memory.data(), memory.size()});
-  one.with_ring = failed ? registration::refused : registration::done;
+  target.registered = failed ? registration::refused : registration::done;
   if (failed) {
     const bool locked = failed.value() == ENOMEM;
     return refused(failed.message() + (locked ? ": RLIMIT_MEMLOCK is too low" : ""));
   }
   const std::lock_guard lock(mutex_);
-  one_registered_ = true;
+  any_registered_ = true;
 }
 
 int slot_pool::registered_buffer(std::uint32_t slot) const noexcept {
-  return entries_[slot].with_ring == registration::done ? static_cast<int>(slot) : -1;
+  return entries_[slot].registered == registration::done ? static_cast<int>(slot) : -1;
 }
 
 void slot_pool::close() noexcept {
   ring_ = nullptr;
-  // Where there was no memory for them, none was made ready.
+  // entries_ is null if its allocation failed. No slot was made ready then.
   for (std::uint32_t i = 0; entries_ && i < count_; ++i) entries_[i].logged.release();
   slots_ = {};
 }
@@ -80,9 +80,9 @@ void slot_pool::fill_stats(load_stats& stats) const {
   stats.pinning_reason = pinning_reason_;
   stats.page_kind = page_kind_;
   stats.page_kind_reason = page_kind_reason_;
-  stats.slots_registered = one_registered_ && refusal_.empty();
+  stats.slots_registered = any_registered_ && refusal_.empty();
   stats.registration_reason = refusal_;
-  if (refusal_.empty() && !one_registered_) stats.registration_reason = "no slot was needed";
+  if (refusal_.empty() && !any_registered_) stats.registration_reason = "no slot was needed";
 }
 
 void slot_pool::note_pages(std::uint32_t slot, std::string not_reserved) {
@@ -92,15 +92,16 @@ void slot_pool::note_pages(std::uint32_t slot, std::string not_reserved) {
     if (page_kind_noted_) return;
     page_kind_noted_ = true;
   }
-  // Of the first alone, and unlocked: it takes long to find out, and other slots need not wait.
+  // Only for the first slot, and without the lock: kind_of() is slow, and other slots need not
+  // wait.
   const page_kind found = kind_of(slots_.at(slot));
   const std::lock_guard lock(mutex_);
   page_kind_ = name(found);
 }
 
-void slot_pool::refused(std::string why) {
+void slot_pool::refused(std::string reason) {
   const std::lock_guard lock(mutex_);
-  refusal_ = std::move(why);
+  refusal_ = std::move(reason);
 }
 
 }  // namespace ringload::inline v0::detail

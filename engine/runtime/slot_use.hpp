@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A worker's slot gets its memory at its first use.
+// Prepares a worker's slot at its first use.
 
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace ringload::inline v0::detail {
 
-// Populates and pins the slot, unless that was done. `outcome` says why it failed; `times`, if not
-// null, when it was done.
+// Populates and pins the slot, unless the slot is ready. `outcome` receives the result. `times`, if
+// not null, records when the work ran.
 boost::asio::awaitable<void> prepare_slot(engine& e, std::uint32_t slot, result<void>& outcome,
                                           work_interval* times = nullptr);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How a load ends: whether it was stopped, and why; and whether it is over. Set in the engine
-// thread; stopped() and finished() may be called by any.
+// The end of a load: whether the load was stopped, the cause, and whether the load is over. Set in
+// the engine thread. stopped() and finished() may be called from any thread.
 
 #include <atomic>
 #include <exception>
@@ -15,11 +15,11 @@ namespace ringload::inline v0::detail {
 
 class stop_state {
  public:
-  // The first reason is kept. Does nothing once the load is finished.
-  void stop(fault why) noexcept {
+  // Keeps the first cause. Does nothing once the load is finished.
+  void stop(fault cause) noexcept {
     if (stopped_ || finished_) return;
     stopped_ = true;
-    why_ = std::move(why);
+    cause_ = std::move(cause);
   }
   void finish() noexcept { finished_ = true; }
 
@@ -27,13 +27,13 @@ class stop_state {
   const std::atomic<bool>& stop_flag() const noexcept { return stopped_; }
   bool finished() const noexcept { return finished_; }
 
-  // Why it was stopped. Engine thread.
-  const fault& why() const noexcept { return why_; }
-  // Why it was stopped, as a new exception; null if it was not. Engine thread.
+  // The cause of the stop. Engine thread.
+  const fault& cause() const noexcept { return cause_; }
+  // The cause of the stop as a new exception, or null if the load was not stopped. Engine thread.
   std::exception_ptr failure() const noexcept {
     if (!stopped_) return nullptr;
     try {
-      return to_exception(why_);
+      return to_exception(cause_);
     } catch (const std::bad_alloc&) {
       return std::make_exception_ptr(std::bad_alloc());
     }
@@ -42,7 +42,7 @@ class stop_state {
  private:
   std::atomic<bool> stopped_ = false;
   std::atomic<bool> finished_ = false;
-  fault why_;
+  fault cause_;
 };
 
 }  // namespace ringload::inline v0::detail

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Coroutines of one thread that wait, first in, first out, until code of that thread wakes them.
+// A FIFO queue of waiting coroutines. The coroutines and the code that wakes them run in one
+// thread.
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/async_result.hpp>
@@ -30,7 +31,7 @@ struct queued_waiter {
 struct enqueue_waiter {
   template <class Handler>
   void operator()(Handler&& handler, std::deque<queued_waiter>* queue, std::uint64_t weight) const {
-    // Constructed in place: were the handler moved out first, a bad_alloc would lose it.
+    // Constructed in place: if the handler were moved out first, a bad_alloc would lose it.
     retry_allocation([&] { queue->emplace_back(std::forward<Handler>(handler), weight); });
   }
 };
@@ -41,7 +42,7 @@ class wait_queue {
  public:
   explicit wait_queue(boost::asio::io_context& loop) : loop_(loop) {}
 
-  // `weight` is for the code that wakes: the bytes that this waiter wants to read, say.
+  // `weight` is for the code that wakes, for example the bytes that the waiter reads.
   boost::asio::awaitable<void> wait(std::uint64_t weight = 0) {
     return boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void()>(
         detail::enqueue_waiter(), boost::asio::use_awaitable, &queue_, weight);

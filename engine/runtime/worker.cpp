@@ -22,7 +22,7 @@ boost::asio::awaitable<void> worker(schedule& steps, std::uint32_t slot) {
     try {
       co_await turn.owner->run(step, outcome);
     } catch (const std::bad_alloc&) {
-      outcome = fault{errc::memory_exceeded, {}};  // Without a place, which would allocate.
+      outcome = fault{errc::memory_exceeded, {}};  // No place: a place would allocate.
     }
     turn.owner->end(turn.step, outcome);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Resumes a coroutine of the engine thread after what has been posted to its loop before.
+// Resumes a coroutine of the engine thread after all handlers that were posted to the loop before.
 
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>

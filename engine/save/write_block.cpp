@@ -183,7 +183,7 @@ boost::asio::awaitable<void> save_job::run(work_step step, result<void>& outcome
   engine& e = *the_engine;
   const std::shared_ptr<write_group> group = work_.group;
   const write_op& op = group->plan.writes[step.index];
-  write_task t = {*this,   *group, op, file(op), step.slot, e.staging.at(step.slot),
+  write_task t = {*this,   *group, op, file(op), step.slot, e.staging.memory(step.slot),
                   nullptr, false,  {}};
   co_await process_write(e, t);
   outcome = t.outcome;

@@ -17,15 +17,15 @@ TEST_CASE("drives: one has all workers, of several each has its share") {
   const loader_options within;
   drives all(loop, within);
   all.share_out(16);
-  drive& slow = all.of(1);
+  drive& slow = all.find_or_add(1);
   all.begin_load(slow);
   slow.workers = 16;
   CHECK(all.has_worker_for(slow));
   CHECK_FALSE(all.several());
 
   // Half is kept for the other from when it is known on, whether it is read from or not.
-  drive& fast = all.of(2);
-  CHECK(&all.of(1) == &slow);
+  drive& fast = all.find_or_add(2);
+  CHECK(&all.find_or_add(1) == &slow);
   CHECK(&slow != &fast);
   CHECK(all.several());
   CHECK_FALSE(all.has_worker_for(slow));
@@ -37,7 +37,7 @@ TEST_CASE("drives: one has all workers, of several each has its share") {
   CHECK_FALSE(all.has_worker_for(fast));
 
   // A third load has a third; another load of the same drive changes nothing.
-  drive& third = all.of(3);
+  drive& third = all.find_or_add(3);
   fast.workers = 5;
   all.begin_load(slow);
   CHECK(all.has_worker_for(fast));
@@ -52,11 +52,11 @@ TEST_CASE("drives: each has a worker, however many they are") {
   const loader_options within;
   drives all(loop, within);
   all.share_out(2);
-  for (std::uint64_t id = 0; id < 5; ++id) all.begin_load(all.of(id));
+  for (std::uint64_t id = 0; id < 5; ++id) all.begin_load(all.find_or_add(id));
   for (std::uint64_t id = 0; id < 5; ++id) {
-    CHECK(all.has_worker_for(all.of(id)));
-    all.of(id).workers = 1;
-    CHECK_FALSE(all.has_worker_for(all.of(id)));
+    CHECK(all.has_worker_for(all.find_or_add(id)));
+    all.find_or_add(id).workers = 1;
+    CHECK_FALSE(all.has_worker_for(all.find_or_add(id)));
   }
 }
 
@@ -64,10 +64,10 @@ TEST_CASE("drives: their number is bounded, those beyond share the last one") {
   boost::asio::io_context loop;
   const loader_options within;
   drives all(loop, within);
-  for (std::uint64_t id = 0; id + 1 < drives::drives_max; ++id) (void)all.of(id);
-  drive& last = all.of(1000);
-  CHECK(&all.of(1001) == &last);
-  CHECK(&all.of(0) != &last);
+  for (std::uint64_t id = 0; id + 1 < drives::drives_max; ++id) (void)all.find_or_add(id);
+  drive& last = all.find_or_add(1000);
+  CHECK(&all.find_or_add(1001) == &last);
+  CHECK(&all.find_or_add(0) != &last);
 }
 
 TEST_CASE("drives: the bytes in flight are of the one that may have most") {
@@ -78,5 +78,5 @@ TEST_CASE("drives: the bytes in flight are of the one that may have most") {
   within.bytes_in_flight = 12'345'678;
   drives some(loop, within);
   CHECK(some.bytes_in_flight_max() == 12'345'678);
-  CHECK(some.of(1).admission.bytes_max() == 12'345'678);
+  CHECK(some.find_or_add(1).admission.bytes_max() == 12'345'678);
 }
