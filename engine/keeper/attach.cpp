@@ -106,7 +106,7 @@ result<model> copied_to(device on, const model& from) {
   for (std::size_t t = 0; t < begun.size(); ++t) {
     const auto copy = std::make_shared<const tensor>(begun[t].get());
     // The offset of the copy in its arena. The types are those of the original.
-    placement place = from.storage()->of().where(static_cast<std::uint32_t>(t));
+    placement place = from.storage()->tensors().where(static_cast<std::uint32_t>(t));
     place.destination = static_cast<std::uint32_t>(t);
     place.destination_offset =
         static_cast<std::uint64_t>(static_cast<std::byte*>(copy->data()) - copy->memory().data());

@@ -66,7 +66,8 @@ boost::asio::awaitable<void> feed_stream(engine& e, job& load, feed_op feed, std
     return copy_and_wait(e, load.into(), op);
   };
   running_stream& stream = load.stream(feed.stream, copy);
-  stream_piece piece(feed.stream_offset, e.staging.at(slot).subspan(feed.slot_offset, feed.bytes),
+  stream_piece piece(feed.stream_offset,
+                     e.staging.memory(slot).subspan(feed.slot_offset, feed.bytes),
                      load.ends_stream(feed), step.times());
   co_await e.stream_decoders->decode(stream, piece);
   if (!piece.decoded) co_return;

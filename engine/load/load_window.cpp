@@ -16,7 +16,7 @@ namespace ringload::inline v0::detail {
 
 namespace {
 
-void add_to(load_stats& sum, const load_stats& one) {
+void add_to(load_stats& sum, const load_stats& part) {
   sum.bytes += part.bytes;
   sum.tensors += part.tensors;
   sum.bytes_direct += part.bytes_direct;

@@ -91,8 +91,8 @@ result<checked_fill> chosen_of(const load_request& request, const opened_checkpo
     return fault{errc::invalid_selection, "selection",
                  "the destinations of a fill say which devices they are on"};
   }
-  auto which = boxes_of(request, from, devices);
-  if (!which) return which.error();
+  auto tensors = boxes_of(request, from, devices);
+  if (!tensors) return tensors.error();
   if (request.fill) {
     for (const destination& target : request.fill->into) {
       const bool known = from.named->find(target.name).has_value();
@@ -101,11 +101,11 @@ result<checked_fill> chosen_of(const load_request& request, const opened_checkpo
       if (unreadable_object != nullptr) return fault_of(*unreadable_object);
     }
   }
-  auto chosen = catalog_of(catalog, *which);
+  auto chosen = catalog_of(catalog, *tensors);
   if (!chosen) return chosen.error();
-  if (request.fill) return check_fill(*request.fill, request.options, devices, *which, *chosen);
+  if (request.fill) return check_fill(*request.fill, request.options, devices, *tensors, *chosen);
   checked_fill out;
-  out.which = std::move(*which);
+  out.which = std::move(*tensors);
   out.chosen = std::move(*chosen);
   return out;
 }
@@ -193,12 +193,12 @@ result<void> check_conversions(const plan_input_builder& wanted, const opened_ch
 
 // Checks the free memory of each device, before planning.
 result<void> check_devices(const plan_input_builder& wanted,
-                           const std::vector<chosen_tensor>& which, const device_set& devices) {
+                           const std::vector<chosen_tensor>& tensors, const device_set& devices) {
   const std::vector<std::uint64_t> bytes = wanted.loaded_bytes_of_each();
   for (const auto& backend : devices.backends()) {
     std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < which.size(); ++i) {
-      if (&devices.backend_at(which[i].device) == backend.get()) sum += bytes[i];
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (&devices.backend_at(tensors[i].device) == backend.get()) sum += bytes[i];
     }
     if (sum == 0) continue;
     if (auto room = backend->check_room(sum); !room) return room.error();

@@ -284,7 +284,7 @@ boost::asio::awaitable<void> job::run(work_step step, result<void>& outcome) {
             read(step.index),
             step.slot,
             step.awaited,
-            e.staging.at(step.slot),
+            e.staging.memory(step.slot),
             false,
             false,
             false,

@@ -30,7 +30,7 @@ class loaded_tensors {
  public:
   loaded_tensors(std::shared_ptr<const named_catalog> catalog,
                  std::vector<placement> placements) noexcept
-      : named_(std::move(what)), where_(std::move(where)) {}
+      : named_(std::move(catalog)), where_(std::move(placements)) {}
 
   const named_catalog& named() const noexcept { return *named_; }
   const tensor_info& info(std::uint32_t t) const noexcept { return named_->catalog().tensors[t]; }

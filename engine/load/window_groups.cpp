@@ -46,7 +46,7 @@ result<std::vector<window_group>> make_window_groups(const std::vector<std::uint
         !groups.empty() && joined_sum && *joined_sum < usable_bytes &&
         arena_bytes_of(*joined_sum, t + 1 - groups.back().first, page_bytes) <= group_bytes;
     if (!joins) groups.push_back({t, t, 0});
-    sum = joins ? *with : bytes[t];
+    sum = joins ? *joined_sum : bytes[t];
     window_group& group = groups.back();
     group.last = t + 1;
     group.bytes =
@@ -54,7 +54,7 @@ result<std::vector<window_group>> make_window_groups(const std::vector<std::uint
     if (group.bytes > usable_bytes) {
       culprit = t;
       return fault{errc::memory_exceeded, "",
-                   "with the pages around it, it may take " + grouped(group.bytes) +
+                   "the tensor and its pages take up to " + grouped(group.bytes) +
                        " bytes, and the window has " + grouped(window_bytes)};
     }
   }
