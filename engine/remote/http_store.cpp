@@ -12,17 +12,19 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-[[noreturn]] void raise(const fault& why) { throw error(why.code, why.where, why.cause); }
+[[noreturn]] void raise(const fault& failure) {
+  throw error(failure.code, failure.where, failure.cause);
+}
 
-// The folder of one file, whose own address may have a query.
+// The folder of one file. The address of that file may have a query.
 class http_folder final : public byte_folder {
  public:
-  http_folder(std::shared_ptr<http_client> by, http_url of, std::string file)
-      : client_(std::move(by)), of_(std::move(of)), file_(std::move(file)) {}
+  http_folder(std::shared_ptr<http_client> client, http_url url, std::string file)
+      : client_(std::move(client)), url_(std::move(url)), file_(std::move(file)) {}
 
   std::vector<std::string> names(const std::stop_token&) override {
     throw error(errc::unsupported_feature, path_of({}),
-                "a web server does not say what it has: name a file, or an index");
+                "a web server does not list its files: name a file, or an index");
   }
 
   std::shared_ptr<byte_source> open(const std::string& name, const std::stop_token& stop) override {
@@ -34,9 +36,9 @@ class http_folder final : public byte_folder {
   }
 
   void expect(std::span<const std::string> names, const std::stop_token& stop) override {
-    std::vector<remote_object> all;
-    for (const std::string& each : names) all.push_back(object_of(each));
-    auto found = client_->open_all(all, stop);
+    std::vector<remote_object> objects;
+    for (const std::string& name : names) objects.push_back(object_of(name));
+    auto found = client_->open_all(objects, stop);
     for (std::size_t i = 0; i < names.size(); ++i) {
       opened_.insert_or_assign(names[i], std::move(found[i]));
     }
@@ -47,16 +49,16 @@ class http_folder final : public byte_folder {
  private:
   using outcome = result<std::shared_ptr<byte_source>>;
 
-  // The place is added by who asked.
+  // The caller adds the place.
   static std::shared_ptr<byte_source> value_of(outcome found) {
     if (!found) raise({found.error().code, "", found.error().cause});
     return std::move(*found);
   }
 
   http_url url_of(const std::string& name) const {
-    http_url out = of_;
+    http_url out = url_;
     if (name == file_) return out;
-    const std::string path(of_.path());
+    const std::string path(url_.path());
     out.target = path.substr(0, path.rfind('/') + 1) + percent_encoded_path(name);
     return out;
   }
@@ -67,14 +69,14 @@ class http_folder final : public byte_folder {
   }
 
   const std::shared_ptr<http_client> client_;
-  const http_url of_;
+  const http_url url_;
   const std::string file_;
-  std::map<std::string, outcome> opened_;  // That were expected.
+  std::map<std::string, outcome> opened_;  // Results of expect().
 };
 
 class http_store final : public byte_store {
  public:
-  explicit http_store(std::shared_ptr<http_client> by) : client_(std::move(by)) {}
+  explicit http_store(std::shared_ptr<http_client> client) : client_(std::move(client)) {}
 
   bool has_name(std::string_view source) const noexcept override {
     return begins_with_scheme(source, "http://") || begins_with_scheme(source, "https://");
@@ -82,13 +84,13 @@ class http_store final : public byte_store {
 
   found_source find(std::string_view source, const std::stop_token&) override {
     auto url = parse_http_url(source);
-    // The address itself may hold a password.
+    // The address may hold a password, so the fault does not show the address.
     if (!url) raise(url.error().in("the address"));
     const std::string path(url->path());
     auto file = percent_decoded(path.substr(path.rfind('/') + 1));
     if (!file) raise(file.error());
     if (file->find('/') != std::string::npos) {
-      raise({errc::invalid_source_name, url->shown(), "the name of the file holds a '/'"});
+      raise({errc::invalid_source_name, url->shown(), "the file name holds a '/'"});
     }
     found_source out;
     out.folder = std::make_shared<http_folder>(client_, std::move(*url), *file);
@@ -102,8 +104,8 @@ class http_store final : public byte_store {
 
 }  // namespace
 
-std::shared_ptr<byte_store> make_http_store(std::shared_ptr<http_client> by) {
-  return std::make_shared<http_store>(std::move(by));
+std::shared_ptr<byte_store> make_http_store(std::shared_ptr<http_client> client) {
+  return std::make_shared<http_store>(std::move(client));
 }
 
 }  // namespace ringload::inline v0::remote_http

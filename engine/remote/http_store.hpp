@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Addresses of web servers: a file, and what lies beside it.
+// Addresses of web servers as a store: one file and the files of the same folder.
 
 #include <memory>
 #include <ringload/byte_source.hpp>
@@ -10,6 +10,6 @@
 
 namespace ringload::inline v0::remote_http {
 
-std::shared_ptr<byte_store> make_http_store(std::shared_ptr<http_client> by);
+std::shared_ptr<byte_store> make_http_store(std::shared_ptr<http_client> client);
 
 }  // namespace ringload::inline v0::remote_http

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view error_code_field = "x-error-code";
 
-// "hf://owner/model", and the revision where it is another than main.
+// "hf://owner/model"; followed by the revision if the revision is not main.
 std::string shown_model(const model_name& model) {
   std::string out = "hf://" + model.repository;
   if (model.revision == "main") return out;
@@ -37,14 +37,14 @@ std::string origin_of(const http_url& url) {
   return (url.tls ? "https://" : "http://") + url.authority();
 }
 
-// What all of a store's folders use.
+// Shared by all folders of a store.
 struct hub_access {
   std::shared_ptr<http_client> client;
   std::string endpoint;  // Without a '/' at its end.
   bool has_token = false;
   sign_function sign;
-  std::string cache;                       // The folder; empty: none.
-  std::shared_ptr<cache_threads> filling;  // Null: nothing is written into it.
+  std::string cache;                       // Folder of the cache; empty: no cache.
+  std::shared_ptr<cache_threads> filling;  // Null: the cache is not written.
 
   fault refused(const small_answer& answer, const model_name& model) const {
     const std::string* const code = answer.field(error_code_field);
@@ -69,7 +69,7 @@ class hub_folder final : public byte_folder {
  private:
   const hub_file& listed(const std::string& name) const;
   remote_object object(const hub_file& file) const;
-  fault explained(fault why, const hub_file& file, const std::stop_token& stop) const;
+  fault explained(fault failure, const hub_file& file, const std::stop_token& stop) const;
 
   const hub_access access_;
   const model_name model_;
@@ -79,13 +79,13 @@ class hub_folder final : public byte_folder {
 
 std::vector<std::string> hub_folder::names(const std::stop_token&) {
   std::vector<std::string> out;
-  for (const hub_file& each : listing_.files) add_entry(each.name, out);
+  for (const hub_file& file : listing_.files) add_entry(file.name, out);
   return out;
 }
 
 std::vector<std::string> hub_folder::names_beneath(const std::stop_token&) {
   std::vector<std::string> out;
-  for (const hub_file& each : listing_.files) out.push_back(each.name);
+  for (const hub_file& file : listing_.files) out.push_back(file.name);
   return out;
 }
 
@@ -109,28 +109,29 @@ remote_object hub_folder::object(const hub_file& file) const {
   return out;
 }
 
-// Why a file could not be opened, in the hub's words: a gated model is listed, and not given.
-fault hub_folder::explained(fault why, const hub_file& file, const std::stop_token& stop) const {
-  if (why.code != errc::access_denied && why.code != errc::source_not_found) return why;
+// Replaces the fault by the hub's own reason: the hub lists a gated model but refuses its files.
+fault hub_folder::explained(fault failure, const hub_file& file,
+                            const std::stop_token& stop) const {
+  if (failure.code != errc::access_denied && failure.code != errc::source_not_found) return failure;
   small_request request;
-  request.what = object(file);
+  request.object = object(file);
   request.head = true;
   request.follows = false;
   const auto answer = access_.client->fetch(request, stop);
-  if (!answer || answer->status < 400) return why;
+  if (!answer || answer->status < 400) return failure;
   return access_.refused(*answer, model_);
 }
 
 void hub_folder::expect(std::span<const std::string> names, const std::stop_token& stop) {
-  std::vector<remote_object> what;
+  std::vector<remote_object> objects;
   std::vector<std::string> known;
-  for (const std::string& each : names) {
-    const hub_file* const file = listing_.find(each);
+  for (const std::string& name : names) {
+    const hub_file* const file = listing_.find(name);
     if (file == nullptr) continue;
-    known.push_back(each);
-    what.push_back(object(*file));
+    known.push_back(name);
+    objects.push_back(object(*file));
   }
-  auto opened = access_.client->open_all(what, stop);
+  auto opened = access_.client->open_all(objects, stop);
   for (std::size_t i = 0; i < opened.size() && i < known.size(); ++i) {
     expected_.insert_or_assign(known[i], std::move(opened[i]));
   }
@@ -150,7 +151,7 @@ std::shared_ptr<byte_source> hub_folder::open(const std::string& name,
 
 class hub_store final : public byte_store {
  public:
-  hub_store(std::shared_ptr<http_client> client, const hub_options& how, bool offline);
+  hub_store(std::shared_ptr<http_client> client, const hub_options& options, bool offline);
 
   bool has_name(std::string_view source) const noexcept override;
   found_source find(std::string_view source, const std::stop_token& stop) override;
@@ -162,31 +163,37 @@ class hub_store final : public byte_store {
   const bool offline_;
 };
 
-hub_store::hub_store(std::shared_ptr<http_client> client, const hub_options& how, bool offline)
-    : access_{std::move(client), how.endpoint, !how.token.empty(), bearer(how.token), {}, {}},
+hub_store::hub_store(std::shared_ptr<http_client> client, const hub_options& options, bool offline)
+    : access_{std::move(client),
+              options.endpoint,
+              !options.token.empty(),
+              bearer(options.token),
+              {},
+              {}},
       offline_(offline) {
   while (access_.endpoint.ends_with('/')) access_.endpoint.pop_back();
-  const bool sent = std::ranges::all_of(how.token, [](char c) { return c > ' ' && c < '\x7f'; });
+  const bool sent =
+      std::ranges::all_of(options.token, [](char c) { return c > ' ' && c < '\x7f'; });
   if (!sent) {
     throw to_error({errc::invalid_options, "hub_options::token",
-                    "it holds a blank, or a character that no token has"});
+                    "the token holds a blank, or a character that is not printable ASCII"});
   }
   if (auto endpoint = parse_http_url(access_.endpoint); !endpoint) {
     throw to_error({errc::invalid_options, "hub_options::endpoint", endpoint.error().cause});
   }
-  if (how.cache == hub_cache::off) return;
-  access_.cache = how.cache_folder;
+  if (options.cache == hub_cache::off) return;
+  access_.cache = options.cache_folder;
   if (access_.cache.empty()) {
     const auto folder = cache_folder(process_environment());
     if (folder) access_.cache = *folder;
-    if (!folder && how.cache == hub_cache::fill) throw to_error(folder.error());
+    if (!folder && options.cache == hub_cache::fill) throw to_error(folder.error());
   }
-  if (how.cache == hub_cache::fill) {
-    access_.filling = std::make_shared<cache_threads>(how.on_cached);
+  if (options.cache == hub_cache::fill) {
+    access_.filling = std::make_shared<cache_threads>(options.on_cached);
   }
 }
 
-// A name alone, such as "gpt2", could as well be a path that was mistyped.
+// A name without '/', such as "gpt2", may be a mistyped path.
 bool hub_store::has_name(std::string_view source) const noexcept {
   if (is_hub_address(source)) return true;
   try {
@@ -201,25 +208,25 @@ result<hub_listing> hub_store::fetch_listing(const model_name& model,
   small_request request;
   auto url = parse_http_url(hub_listing_address(access_.endpoint, model));
   if (!url) return url.error();
-  request.what.url = std::move(*url);
-  request.what.sign = access_.sign;
-  request.what.shown = printable_path(access_.endpoint + "/" + model.repository);
-  request.follows = false;  // A model that was renamed is on the same host.
+  request.object.url = std::move(*url);
+  request.object.sign = access_.sign;
+  request.object.shown = printable_path(access_.endpoint + "/" + model.repository);
+  request.follows = false;  // A renamed model stays on the same host.
   request.bytes_max = hub_listing_bytes_max;
   auto answer = access_.client->fetch(request, stop);
   if (!answer) return answer.error();
   if (answer->status == 200) {
     auto listing = parse_hub_listing(answer->body);
-    if (!listing) return listing.error().in(request.what.shown);
+    if (!listing) return listing.error().in(request.object.shown);
     return listing;
   }
   const std::string* const location = answer->field("location");
   if (answer->status >= 300 && answer->status < 400 && location != nullptr) {
-    // Who follows it would trust that host in place of the hub, and without the token.
-    const auto to = resolve_location(answer->from, *location);
-    if (to) {
-      return fault{errc::remote_failed, request.what.shown,
-                   "the hub redirects to " + origin_of(*to) +
+    // Following the redirect would trust that host in place of the hub, and send no token.
+    const auto target = resolve_location(answer->from, *location);
+    if (target) {
+      return fault{errc::remote_failed, request.object.shown,
+                   "the hub redirects to " + origin_of(*target) +
                        ", which is not followed: give that as the endpoint"};
     }
   }
@@ -237,14 +244,15 @@ found_source hub_store::find(std::string_view source, const std::stop_token& sto
   found_source out;
   if (offline_) {
     if (access_.cache.empty()) {
-      throw to_error({errc::source_not_found, place, "offline, there is only the local cache"});
+      throw to_error(
+          {errc::source_not_found, place, "offline mode is set, and there is no local cache"});
     }
     out.local_path = value_or_throw(cached_revision(access_.cache, address), place);
     return out;
   }
   auto listing = fetch_listing(address.model, stop);
   if (!listing && listing.error().code == errc::remote_failed && !access_.cache.empty()) {
-    // The hub is out of reach, or out of order: as huggingface_hub does.
+    // The hub cannot be reached or fails: use the cache, as huggingface_hub does.
     if (auto path = cached_revision(access_.cache, address)) {
       out.local_path = std::move(*path);
       return out;
@@ -261,9 +269,9 @@ found_source hub_store::find(std::string_view source, const std::stop_token& sto
 
 }  // namespace
 
-std::shared_ptr<byte_store> make_hub_store(std::shared_ptr<http_client> by, const hub_options& how,
-                                           bool offline) {
-  return std::make_shared<hub_store>(std::move(by), how, offline);
+std::shared_ptr<byte_store> make_hub_store(std::shared_ptr<http_client> client,
+                                           const hub_options& options, bool offline) {
+  return std::make_shared<hub_store>(std::move(client), options, offline);
 }
 
 }  // namespace ringload::inline v0::remote_http

@@ -12,8 +12,8 @@
 
 namespace ringload::inline v0::remote_http {
 
-// With `offline` there is only what the local cache has, and `by` is not called.
-std::shared_ptr<byte_store> make_hub_store(std::shared_ptr<http_client> by, const hub_options& how,
-                                           bool offline);
+// If `offline` is set, only the local cache is searched and `client` is not called.
+std::shared_ptr<byte_store> make_hub_store(std::shared_ptr<http_client> client,
+                                           const hub_options& options, bool offline);
 
 }  // namespace ringload::inline v0::remote_http

@@ -21,23 +21,24 @@ namespace {
 constexpr std::size_t pages_max = 1000;
 constexpr std::string_view region_field = "x-amz-bucket-region";
 
-// The service, and who asks. Copied for each bucket, whose region may be another.
+// The service and its credentials. Copied for each bucket, because buckets may differ in region.
 struct s3_access {
   s3_place place;
-  s3_credentials by;
+  s3_credentials credentials;
   std::string missing_keys_reason;
 
-  bool is_signed() const noexcept { return !by.access_key_id.empty(); }
+  bool is_signed() const noexcept { return !credentials.access_key_id.empty(); }
   sign_function sign() const;
 };
 
 sign_function s3_access::sign() const {
   if (!is_signed()) return {};
-  return [by = by, region = std::string(region_of(place))](const outgoing_request& request) {
-    // Of the fields only those that S3 wants signed: a proxy may change the others.
+  return [credentials = credentials,
+          region = std::string(region_of(place))](const outgoing_request& request) {
+    // Only the fields that S3 requires are signed: a proxy may change the others.
     const outgoing_request bare = {request.method, request.to, {}};
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-    return sign_s3(bare, by, region, now);
+    return sign_s3(bare, credentials, region, now);
   };
 }
 
@@ -71,11 +72,11 @@ class s3_folder final : public byte_folder {
  private:
   remote_object object(const std::string& name) const;
   s3_page fetch_page(const std::string& token, s3_depth depth, const std::stop_token& stop);
-  // Adds what is found to objects_, and the names of sub-folders to `folders`.
+  // Adds the listed objects to objects_ and the names of sub-folders to `folders`.
   void list(s3_depth depth, std::set<std::string>& folders, const std::stop_token& stop);
   std::vector<std::string> names_of_objects(s3_depth depth) const;
   fault explained(const small_answer& refusal, const std::string& place) const;
-  fault explained(fault why, const std::string& name, const std::stop_token& stop) const;
+  fault explained(fault failure, const std::string& name, const std::stop_token& stop) const;
 
   const std::shared_ptr<http_client> client_;
   const s3_access access_;
@@ -83,7 +84,7 @@ class s3_folder final : public byte_folder {
   const std::string prefix_;  // Empty, or ends with '/'.
 
   bool listed_ = false;
-  std::set<std::string> folders_;  // Of prefix_, if that was listed.
+  std::set<std::string> folders_;  // Sub-folders of prefix_, if listed_.
   std::map<std::string, s3_object, std::less<>> objects_;
   std::map<std::string, result<std::shared_ptr<byte_source>>, std::less<>> expected_;
 };
@@ -92,10 +93,10 @@ s3_page s3_folder::fetch_page(const std::string& token, s3_depth depth,
                               const std::stop_token& stop) {
   const std::string place = path_of({});
   small_request request;
-  request.what.url =
+  request.object.url =
       value_or_throw(s3_list_url(access_.place, bucket_, prefix_, token, depth), place);
-  request.what.sign = access_.sign();
-  request.what.shown = place;
+  request.object.sign = access_.sign();
+  request.object.shown = place;
   request.bytes_max = s3_page_bytes_max;
   const small_answer answer = value_or_throw(client_->fetch(request, stop), place);
   if (answer.status != 200) throw to_error(explained(answer, place));
@@ -103,24 +104,26 @@ s3_page s3_folder::fetch_page(const std::string& token, s3_depth depth,
 }
 
 fault s3_folder::explained(const small_answer& refusal, const std::string& place) const {
-  s3_refusal why = {refusal.status, parse_s3_error(refusal.body), access_.is_signed(),
-                    access_.missing_keys_reason};
+  s3_refusal details = {refusal.status, parse_s3_error(refusal.body), access_.is_signed(),
+                        access_.missing_keys_reason};
   const std::string* const region = refusal.field(region_field);
-  if (region != nullptr && why.why.region.empty()) why.why.region = printable(*region);
-  return s3_fault(why, place);
+  if (region != nullptr && details.error.region.empty()) details.error.region = printable(*region);
+  return s3_fault(details, place);
 }
 
-// Why an object could not be opened, in the server's words: it is asked again, for one byte.
-fault s3_folder::explained(fault why, const std::string& name, const std::stop_token& stop) const {
-  const bool refused = why.code == errc::access_denied || why.code == errc::source_not_found ||
-                       why.code == errc::remote_failed;
-  if (!refused) return why;
+// Replaces the fault by the server's own reason: requests one byte of the object again.
+fault s3_folder::explained(fault failure, const std::string& name,
+                           const std::stop_token& stop) const {
+  const bool refused = failure.code == errc::access_denied ||
+                       failure.code == errc::source_not_found ||
+                       failure.code == errc::remote_failed;
+  if (!refused) return failure;
   small_request request;
-  request.what = object(name);
+  request.object = object(name);
   request.fields = {{"Range", "bytes=0-0"}};
   const auto answer = client_->fetch(request, stop);
-  // 200 would be the whole object, and more than is taken.
-  if (!answer || answer->status < 300) return why;
+  // Status 200 would send the whole object, which may exceed bytes_max.
+  if (!answer || answer->status < 300) return failure;
   return explained(*answer, path_of(name));
 }
 
@@ -129,21 +132,21 @@ void s3_folder::list(s3_depth depth, std::set<std::string>& folders, const std::
   bool more = true;
   for (std::size_t page = 0; more; ++page) {
     s3_page next = fetch_page(token, depth, stop);
-    for (const std::string& each : next.prefixes) {
-      if (!each.starts_with(prefix_) || !each.ends_with('/')) continue;
-      const std::string name = each.substr(prefix_.size(), each.size() - prefix_.size() - 1);
-      // One that is called as a file would be taken for it.
+    for (const std::string& prefix : next.prefixes) {
+      if (!prefix.starts_with(prefix_) || !prefix.ends_with('/')) continue;
+      const std::string name = prefix.substr(prefix_.size(), prefix.size() - prefix_.size() - 1);
+      // A sub-folder with the name of a checkpoint file would be taken for a file.
       if (is_name(name) && !is_checkpoint_file(name)) folders.insert(name);
     }
-    for (s3_object& each : next.objects) {
-      // The folder itself may be an object, and some servers list what was not asked for.
-      if (!each.key.starts_with(prefix_)) continue;
-      std::string name = each.key.substr(prefix_.size());
-      if (is_name(name)) objects_.insert_or_assign(std::move(name), std::move(each));
+    for (s3_object& object : next.objects) {
+      // The folder itself may be an object, and some servers list unrelated keys.
+      if (!object.key.starts_with(prefix_)) continue;
+      std::string name = object.key.substr(prefix_.size());
+      if (is_name(name)) objects_.insert_or_assign(std::move(name), std::move(object));
     }
     if (objects_.size() + folders.size() > s3_objects_max || page == pages_max) {
       throw to_error({errc::not_a_checkpoint, path_of({}),
-                      "more than " + grouped(s3_objects_max) + " objects lie there"});
+                      "more than " + grouped(s3_objects_max) + " objects are in this folder"});
     }
     more = !next.next.empty();
     token = std::move(next.next);
@@ -167,8 +170,8 @@ std::vector<std::string> s3_folder::names(const std::stop_token& stop) {
 }
 
 std::vector<std::string> s3_folder::names_beneath(const std::stop_token& stop) {
-  std::set<std::string> none;
-  list(s3_depth::all, none, stop);
+  std::set<std::string> folders;
+  list(s3_depth::all, folders, stop);
   return names_of_objects(s3_depth::all);
 }
 
@@ -177,19 +180,19 @@ remote_object s3_folder::object(const std::string& name) const {
   out.url = value_or_throw(s3_object_url(access_.place, {bucket_, prefix_ + name}), path_of(name));
   out.sign = access_.sign();
   out.shown = path_of(name);
-  if (const auto at = objects_.find(name); at != objects_.end()) {
-    out.bytes = at->second.bytes;
-    // Some servers list it without the quotes that the header has.
-    const std::string& etag = at->second.etag;
+  if (const auto listed = objects_.find(name); listed != objects_.end()) {
+    out.bytes = listed->second.bytes;
+    // Some servers list the ETag without the quotes that the header has.
+    const std::string& etag = listed->second.etag;
     out.etag = etag.empty() || etag.ends_with('"') ? etag : '"' + etag + '"';
   }
   return out;
 }
 
 void s3_folder::expect(std::span<const std::string> names, const std::stop_token& stop) {
-  std::vector<remote_object> what;
-  for (const std::string& each : names) what.push_back(object(each));
-  auto opened = client_->open_all(what, stop);
+  std::vector<remote_object> objects;
+  for (const std::string& name : names) objects.push_back(object(name));
+  auto opened = client_->open_all(objects, stop);
   for (std::size_t i = 0; i < opened.size() && i < names.size(); ++i) {
     expected_.insert_or_assign(names[i], std::move(opened[i]));
   }
@@ -204,47 +207,48 @@ std::shared_ptr<byte_source> s3_folder::open(const std::string& name, const std:
 
 class s3_store final : public byte_store {
  public:
-  s3_store(std::shared_ptr<http_client> client, const s3_options& how);
+  s3_store(std::shared_ptr<http_client> client, const s3_options& options);
 
   bool has_name(std::string_view source) const noexcept override { return is_s3_address(source); }
   found_source find(std::string_view source, const std::stop_token& stop) override;
 
  private:
-  void find_region(s3_access& of, const std::string& bucket, const std::stop_token& stop) const;
+  void find_region(s3_access& access, const std::string& bucket, const std::stop_token& stop) const;
 
   const std::shared_ptr<http_client> client_;
   s3_access access_;
 };
 
-s3_store::s3_store(std::shared_ptr<http_client> client, const s3_options& how)
+s3_store::s3_store(std::shared_ptr<http_client> client, const s3_options& options)
     : client_(std::move(client)),
-      access_{{how.region, how.endpoint, how.path_style},
-              {how.access_key_id, how.secret_access_key, how.session_token},
-              how.missing_keys_reason} {
-  for (const std::string* each : {&how.access_key_id, &how.session_token}) {
-    const bool sent = std::ranges::all_of(*each, [](char c) { return c > ' ' && c < '\x7f'; });
+      access_{{options.region, options.endpoint, options.path_style},
+              {options.access_key_id, options.secret_access_key, options.session_token},
+              options.missing_keys_reason} {
+  for (const std::string* value : {&options.access_key_id, &options.session_token}) {
+    const bool sent = std::ranges::all_of(*value, [](char c) { return c > ' ' && c < '\x7f'; });
     if (!sent) {
       throw to_error({errc::invalid_options, "s3_options::access_key_id",
-                      "a credential holds a blank, or a character that no credential has"});
+                      "a credential holds a blank, or a character that is not printable ASCII"});
     }
   }
-  if (how.endpoint.empty()) return;
-  if (auto endpoint = parse_http_url(how.endpoint); !endpoint) {
+  if (options.endpoint.empty()) return;
+  if (auto endpoint = parse_http_url(options.endpoint); !endpoint) {
     throw to_error({errc::invalid_options, "s3_options::endpoint", endpoint.error().cause});
   }
 }
 
-// Amazon says of every bucket where it is, to whom it gives no access too.
-void s3_store::find_region(s3_access& of, const std::string& bucket,
+// Amazon returns the region of every bucket, also to clients without access.
+void s3_store::find_region(s3_access& access, const std::string& bucket,
                            const std::stop_token& stop) const {
   small_request request;
   request.head = true;
   request.follows = false;
-  request.what.shown = "s3://" + bucket;
-  request.what.url = value_or_throw(s3_object_url(of.place, {bucket, ""}), request.what.shown);
-  const small_answer answer = value_or_throw(client_->fetch(request, stop), request.what.shown);
+  request.object.shown = "s3://" + bucket;
+  request.object.url =
+      value_or_throw(s3_object_url(access.place, {bucket, ""}), request.object.shown);
+  const small_answer answer = value_or_throw(client_->fetch(request, stop), request.object.shown);
   const std::string* const region = answer.field(region_field);
-  if (region != nullptr) of.place.region = *region;
+  if (region != nullptr) access.place.region = *region;
 }
 
 found_source s3_store::find(std::string_view source, const std::stop_token& stop) {
@@ -258,7 +262,7 @@ found_source s3_store::find(std::string_view source, const std::stop_token& stop
   };
   found_source out;
   const std::string& key = address.key;
-  const std::size_t name = key.rfind('/') + 1;  // 0 where there is no '/'.
+  const std::size_t name = key.rfind('/') + 1;  // 0 if there is no '/'.
   if (key.empty() || key.ends_with('/')) {
     out.folder = folder(key);
     return out;
@@ -275,8 +279,9 @@ found_source s3_store::find(std::string_view source, const std::stop_token& stop
 
 }  // namespace
 
-std::shared_ptr<byte_store> make_s3_store(std::shared_ptr<http_client> by, const s3_options& how) {
-  return std::make_shared<s3_store>(std::move(by), how);
+std::shared_ptr<byte_store> make_s3_store(std::shared_ptr<http_client> client,
+                                          const s3_options& options) {
+  return std::make_shared<s3_store>(std::move(client), options);
 }
 
 }  // namespace ringload::inline v0::remote_http

@@ -11,8 +11,9 @@
 
 namespace ringload::inline v0::remote_http {
 
-// A key with the name of a checkpoint's file or of an index is an object; any other is an object
-// where no key begins with it and a '/'.
-std::shared_ptr<byte_store> make_s3_store(std::shared_ptr<http_client> by, const s3_options& how);
+// A key is an object if it has the name of a checkpoint file or of an index. Any other key is a
+// folder if other keys begin with the key and a '/', else an object.
+std::shared_ptr<byte_store> make_s3_store(std::shared_ptr<http_client> client,
+                                          const s3_options& options);
 
 }  // namespace ringload::inline v0::remote_http

@@ -196,7 +196,7 @@ for offset in 100000 9 0; do
 done
 begin --flip 100000
 expect 1 "$ringload" load hf://owner/model --cache fill
-complains 'hf://owner/model/model-0000.*: the hub gives its digest as [0-9a-f]*, and the bytes that'
+complains 'hf://owner/model/model-0000.*: the received bytes have the digest [0-9a-f]*, expected'
 expect 0 "$ringload" load hf://owner/model --cache read
 silent
 begin

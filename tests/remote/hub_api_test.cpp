@@ -87,11 +87,11 @@ TEST_CASE("hub_api: a listing that breaks the API's promises is refused") {
   CHECK(parse_hub_listing(listing_json("")).has_value());
   CHECK(says(refusal_of(""), "byte 0"));
   CHECK(refusal_of("[]") != "accepted");
-  CHECK(says(refusal_of(R"({"siblings":[]})"), "no 'sha'"));
+  CHECK(says(refusal_of(R"({"siblings":[]})"), "missing key 'sha'"));
   CHECK(says(refusal_of(R"({"sha":"0123456789abcdef0123456789abcdef01234567"})"), "siblings"));
-  CHECK(says(refusal_of(R"({"sha":"main","siblings":[]})"), "no commit"));
+  CHECK(says(refusal_of(R"({"sha":"main","siblings":[]})"), "not a commit"));
   CHECK(says(refusal_of(listing_json("{}")), "rfilename"));
-  CHECK(says(refusal_of(listing_json(R"({"rfilename":"x"},{"rfilename":"x"})")), "twice"));
+  CHECK(says(refusal_of(listing_json(R"({"rfilename":"x"},{"rfilename":"x"})")), "duplicate"));
   CHECK(says(refusal_of(listing_json(R"({"rfilename":"x","lfs":{"sha256":"short"}})")), "sha256"));
   CHECK(says(refusal_of(listing_json(R"({"rfilename":"x","size":-1})")), "whole number"));
   CHECK(says(refusal_of(listing_json("") + "{}"), "byte"));

@@ -91,17 +91,17 @@ TEST_CASE("body_window: reads get their bytes as they pass, in order or overlapp
   part_with_memory two(99'000, 200'000);
   part_with_memory later(500'000, 1);
   for (part_with_memory* each : {&two, &later, &one}) window.add(each->part);
-  CHECK(window.any_ahead());
+  CHECK(window.has_parts_ahead());
   const auto first = feed(window, 150'000);
   REQUIRE(first.size() == 1);
   CHECK(first.front() == &one.part);
   CHECK(one.right());
   CHECK(feed(window, 149'000).size() == 1);
   CHECK(two.right());
-  CHECK(window.any());
+  CHECK(window.has_parts());
   feed(window, 300'000);
   CHECK(later.right());
-  CHECK(!window.any());
+  CHECK(!window.has_parts());
 }
 
 TEST_CASE("body_window: a read that comes a little late is given what is kept, else it is behind") {
@@ -111,25 +111,25 @@ TEST_CASE("body_window: a read that comes a little late is given what is kept, e
   part_with_memory late(100'000 - 16'000, 10'000);
   window.add(late.part);
   CHECK(late.right());
-  CHECK(!window.any());
+  CHECK(!window.has_parts());
   part_with_memory across(100'000 - 1'000, 2'000);
   window.add(across.part);
   CHECK(across.part.reached == 1'000);
-  CHECK(window.any_ahead());
+  CHECK(window.has_parts_ahead());
   feed(window, 1'000);
   CHECK(across.right());
   part_with_memory behind(0, 10);
   window.add(behind.part);
-  CHECK(window.any());
-  CHECK(!window.any_ahead());
+  CHECK(window.has_parts());
+  CHECK(!window.has_parts_ahead());
   window.begin_anew(false);
-  CHECK(window.any_ahead());
+  CHECK(window.has_parts_ahead());
   feed(window, 10);
   CHECK(behind.right());
   part_with_memory removed(50, 10);
   window.add(removed.part);
   window.remove(removed.part);
-  CHECK(!window.any());
+  CHECK(!window.has_parts());
 }
 
 TEST_CASE("body_window: what it keeps is bounded, but for a body that is not longer") {

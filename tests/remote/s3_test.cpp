@@ -219,7 +219,7 @@ TEST_CASE("s3_list: a page that breaks the protocol is refused") {
   CHECK(contains(page_refusal(page_xml("<Contents><Size>1</Size></Contents>")), "no key"));
   CHECK(contains(page_refusal(page_xml("<Contents><Key>a</Key></Contents>")), "no size"));
   CHECK(contains(page_refusal(page_xml("<Contents><Key>a</Key><Size>-1</Size></Contents>")),
-                 "no number"));
+                 "not a number"));
   CHECK(contains(page_refusal(page_xml("<IsTruncated>true</IsTruncated>")), "no token"));
   CHECK(contains(page_refusal(page_xml("<IsTruncated>true</IsTruncated><NextContinuationToken>" +
                                        std::string(2049, 't') + "</NextContinuationToken>")),

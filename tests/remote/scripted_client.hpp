@@ -52,17 +52,18 @@ class scripted_client final : public remote_http::http_client {
     std::vector<remote_http::header_field> fields;
   };
 
-  result<remote_http::small_answer> fetch(const remote_http::small_request& what,
+  result<remote_http::small_answer> fetch(const remote_http::small_request& request,
                                           const std::stop_token&) override {
-    note(what.head ? "HEAD" : "GET", what.what);
-    const auto at = answers.find(address(what.what.url));
-    if (at == answers.end()) return fault{errc::remote_failed, what.what.name(), "refused"};
-    if (at->second.body.size() > what.bytes_max) return fault{errc::remote_failed, "", "too large"};
+    note(request.head ? "HEAD" : "GET", request.object);
+    const auto at = answers.find(address(request.object.url));
+    if (at == answers.end()) return fault{errc::remote_failed, request.object.name(), "refused"};
+    if (at->second.body.size() > request.bytes_max)
+      return fault{errc::remote_failed, "", "too large"};
     remote_http::small_answer out;
     out.status = at->second.status;
     out.body = at->second.body;
     out.fields = at->second.fields;
-    out.from = what.what.url;
+    out.from = request.object.url;
     return out;
   }
 

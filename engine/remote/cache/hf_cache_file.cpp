@@ -25,20 +25,20 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t hash_buffer_bytes = std::size_t{1} << 20;
-// How much an interrupted program has to fetch again at most.
+// Limit of the bytes that are fetched again after an interruption.
 constexpr std::uint64_t record_every_bytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t record_bytes_max = std::uint64_t{8} << 20;
 constexpr std::size_t sha1_digits = 40;
 constexpr ::mode_t file_mode = 0666;
 
-fault of_system(int error_number, const std::string& path) {
+fault system_fault(int error_number, const std::string& path) {
   return {system_code(error_number), printable_path(path)};
 }
 
 result<void> make_folders(const fs::path& path) {
   std::error_code code;
   fs::create_directories(path, code);
-  if (code) return of_system(code.value(), path.native());
+  if (code) return system_fault(code.value(), path.native());
   return {};
 }
 
@@ -65,7 +65,7 @@ result<void> read_all(int fd, std::span<std::byte> into, std::uint64_t offset) {
   return {};
 }
 
-// The whole of a small text file; empty where it cannot be read.
+// Returns the content of a small text file, or an empty string if the file cannot be read.
 std::string read_text(const std::string& path) {
   const unique_fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct ::stat status = {};
@@ -77,11 +77,11 @@ std::string read_text(const std::string& path) {
   return out;
 }
 
-// The file has the old content or the new one, whatever happens.
+// Replaces the file atomically: the file has either the old or the new content.
 result<void> replace_text(const std::string& path, std::string_view text) {
   const std::string fresh = path + "." + std::to_string(::getpid()) + ".tmp";
   const unique_fd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, file_mode));
-  if (!fd) return of_system(errno, fresh);
+  if (!fd) return system_fault(errno, fresh);
   auto written = write_all(fd.get(), std::as_bytes(std::span(text)), 0);
   if (written && ::rename(fresh.c_str(), path.c_str()) != 0) {
     written = fault{system_code(errno), ""};
@@ -104,37 +104,37 @@ hf_cache_file::hf_cache_file(blob_place place)
       partial_(blob_ + ".ringload"),
       record_(partial_ + ".ranges"),
       bytes_(place_.file.bytes.value_or(0)),
-      there_(bytes_) {}
+      present_(bytes_) {}
 
 hf_cache_file::~hf_cache_file() {
-  // What cannot be recorded is fetched again.
+  // If the record cannot be written, the bytes are fetched again.
   if (lock_ && fd_ && !published_ && !removed_) static_cast<void>(write_record());
 }
 
-fault hf_cache_file::at(fault why) const {
-  return why.where.empty() ? why.in(printable_path(partial_)) : why;
+fault hf_cache_file::with_path(fault failure) const {
+  return failure.where.empty() ? failure.in(printable_path(partial_)) : failure;
 }
 
 result<std::shared_ptr<hf_cache_file>> hf_cache_file::open(blob_place place) {
   const std::shared_ptr<hf_cache_file> out(new hf_cache_file(std::move(place)));
-  if (auto made = make_folders(out->repository_ + "/blobs"); !made) return made.error();
+  if (auto created = make_folders(out->repository_ + "/blobs"); !created) return created.error();
   auto locked = out->take_lock();
   if (!locked) return locked.error();
   if (!*locked) return std::shared_ptr<hf_cache_file>();
-  if (auto opened = out->open_partial(); !opened) return out->at(opened.error());
+  if (auto opened = out->open_partial(); !opened) return out->with_path(opened.error());
   return out;
 }
 
-// The lock of huggingface_hub, so that one program at a time fetches a file.
+// Takes the lock of huggingface_hub, so that one program at a time fetches the file.
 result<bool> hf_cache_file::take_lock() {
   const std::string folder = place_.cache + "/.locks/" + repository_folder(place_.model);
-  if (auto made = make_folders(folder); !made) return made.error();
+  if (auto created = make_folders(folder); !created) return created.error();
   const std::string path = folder + "/" + place_.file.digest + ".lock";
   unique_fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, file_mode));
-  if (!fd) return of_system(errno, path);
+  if (!fd) return system_fault(errno, path);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return false;
-    return of_system(errno, path);
+    return system_fault(errno, path);
   }
   lock_ = std::move(fd);
   return true;
@@ -145,17 +145,17 @@ result<void> hf_cache_file::open_partial() {
   if (::stat(blob_.c_str(), &status) == 0 && static_cast<std::uint64_t>(status.st_size) == bytes_) {
     fd_ = unique_fd(::open(blob_.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd_) return fault{system_code(errno), printable_path(blob_)};
-    there_.add({0, bytes_});
+    present_.add({0, bytes_});
     published_ = true;
     auto linked = link_snapshot();
     return linked ? write_ref() : linked;
   }
   fd_ = unique_fd(::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, file_mode));
   if (!fd_ || ::fstat(fd_.get(), &status) != 0) return fault{system_code(errno), ""};
-  // A file that is shorter than it was recorded is another, or lost its end with the machine.
+  // A file that is shorter than recorded is another file, or lost its end in a machine crash.
   auto before = range_set::from_text(read_text(record_), bytes_);
-  if (before && static_cast<std::uint64_t>(status.st_size) == bytes_) there_ = std::move(*before);
-  resumed_ = there_.count() > 0;
+  if (before && static_cast<std::uint64_t>(status.st_size) == bytes_) present_ = std::move(*before);
+  resumed_ = present_.count() > 0;
   if (::ftruncate(fd_.get(), static_cast<::off_t>(bytes_)) != 0) {
     return fault{system_code(errno), ""};
   }
@@ -168,9 +168,9 @@ result<void> hf_cache_file::begin_hash() {
   hash_.reset(::EVP_MD_CTX_new());
   const ::EVP_MD* const kind = is_sha1 ? ::EVP_sha1() : ::EVP_sha256();
   if (!hash_ || ::EVP_DigestInit_ex(hash_.get(), kind, nullptr) != 1) {
-    return fault{errc::digest_unavailable, "", "OpenSSL does not make the digest of this file"};
+    return fault{errc::digest_unavailable, "", "OpenSSL does not provide the digest of this file"};
   }
-  if (is_sha1) {  // What git hashes: a head that ends with a NUL, then the content.
+  if (is_sha1) {  // Git hashes a head that ends with a NUL, then the content.
     const std::string head = "blob " + std::to_string(bytes_);
     ::EVP_DigestUpdate(hash_.get(), head.c_str(), head.size() + 1);
   }
@@ -179,18 +179,18 @@ result<void> hf_cache_file::begin_hash() {
 
 bool hf_cache_file::has(std::uint64_t offset, std::size_t bytes) const {
   const std::lock_guard<std::mutex> hold(mutex_);
-  return !broken_ && there_.has({offset, offset + bytes});
+  return !broken_ && present_.has({offset, offset + bytes});
 }
 
 std::vector<byte_range> hf_cache_file::missing() const {
   const std::lock_guard<std::mutex> hold(mutex_);
-  return there_.missing();
+  return present_.missing();
 }
 
 std::vector<byte_range> hf_cache_file::missing_in(byte_range part) const {
   const std::lock_guard<std::mutex> hold(mutex_);
   if (broken_) return {part};
-  return there_.missing_in(part);
+  return present_.missing_in(part);
 }
 
 bool hf_cache_file::published() const {
@@ -200,7 +200,7 @@ bool hf_cache_file::published() const {
 
 result<void> hf_cache_file::read(std::uint64_t offset, std::span<std::byte> into) const {
   auto done = read_all(fd_.get(), into, offset);
-  if (!done) return at(done.error());
+  if (!done) return with_path(done.error());
   return {};
 }
 
@@ -209,19 +209,19 @@ result<void> hf_cache_file::write(std::uint64_t offset, std::span<const std::byt
   {
     const std::lock_guard<std::mutex> hold(mutex_);
     if (broken_) return *broken_;
-    // Beyond that many there would be no end of what is to be recorded.
-    if (there_.has(range) || there_.count() >= range_set::ranges_max) return {};
+    // The number of recorded ranges is limited.
+    if (present_.has(range) || present_.count() >= range_set::ranges_max) return {};
   }
   auto done = write_all(fd_.get(), from, offset);
   const std::lock_guard<std::mutex> hold(mutex_);
   if (!done) {
-    broken_ = at(done.error());
+    broken_ = with_path(done.error());
     changed_.notify_all();
     return *broken_;
   }
-  there_.add(range);
+  present_.add(range);
   unrecorded_bytes_ += from.size();
-  if (unrecorded_bytes_ < record_every_bytes || there_.whole()) return {};
+  if (unrecorded_bytes_ < record_every_bytes || present_.whole()) return {};
   unrecorded_bytes_ = 0;
   return write_record();
 }
@@ -234,7 +234,7 @@ result<void> hf_cache_file::advance() {
       const std::lock_guard<std::mutex> hold(mutex_);
       if (broken_) return *broken_;
       if (published_) return {};
-      end = there_.prefix_bytes();
+      end = present_.prefix_bytes();
       anew = std::exchange(hash_is_stale_, false);
     }
     auto done = anew ? begin_hash() : result<void>();
@@ -242,9 +242,9 @@ result<void> hf_cache_file::advance() {
     if (done) done = catch_as_fault([&] { return hash_up_to(end); });
     if (done && end == bytes_) done = catch_as_fault([&] { return publish(); });
     if (!done) {
-      const fault& why = done.error();
+      const fault& failure = done.error();
       const std::lock_guard<std::mutex> hold(mutex_);
-      broken_ = why.code == errc::wrong_digest ? why : at(why);
+      broken_ = failure.code == errc::wrong_digest ? failure : with_path(failure);
       changed_.notify_all();
       return *broken_;
     }
@@ -254,10 +254,10 @@ result<void> hf_cache_file::advance() {
 bool hf_cache_file::begin_anew() {
   const std::lock_guard<std::mutex> hold(mutex_);
   if (broken_ || published_) return false;
-  there_ = range_set(bytes_);
+  present_ = range_set(bytes_);
   hash_is_stale_ = true;
-  // Else a load that is killed now would leave them to the next.
-  if (auto recorded = write_record(); !recorded) broken_ = at(recorded.error());
+  // Without this record, the next load would use the bytes if this load is killed now.
+  if (auto recorded = write_record(); !recorded) broken_ = with_path(recorded.error());
   return std::exchange(resumed_, false);
 }
 
@@ -290,11 +290,10 @@ result<void> hf_cache_file::publish() {
     remove_partial();
     removed_ = true;
     return fault{errc::wrong_digest, "",
-                 "the hub gives its digest as " + place_.file.digest +
-                     ", and the bytes that came have " + found +
-                     ": they are not kept in the cache"};
+                 "the received bytes have the digest " + found + ", expected " +
+                     place_.file.digest + " from the hub; the bytes are not kept in the cache"};
   }
-  // After a power failure there is the whole file or none.
+  // After a power failure, either the whole file exists or no file.
   if (::fdatasync(fd_.get()) != 0 || ::rename(partial_.c_str(), blob_.c_str()) != 0) {
     return fault{system_code(errno), ""};
   }
@@ -310,17 +309,17 @@ result<void> hf_cache_file::publish() {
 
 result<void> hf_cache_file::link_snapshot() const {
   const fs::path link = fs::path(repository_) / "snapshots" / place_.commit / place_.file.name;
-  if (auto made = make_folders(link.parent_path()); !made) return made.error();
+  if (auto created = make_folders(link.parent_path()); !created) return created.error();
   std::string target = "../../blobs/" + place_.file.digest;
   const auto folders = std::ranges::count(place_.file.name, '/');
   for (std::ptrdiff_t i = 0; i < folders; ++i) target.insert(0, "../");
   std::error_code code;
   if (fs::read_symlink(link, code).native() == target) return {};
-  // A link appears at once, also where there is an old one.
+  // The rename creates or replaces the link atomically.
   const std::string fresh = link.native() + "." + std::to_string(::getpid()) + ".tmp";
   ::unlink(fresh.c_str());
   if (::symlink(target.c_str(), fresh.c_str()) != 0 || ::rename(fresh.c_str(), link.c_str()) != 0) {
-    return of_system(errno, link.native());
+    return system_fault(errno, link.native());
   }
   return {};
 }
@@ -329,11 +328,13 @@ result<void> hf_cache_file::write_ref() const {
   if (place_.model.revision == place_.commit) return {};
   const std::string path = repository_ + "/refs/" + place_.model.revision;
   if (read_text(path) == place_.commit) return {};
-  if (auto made = make_folders(fs::path(path).parent_path()); !made) return made.error();
+  if (auto created = make_folders(fs::path(path).parent_path()); !created) return created.error();
   return replace_text(path, place_.commit);
 }
 
-result<void> hf_cache_file::write_record() const { return replace_text(record_, there_.to_text()); }
+result<void> hf_cache_file::write_record() const {
+  return replace_text(record_, present_.to_text());
+}
 
 void hf_cache_file::remove_partial() const noexcept {
   ::unlink(partial_.c_str());

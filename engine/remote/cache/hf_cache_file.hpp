@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One file of a model on its way into the local Hugging Face cache.
+// A file of a model that is being written into the local Hugging Face cache.
 //
 //   .locks/models--owner--name/<digest>.lock                 as huggingface_hub locks it
 //   models--owner--name/
-//     blobs/<digest>.ringload                                what is there so far
-//     blobs/<digest>.ringload.ranges                         which bytes those are
-//     blobs/<digest>                                         once its digest is right
+//     blobs/<digest>.ringload                                the bytes received so far
+//     blobs/<digest>.ringload.ranges                         the ranges of these bytes
+//     blobs/<digest>                                         the file with a verified digest
 //     snapshots/<commit>/<name> -> ../../blobs/<digest>
 //     refs/<revision>                                        the commit
 //
-// huggingface_hub goes on with <digest>.incomplete from its end, so a file with gaps must not have
-// that name.
+// huggingface_hub resumes <digest>.incomplete at its end, so a file with gaps must not have that
+// name.
 //
-// Bytes are written in any order and by several threads; they are hashed in order, by reading back
-// what is there from the beginning on, while the rest is still on its way.
+// Several threads write bytes in any order. The bytes are hashed in order: the prefix that is
+// present is read back and hashed while the other bytes are received.
 
 #include <condition_variable>
 #include <cstddef>
@@ -39,36 +39,35 @@ struct blob_place {
   std::string cache;  // The folder of the cache.
   model_name model;
   std::string commit;
-  hub_file file;  // With its digest and size.
+  hub_file file;  // Must have a digest and a size.
 };
 
 class hf_cache_file {
  public:
-  // Takes what an interrupted one left, or begins anew. Null where there is nothing to be done with
-  // it: another program has its lock. A fault where the cache cannot be written to.
+  // Resumes the file of an interrupted load, or creates the file. Returns null if another program
+  // has the lock. Returns a fault if the cache is not writable.
   static result<std::shared_ptr<hf_cache_file>> open(blob_place place);
 
-  // Keeps a record of what is there.
+  // Records the ranges that are present.
   ~hf_cache_file();
 
-  // Any thread, several at once, but only one inside advance().
+  // Thread-safe, except that only one thread at a time may be inside advance().
 
-  // Whether these bytes can be read back.
   bool has(std::uint64_t offset, std::size_t bytes) const;
-  // Which of them cannot.
   std::vector<byte_range> missing_in(byte_range part) const;
   result<void> read(std::uint64_t offset, std::span<std::byte> into) const;
-  // After a failure nothing more is written, and the same is returned again.
+  // After a failure, nothing more is written and every call returns the same failure.
   result<void> write(std::uint64_t offset, std::span<const std::byte> from);
-  // Hashes what is there from the beginning on. Once that is all, the digest is compared, and the
-  // file appears under its names. wrong_digest, without a place: what was there is removed.
+  // Hashes the prefix that is present. If all bytes are present, verifies the digest and publishes
+  // the file under its names. Returns wrong_digest without a place, and removes the bytes, if the
+  // digest differs.
   result<void> advance();
-  // Forgets all bytes that are there. Returns whether an earlier load had left some of them.
+  // Forgets all bytes. Returns true if an earlier load had left some of the bytes.
   bool begin_anew();
 
   std::vector<byte_range> missing() const;
   bool published() const;
-  // Waits for the end of the advance() that has all bytes: its outcome, or an earlier failure.
+  // Waits for the advance() that has all bytes. Returns its outcome, or an earlier failure.
   result<void> wait_until_published() const;
 
  private:
@@ -85,7 +84,7 @@ class hf_cache_file {
   result<void> write_ref() const;
   result<void> write_record() const;
   void remove_partial() const noexcept;
-  fault at(fault why) const;
+  fault with_path(fault failure) const;
 
   // Set by open() and never changed.
   const blob_place place_;
@@ -97,7 +96,7 @@ class hf_cache_file {
   unique_fd lock_;
   unique_fd fd_;
 
-  // Only in advance().
+  // Used only by advance().
   struct hash_free {
     void operator()(evp_md_ctx_st* context) const noexcept;
   };
@@ -105,12 +104,12 @@ class hf_cache_file {
   std::uint64_t hashed_bytes_ = 0;
   bool removed_ = false;
 
-  mutable std::mutex mutex_;                 // Of what follows.
-  mutable std::condition_variable changed_;  // published_ or broken_.
-  range_set there_;
+  mutable std::mutex mutex_;                 // Guards the members below.
+  mutable std::condition_variable changed_;  // Signals published_ or broken_.
+  range_set present_;
   std::uint64_t unrecorded_bytes_ = 0;
   bool resumed_ = false;        // An earlier load had left bytes.
-  bool hash_is_stale_ = false;  // advance() begins at the first byte again.
+  bool hash_is_stale_ = false;  // advance() must restart at the first byte.
   bool published_ = false;
   std::optional<fault> broken_;
 };

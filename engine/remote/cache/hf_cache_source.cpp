@@ -16,11 +16,11 @@ namespace {
 
 namespace asio = boost::asio;
 
-// What no tensor lies in, such as padding, is fetched once nothing else is missing: so much of it.
+// Limit of the bytes outside of tensors, such as padding, that are fetched to complete a file.
 constexpr std::uint64_t gaps_bytes_max = std::uint64_t{1} << 20;
-constexpr std::size_t parts_max = 4;  // Of one read, that are fetched apart.
+constexpr std::size_t parts_max = 4;  // Limit of separate fetches for one read.
 
-// Lives until the last write and the last hash are done.
+// State of one cached file. Lives until the last write and the last hash are complete.
 struct caching {
   caching(std::shared_ptr<byte_source> source, std::shared_ptr<hf_cache_file> into,
           std::function<void(const hub_cached_file&)> report, std::string shown)
@@ -32,9 +32,9 @@ struct caching {
   caching& operator=(const caching&) = delete;
   ~caching() { tell(); }
 
-  void write(const source_read& what);
+  void write(const source_read& request);
   void advance();
-  // Fetches what no tensor lies in, if little else is missing.
+  // Fetches the bytes outside of tensors if at most gaps_bytes_max bytes are missing.
   void finish();
   void tell() const;
 
@@ -42,18 +42,18 @@ struct caching {
   const std::shared_ptr<hf_cache_file> blob;
   const std::function<void(const hub_cached_file&)> on_cached;
   const std::string name;
-  std::atomic<std::uint32_t> wanted = 0;  // Calls of advance() that one of them answers.
+  std::atomic<std::uint32_t> wanted = 0;  // Pending calls of advance(); one call serves all.
   std::atomic<bool> failed = false;       // A read has failed, or was cancelled.
-  std::atomic<bool> raised = false;       // A load was told of the wrong digest.
+  std::atomic<bool> raised = false;       // A load has reported the wrong digest.
 };
 
-// A failure is kept by the blob, and told at the end: the load goes on without the cache.
-void caching::write(const source_read& what) {
-  static_cast<void>(blob->write(what.offset, what.into));
+// The blob keeps a failure, and tell() reports it. The load continues without the cache.
+void caching::write(const source_read& request) {
+  static_cast<void>(blob->write(request.offset, request.into));
 }
 
 void caching::advance() {
-  if (wanted.fetch_add(1) > 0) return;  // Whoever is at it goes round again.
+  if (wanted.fetch_add(1) > 0) return;  // The thread inside the loop repeats it.
   std::uint32_t seen = 1;
   do {
     seen = wanted.load();
@@ -61,17 +61,17 @@ void caching::advance() {
   } while (!wanted.compare_exchange_strong(seen, 0));
 }
 
-// Nobody reads any more. What no tensor lies in is fetched where it is all that is missing.
+// Called after the last read.
 void caching::finish() {
   const std::vector<byte_range> gaps = blob->missing();
   std::uint64_t bytes = 0;
-  for (const byte_range& each : gaps) bytes += each.end - each.begin;
+  for (const byte_range& gap : gaps) bytes += gap.end - gap.begin;
   if (bytes == 0 || bytes > gaps_bytes_max || failed) return;
-  for (const byte_range& each : gaps) {
-    std::vector<std::byte> memory(each.end - each.begin);
+  for (const byte_range& gap : gaps) {
+    std::vector<std::byte> memory(gap.end - gap.begin);
     std::promise<void> ended;
     auto end = ended.get_future();
-    from->read_async({each.begin, memory}, [&](std::exception_ptr failure) {
+    from->read_async({gap.begin, memory}, [&](std::exception_ptr failure) {
       if (failure) {
         ended.set_exception(std::move(failure));
       } else {
@@ -81,9 +81,9 @@ void caching::finish() {
     try {
       end.get();
     } catch (...) {
-      return;  // They stay missing, and the next load fetches them.
+      return;  // The gaps stay missing, and the next load fetches them.
     }
-    static_cast<void>(blob->write(each.begin, memory));
+    static_cast<void>(blob->write(gap.begin, memory));
   }
   advance();
 }
@@ -92,27 +92,26 @@ void caching::tell() const {
   if (!on_cached) return;
   hub_cached_file out;
   out.name = name;
-  if (auto good = blob->advance(); !good && !raised) out.why = message_of(good.error());
+  if (auto outcome = blob->advance(); !outcome && !raised) out.why = message_of(outcome.error());
   out.whole = blob->published();
-  for (const byte_range& each : blob->missing()) out.missing_bytes += each.end - each.begin;
+  for (const byte_range& gap : blob->missing()) out.missing_bytes += gap.end - gap.begin;
   on_cached(out);
 }
 
-void report_failure(const std::function<void(const hub_cached_file&)>& to, const std::string& name,
-                    std::string why) {
-  if (!to) return;
+void report_failure(const std::function<void(const hub_cached_file&)>& on_cached,
+                    const std::string& name, std::string reason) {
+  if (!on_cached) return;
   hub_cached_file out;
   out.name = name;
-  out.why = std::move(why);
-  to(out);
+  out.why = std::move(reason);
+  on_cached(out);
 }
 
-// If all bytes are there, or could soon be, waits until the digest is compared. Throws
-// wrong_digest.
+// Waits for the digest check if all bytes are present or can be fetched soon. Throws wrong_digest.
 void check_digest(const std::shared_ptr<caching>& state, cache_threads& threads) {
   std::uint64_t missing_bytes = 0;
-  for (const byte_range& each : state->blob->missing()) missing_bytes += each.end - each.begin;
-  // While a checkpoint is opened, more is missing.
+  for (const byte_range& gap : state->blob->missing()) missing_bytes += gap.end - gap.begin;
+  // While a checkpoint is opened, more than half of the bytes is missing.
   if (missing_bytes <= state->from->bytes() / 2) state->finish();
   if (!state->blob->missing().empty()) return;
   asio::post(threads.hashing, [state] { state->advance(); });
@@ -133,7 +132,7 @@ class hf_cache_source final : public byte_source {
     check_digest(state_, *threads_);
     return state_->from->identity();
   }
-  void read_async(const source_read& what, read_handler done) override;
+  void read_async(const source_read& request, read_handler done) override;
   bool drop_copy() override { return state_->blob->begin_anew(); }
 
  private:
@@ -145,30 +144,31 @@ hf_cache_source::~hf_cache_source() {
   asio::post(threads_->hashing, [state = std::move(state_)] { state->finish(); });
 }
 
-// Reads from the network, and writes into the cache before `done` is called.
-void fetch(const std::shared_ptr<caching>& state, cache_threads& threads, const source_read& what,
-           byte_source::read_handler done) {
+// Reads from the network and writes into the cache, then calls `done`.
+void fetch(const std::shared_ptr<caching>& state, cache_threads& threads,
+           const source_read& request, byte_source::read_handler done) {
   const auto shared_done = std::make_shared<byte_source::read_handler>(std::move(done));
-  const auto keep = [state, &threads, what, shared_done] {
-    state->write(what);
+  const auto keep = [state, &threads, request, shared_done] {
+    state->write(request);
     retry_allocation([&] { asio::post(threads.hashing, [state] { state->advance(); }); });
     std::move (*shared_done)(nullptr);
   };
-  state->from->read_async(what, [state, &threads, shared_done, keep](std::exception_ptr failure) {
-    if (failure) {
-      state->failed = true;
-      std::move (*shared_done)(std::move(failure));
-      return;
-    }
-    retry_allocation([&] { asio::post(threads.writing, keep); });
-  });
+  state->from->read_async(request,
+                          [state, &threads, shared_done, keep](std::exception_ptr failure) {
+                            if (failure) {
+                              state->failed = true;
+                              std::move (*shared_done)(std::move(failure));
+                              return;
+                            }
+                            retry_allocation([&] { asio::post(threads.writing, keep); });
+                          });
 }
 
-// The parts of one read: what the cache has, and what is fetched.
+// A read that consists of cached and fetched parts.
 struct joined_read {
   explicit joined_read(byte_source::read_handler handler) : done(std::move(handler)) {}
 
-  // Of one part. The last one completes the read, with the first failure.
+  // Completes one part. The last part completes the read with the first failure.
   void end(std::exception_ptr failure) {
     {
       const std::lock_guard<std::mutex> hold(mutex);
@@ -180,22 +180,22 @@ struct joined_read {
 
   byte_source::read_handler done;
   std::mutex mutex;
-  std::size_t left = 1;  // The beginner's, until it has begun all.
+  std::size_t left = 1;  // Parts in flight, plus 1 until all parts are started.
   std::exception_ptr first_failure;
 };
 
-source_read part_of(const source_read& what, byte_range range) {
-  source_read out = what;
-  out.into = what.into.subspan(range.begin - what.offset, range.end - range.begin);
+source_read part_of(const source_read& request, byte_range range) {
+  source_read out = request;
+  out.into = request.into.subspan(range.begin - request.offset, range.end - range.begin);
   out.offset = range.begin;
   return out;
 }
 
 void read_cached(const std::shared_ptr<caching>& state, cache_threads& threads,
-                 const source_read& what, byte_source::read_handler done) {
-  asio::post(threads.writing, [state, &threads, what, done = std::move(done)]() mutable {
-    if (!state->blob->read(what.offset, what.into)) {
-      fetch(state, threads, what, std::move(done));
+                 const source_read& request, byte_source::read_handler done) {
+  asio::post(threads.writing, [state, &threads, request, done = std::move(done)]() mutable {
+    if (!state->blob->read(request.offset, request.into)) {
+      fetch(state, threads, request, std::move(done));
       return;
     }
     asio::post(threads.hashing, [state] { state->advance(); });
@@ -203,38 +203,38 @@ void read_cached(const std::shared_ptr<caching>& state, cache_threads& threads,
   });
 }
 
-void hf_cache_source::read_async(const source_read& what, read_handler done) {
-  const byte_range all = {what.offset, what.offset + what.into.size()};
-  const std::vector<byte_range> missing = state_->blob->missing_in(all);
-  if (missing.empty()) return read_cached(state_, *threads_, what, std::move(done));
-  // A request for each of many small gaps would take longer than the bytes between them.
-  if (missing.size() > parts_max || missing.front() == all) {
-    return fetch(state_, *threads_, what, std::move(done));
+void hf_cache_source::read_async(const source_read& request, read_handler done) {
+  const byte_range requested = {request.offset, request.offset + request.into.size()};
+  const std::vector<byte_range> missing = state_->blob->missing_in(requested);
+  if (missing.empty()) return read_cached(state_, *threads_, request, std::move(done));
+  // Many requests for small gaps would take longer than fetching the bytes between the gaps.
+  if (missing.size() > parts_max || missing.front() == requested) {
+    return fetch(state_, *threads_, request, std::move(done));
   }
   const auto whole = std::make_shared<joined_read>(std::move(done));
-  const auto begin = [&](byte_range range, auto how) {
+  const auto begin = [&](byte_range range, auto read_part) {
     if (range.begin == range.end) return;
     {
       const std::lock_guard<std::mutex> hold(whole->mutex);
       ++whole->left;
     }
-    how(state_, *threads_, part_of(what, range),
-        [whole](std::exception_ptr failure) { whole->end(std::move(failure)); });
+    read_part(state_, *threads_, part_of(request, range),
+              [whole](std::exception_ptr failure) { whole->end(std::move(failure)); });
   };
-  std::uint64_t at = all.begin;
-  for (const byte_range& each : missing) {
-    begin({at, each.begin}, read_cached);
-    begin(each, fetch);
-    at = each.end;
+  std::uint64_t position = requested.begin;
+  for (const byte_range& gap : missing) {
+    begin({position, gap.begin}, read_cached);
+    begin(gap, fetch);
+    position = gap.end;
   }
-  begin({at, all.end}, read_cached);
+  begin({position, requested.end}, read_cached);
   whole->end(nullptr);
 }
 
 }  // namespace
 
 cache_threads::~cache_threads() {
-  writing.join();  // What it writes is then hashed.
+  writing.join();  // Before hashing: written bytes are hashed afterwards.
   hashing.join();
 }
 
@@ -244,7 +244,7 @@ std::shared_ptr<byte_source> make_hf_cache_source(std::shared_ptr<byte_source> f
   std::string name = place.model.repository + "/" + place.file.name;
   if (!place.file.bytes) place.file.bytes = from->bytes();
   if (place.file.digest.empty()) {
-    report_failure(threads->on_cached, name, "the hub does not say its digest");
+    report_failure(threads->on_cached, name, "the hub does not report a digest");
     return from;
   }
   auto blob = hf_cache_file::open(std::move(place));
@@ -253,7 +253,7 @@ std::shared_ptr<byte_source> make_hf_cache_source(std::shared_ptr<byte_source> f
     return from;
   }
   if (!*blob) {
-    report_failure(threads->on_cached, name, "another program, or load, is writing it");
+    report_failure(threads->on_cached, name, "another program or load is writing the file");
     return from;
   }
   auto state = std::make_shared<caching>(std::move(from), std::move(*blob), threads->on_cached,

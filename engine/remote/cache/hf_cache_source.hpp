@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An object whose bytes are also written into the local cache as they pass, and are taken from
-// there where an interrupted load has left them.
+// A source that writes all received bytes into the local cache, and reads bytes that an interrupted
+// load has left there.
 
 #include <boost/asio/thread_pool.hpp>
 #include <memory>
@@ -13,9 +13,9 @@
 
 namespace ringload::inline v0::remote_http {
 
-// The threads that write and hash: bytes that were received are written before they are handed on,
-// so the memory that they lie in bounds what waits to be written. Whatever uses it holds a share;
-// the last one, which is in none of these threads, waits until all is written.
+// The threads that write and hash. Received bytes are written before they are delivered, so the
+// memory of the reads bounds the bytes that wait to be written. Every user holds a shared_ptr. The
+// last owner, which must not be one of these threads, waits until all bytes are written.
 class cache_threads {
  public:
   explicit cache_threads(std::function<void(const hub_cached_file&)> report)
@@ -23,14 +23,14 @@ class cache_threads {
   ~cache_threads();
 
   const std::function<void(const hub_cached_file&)> on_cached;
-  // Two of each: one would have a drive or a processor wait for the other. What hashes must not
-  // keep back what arrives.
+  // Two threads each, so that drive and processor do not wait for each other. Hashing has its own
+  // threads, so that hashing does not delay received bytes.
   boost::asio::thread_pool writing{2};
   boost::asio::thread_pool hashing{2};
 };
 
-// Opens the blob of `place` in the cache. Where that cannot be done, the reason is reported, and
-// what is returned is `from`.
+// Opens the blob of `place` in the cache. If the blob cannot be opened, reports the reason and
+// returns `from`.
 std::shared_ptr<byte_source> make_hf_cache_source(std::shared_ptr<byte_source> from,
                                                   blob_place place,
                                                   std::shared_ptr<cache_threads> threads);

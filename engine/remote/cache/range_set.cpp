@@ -9,7 +9,7 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-// Takes a number and the character after it.
+// Removes a number and the character after the number from the front of the text.
 std::optional<std::uint64_t> take_number(std::string_view& text, char after) noexcept {
   std::uint64_t out = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
@@ -24,7 +24,7 @@ void range_set::add(byte_range range) {
   if (range.begin >= range.end) return;
   auto next = ranges_.upper_bound(range.begin);
   if (next != ranges_.begin() && std::prev(next)->second >= range.begin) --next;
-  // All that touch the new one become part of it.
+  // The new range absorbs all ranges that touch it.
   while (next != ranges_.end() && next->first <= range.end) {
     range.begin = std::min(range.begin, next->first);
     range.end = std::max(range.end, next->second);
@@ -47,14 +47,14 @@ std::uint64_t range_set::prefix_bytes() const noexcept {
 
 std::vector<byte_range> range_set::missing_in(byte_range part) const {
   std::vector<byte_range> out;
-  std::uint64_t at = part.begin;
-  auto next = ranges_.upper_bound(at);
-  if (next != ranges_.begin()) at = std::max(at, std::prev(next)->second);
+  std::uint64_t position = part.begin;
+  auto next = ranges_.upper_bound(position);
+  if (next != ranges_.begin()) position = std::max(position, std::prev(next)->second);
   for (; next != ranges_.end() && next->first < part.end; ++next) {
-    out.push_back({at, next->first});
-    at = next->second;
+    out.push_back({position, next->first});
+    position = next->second;
   }
-  if (at < part.end) out.push_back({at, part.end});
+  if (position < part.end) out.push_back({position, part.end});
   return out;
 }
 

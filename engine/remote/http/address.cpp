@@ -15,19 +15,19 @@ struct network {
 };
 
 constexpr std::array<network, 14> private_networks = {{
-    {0x00000000, 8},   // "This" network.
+    {0x00000000, 8},   // 0.0.0.0, "this" network.
     {0x0A000000, 8},   // 10.0.0.0
-    {0x64400000, 10},  // 100.64.0.0, of carriers.
+    {0x64400000, 10},  // 100.64.0.0, carrier networks.
     {0x7F000000, 8},   // 127.0.0.0
-    {0xA9FE0000, 16},  // 169.254.0.0, of a link; clouds keep credentials there.
+    {0xA9FE0000, 16},  // 169.254.0.0, link-local; clouds serve credentials there.
     {0xAC100000, 12},  // 172.16.0.0
     {0xC0000000, 24},  // 192.0.0.0
-    {0xC0000200, 24},  // 192.0.2.0, of documentation; as the next but one and the one after.
+    {0xC0000200, 24},  // 192.0.2.0, documentation.
     {0xC0A80000, 16},  // 192.168.0.0
-    {0xC6120000, 15},  // 198.18.0.0, of benchmarks.
-    {0xC6336400, 24},  // 198.51.100.0
-    {0xCB007100, 24},  // 203.0.113.0
-    {0xE0000000, 4},   // Groups.
+    {0xC6120000, 15},  // 198.18.0.0, benchmarks.
+    {0xC6336400, 24},  // 198.51.100.0, documentation.
+    {0xCB007100, 24},  // 203.0.113.0, documentation.
+    {0xE0000000, 4},   // 224.0.0.0, multicast.
     {0xF0000000, 4},   // Reserved, and 255.255.255.255.
 }};
 
@@ -37,17 +37,17 @@ bool is_private_v4(std::uint32_t address) noexcept {
   });
 }
 
-std::uint32_t number_at(const boost::asio::ip::address_v6::bytes_type& bytes, std::size_t at) {
+std::uint32_t number_at(const boost::asio::ip::address_v6::bytes_type& bytes, std::size_t offset) {
   std::uint32_t out = 0;
-  for (std::size_t i = 0; i < 4; ++i) out = out << 8 | bytes[at + i];
+  for (std::size_t i = 0; i < 4; ++i) out = out << 8 | bytes[offset + i];
   return out;
 }
 
 }  // namespace
 
-bool is_private(const boost::asio::ip::address& one) noexcept {
-  if (one.is_v4()) return is_private_v4(one.to_v4().to_uint());
-  const auto bytes = one.to_v6().to_bytes();
+bool is_private(const boost::asio::ip::address& address) noexcept {
+  if (address.is_v4()) return is_private_v4(address.to_v4().to_uint());
+  const auto bytes = address.to_v6().to_bytes();
   const auto zeros = [&bytes](std::size_t count) {
     return std::all_of(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count),
                        [](unsigned char b) { return b == 0; });
@@ -58,7 +58,7 @@ bool is_private(const boost::asio::ip::address& one) noexcept {
     return is_private_v4(number_at(bytes, 12));
   if (number_at(bytes, 0) == 0x0064FF9B) return is_private_v4(number_at(bytes, 12));
   if (bytes[0] == 0x20 && bytes[1] == 0x02) return is_private_v4(number_at(bytes, 2));
-  // Only 2000::/3 is for the public, of which 2001:db8::/32 is for documentation.
+  // Only 2000::/3 is public; 2001:db8::/32 within 2000::/3 is for documentation.
   return bytes[0] >> 5 != 1 || number_at(bytes, 0) == 0x20010DB8;
 }
 

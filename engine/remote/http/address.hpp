@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which addresses a server out there must not lead us to.
+// Addresses that a redirect by a public server must not reach.
 
 #include <boost/asio/ip/address.hpp>
 
 namespace ringload::inline v0::remote_http {
 
-// This machine's own, of private networks and links, for groups, or reserved.
-bool is_private(const boost::asio::ip::address& one) noexcept;
+// Loopback, private, link-local, multicast and reserved addresses.
+bool is_private(const boost::asio::ip::address& address) noexcept;
 
 }  // namespace ringload::inline v0::remote_http

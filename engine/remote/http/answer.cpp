@@ -12,7 +12,7 @@ fault wrong(std::string cause) { return {errc::malformed_answer, "", std::move(c
 
 fault changed(std::string cause) { return {errc::changed_file, "", std::move(cause)}; }
 
-// Takes digits off the front; empty: there are none, or too many.
+// Removes a number from the front. Empty: no digits, or the number is too large.
 std::optional<std::uint64_t> take_number(std::string_view& text) noexcept {
   std::uint64_t number = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -21,17 +21,17 @@ std::optional<std::uint64_t> take_number(std::string_view& text) noexcept {
   return number;
 }
 
-bool take(std::string_view& text, std::string_view what) noexcept {
-  if (!text.starts_with(what)) return false;
-  text.remove_prefix(what.size());
+bool take(std::string_view& text, std::string_view token) noexcept {
+  if (!text.starts_with(token)) return false;
+  text.remove_prefix(token.size());
   return true;
 }
 
 std::string_view reason_of(unsigned status) noexcept {
   switch (status) {
     case 400: return " (Bad Request)";
-    case 401: return " (Unauthorized): it wants credentials, or others";
-    case 403: return " (Forbidden): it refuses these credentials, or wants some";
+    case 401: return " (Unauthorized): credentials are missing or wrong";
+    case 403: return " (Forbidden): the credentials are refused or missing";
     case 404: return " (Not Found)";
     case 407: return " (Proxy Authentication Required)";
     case 408: return " (Request Timeout)";
@@ -48,8 +48,8 @@ std::string_view reason_of(unsigned status) noexcept {
 }  // namespace
 
 const std::string* answer_head::field(std::string_view name) const noexcept {
-  const auto at = std::ranges::find(fields, name, &header_field::name);
-  return at == fields.end() ? nullptr : &at->value;
+  const auto found = std::ranges::find(fields, name, &header_field::name);
+  return found == fields.end() ? nullptr : &found->value;
 }
 
 std::optional<content_range> parse_content_range(std::string_view text) noexcept {
@@ -71,17 +71,17 @@ std::optional<content_range> parse_content_range(std::string_view text) noexcept
 }
 
 result<std::uint64_t> check_partial(const answer_head& head, const asked_range& asked) {
-  if (auto same = check_identity(head, asked); !same) return same.error();
+  if (auto identity = check_identity(head, asked); !identity) return identity.error();
   const std::string* const text = head.field("content-range");
-  if (text == nullptr) return wrong("the server answered a range without saying which");
+  if (text == nullptr) return wrong("the server answered a range without a Content-Range");
   const auto range = parse_content_range(*text);
-  if (!range || !range->first) return wrong("the server's Content-Range is none");
+  if (!range || !range->first) return wrong("the server sent an invalid Content-Range");
   if (asked.total && range->total && *range->total != *asked.total) {
     return changed("the object had " + grouped(*asked.total) + " bytes, and has " +
                    grouped(*range->total) + " now");
   }
   if (*range->first != asked.begin || range->last >= asked.end) {
-    return wrong("the server answered another range than it was asked for");
+    return wrong("the server answered another range than requested");
   }
   const std::uint64_t bytes = range->last - *range->first + 1;
   if (head.content_length && *head.content_length != bytes) {
@@ -94,12 +94,12 @@ result<std::uint64_t> check_partial(const answer_head& head, const asked_range& 
 result<void> check_identity(const answer_head& head, const asked_range& asked) {
   const std::string* const encoding = head.field("content-encoding");
   if (encoding != nullptr && !encoding->empty() && *encoding != "identity") {
-    return wrong("the server encoded the bytes, which nobody asked for");
+    return wrong("the server sent a Content-Encoding that was not requested");
   }
   const std::string* const etag = head.field("etag");
   if (!asked.etag.empty()) {
     if (etag == nullptr || *etag == asked.etag) return {};
-    return changed("the object's ETag is another than at first");
+    return changed("the object's ETag has changed since the object was opened");
   }
   const std::string* const modified = head.field("last-modified");
   if (asked.modified.empty() || modified == nullptr || *modified == asked.modified) return {};

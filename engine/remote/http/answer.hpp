@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the head of an answer says, and whether it is the answer that was asked for. Pure.
+// Parses the head of an answer and checks it against the request. Pure functions.
 
 #include <cstdint>
 #include <optional>
@@ -17,7 +17,7 @@ namespace ringload::inline v0::remote_http {
 struct answer_head {
   unsigned status = 0;
   std::vector<header_field> fields;             // Names in lower case.
-  std::optional<std::uint64_t> content_length;  // Empty: chunked, or up to the connection's end.
+  std::optional<std::uint64_t> content_length;  // Empty: chunked, or until the connection ends.
 
   const std::string* field(std::string_view name) const noexcept;
 };
@@ -30,30 +30,31 @@ struct content_range {
 };
 std::optional<content_range> parse_content_range(std::string_view text) noexcept;
 
-// A range that was asked for, and what is known of the object.
+// A requested range and the known facts of the object.
 struct asked_range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;               // More than begin.
-  std::optional<std::uint64_t> total;  // Of the object; empty: not known before this answer.
-  std::string etag;                    // Pinned; empty: not known.
-  std::string modified;                // Likewise, of Last-Modified; only where there is no ETag.
+  std::optional<std::uint64_t> total;  // Size of the object; empty: not known yet.
+  std::string etag;                    // Pinned ETag; empty: not known.
+  std::string modified;                // Pinned Last-Modified; only if there is no ETag.
 };
 
-// Of a 206: how many bytes follow, from asked.begin on; at least one. A range, a size, a length or
-// an encoding that does not fit is a fault; another ETag or size, errc::changed_file.
+// Checks an answer with status 206. Returns the number of bytes from asked.begin on, at least one.
+// A wrong range, length or encoding is errc::malformed_answer; another ETag or size is
+// errc::changed_file.
 result<std::uint64_t> check_partial(const answer_head& head, const asked_range& asked);
 
-// The same object as was pinned, and bytes as they are: for any answer that has a body of it.
+// Checks that an answer with a body is of the pinned object and has no Content-Encoding.
 result<void> check_identity(const answer_head& head, const asked_range& asked);
 
-// Whether If-Match can name it: a weak ETag never matches.
+// If-Match never matches a weak ETag.
 bool is_strong_etag(std::string_view etag) noexcept;
 
 enum class answer_kind : std::uint8_t {
   partial,      // 206; and 200 with a Content-Range, as rclone's S3 server answers
   whole,        // 200
   redirect,     // 301, 302, 303, 307, 308
-  again,        // 408, 429, 500, 502, 503, 504: later it may succeed.
+  again,        // 408, 429, 500, 502, 503, 504: a later try may succeed
   changed,      // 412
   unsatisfied,  // 416
   denied,       // 401, 403
@@ -62,7 +63,7 @@ enum class answer_kind : std::uint8_t {
 };
 answer_kind kind_of(const answer_head& head) noexcept;
 
-// What is wrong where an answer is final: "the server answered 404 (Not Found)".
+// Returns the fault of a final answer: "the server answered 404 (Not Found)".
 fault fault_of(const answer_head& head);
 
 }  // namespace ringload::inline v0::remote_http

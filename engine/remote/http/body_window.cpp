@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t block_bytes_min = 4 << 10;
 constexpr std::uint64_t block_bytes_max = 256 << 10;
-constexpr std::size_t taken_blocks_max = 4;  // Neighbouring reads share bytes at their ends.
+constexpr std::size_t taken_blocks_max = 4;  // Adjacent reads share bytes at their ends.
 
 }  // namespace
 
@@ -25,32 +25,32 @@ void body_window::begin_anew(bool failed) {
   kept_bytes_ = 0;
 }
 
-void body_window::copy_kept(wanted_part& one) {
-  for (block& each : kept_) {
-    const std::uint64_t end = each.begin + each.filled;
-    if (one.complete() || one.next() < each.begin || one.next() >= end) continue;
-    const auto from = static_cast<std::size_t>(one.next() - each.begin);
+void body_window::copy_kept(wanted_part& part) {
+  for (block& chunk : kept_) {
+    const std::uint64_t end = chunk.begin + chunk.filled;
+    if (part.complete() || part.next() < chunk.begin || part.next() >= end) continue;
+    const auto from = static_cast<std::size_t>(part.next() - chunk.begin);
     const std::size_t bytes =
-        std::min(each.filled - from, one.into.size() - static_cast<std::size_t>(one.reached));
-    std::memcpy(one.into.data() + one.reached, each.bytes.data() + from, bytes);
-    one.reached += bytes;
-    each.taken += bytes;
+        std::min(chunk.filled - from, part.into.size() - static_cast<std::size_t>(part.reached));
+    std::memcpy(part.into.data() + part.reached, chunk.bytes.data() + from, bytes);
+    part.reached += bytes;
+    chunk.taken += bytes;
   }
 }
 
-void body_window::add(wanted_part& one) {
-  copy_kept(one);
-  if (!one.complete()) parts_.push_back(&one);
+void body_window::add(wanted_part& part) {
+  copy_kept(part);
+  if (!part.complete()) parts_.push_back(&part);
 }
 
-void body_window::remove(wanted_part& one) noexcept { std::erase(parts_, &one); }
+void body_window::remove(wanted_part& part) noexcept { std::erase(parts_, &part); }
 
-bool body_window::any_ahead() const noexcept {
+bool body_window::has_parts_ahead() const noexcept {
   return std::ranges::any_of(parts_,
-                             [this](const wanted_part* each) { return each->next() >= position_; });
+                             [this](const wanted_part* part) { return part->next() >= position_; });
 }
 
-// Those that nobody will want again go first.
+// Drops the blocks that were copied out completely first.
 void body_window::drop_old() {
   if (keeps_all()) return;
   std::size_t taken_blocks = 0;
@@ -77,28 +77,28 @@ std::span<std::byte> body_window::room() {
 }
 
 std::uint64_t body_window::take(std::size_t bytes, std::vector<wanted_part*>& complete) {
-  block& now = kept_.back();
-  const std::uint64_t taken_before = now.taken;
-  now.filled += bytes;
+  block& newest = kept_.back();
+  const std::uint64_t taken_before = newest.taken;
+  newest.filled += bytes;
   kept_bytes_ += bytes;
-  for (wanted_part* const each : parts_) {
-    if (each->next() < position_ || each->next() >= position_ + bytes) continue;
-    const auto from = static_cast<std::size_t>(each->next() - now.begin);
+  for (wanted_part* const part : parts_) {
+    if (part->next() < position_ || part->next() >= position_ + bytes) continue;
+    const auto from = static_cast<std::size_t>(part->next() - newest.begin);
     const std::size_t count =
-        std::min(now.filled - from, each->into.size() - static_cast<std::size_t>(each->reached));
-    std::memcpy(each->into.data() + each->reached, now.bytes.data() + from, count);
-    each->reached += count;
-    now.taken += count;
+        std::min(newest.filled - from, part->into.size() - static_cast<std::size_t>(part->reached));
+    std::memcpy(part->into.data() + part->reached, newest.bytes.data() + from, count);
+    part->reached += count;
+    newest.taken += count;
   }
   position_ += bytes;
   const std::uint64_t fresh =
       position_ - std::min(position_, std::max(furthest_, position_ - bytes));
   furthest_ = std::max(furthest_, position_);
-  const std::uint64_t taken = now.taken - taken_before;
+  const std::uint64_t taken = newest.taken - taken_before;
   wasted_bytes_ -= std::min(wasted_bytes_, taken);
   if (taken == 0) wasted_bytes_ += fresh;
   const auto done = std::partition(parts_.begin(), parts_.end(),
-                                   [](const wanted_part* each) { return !each->complete(); });
+                                   [](const wanted_part* part) { return !part->complete(); });
   complete.insert(complete.end(), done, parts_.end());
   parts_.erase(done, parts_.end());
   return fresh;

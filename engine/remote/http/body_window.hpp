@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A body that comes from its first byte to its last, and reads that want parts of it, in about that
-// order. What has passed is kept for a while, in blocks: for reads that come a little late. Pure.
+// A body that is received in order, and reads of its parts in about the same order. Received bytes
+// are kept in blocks for a while, for reads that start a little late. Pure.
 //
-//   0 ... |  kept blocks  |  still to come
-//                  ^ position()
+//   0 ... |  kept blocks  |  not yet received
+//                         ^ position()
 //
-// A read wants its bytes from its first to its last. If the next one has passed and is not kept, it
-// is behind: only a body that begins anew has it.
+// A read takes its bytes in order. If the next byte was received and is not kept, the read must
+// wait until the body is received again from its first byte.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,11 +19,11 @@
 
 namespace ringload::inline v0::remote_http {
 
-// A part of the body, and where it goes. In a window it stays where it is.
+// A part of the body and its destination. The address must not change while a window has the part.
 struct wanted_part {
   std::uint64_t offset = 0;
   std::span<std::byte> into = {};
-  std::uint64_t reached = 0;  // Of into.
+  std::uint64_t reached = 0;  // Bytes of `into` that are filled.
 
   std::uint64_t next() const noexcept { return offset + reached; }
   bool complete() const noexcept { return reached == into.size(); }
@@ -31,59 +31,59 @@ struct wanted_part {
 
 class body_window {
  public:
-  // Blocks in which everything was wanted are kept for a moment only; of others the newest, up to
-  // `kept_bytes_max`. A body that is not longer is kept as a whole.
+  // Keeps the newest blocks, up to `kept_bytes_max`. Blocks that were copied out completely are
+  // dropped early. A body of at most `kept_bytes_max` bytes is kept as a whole.
   explicit body_window(std::uint64_t kept_bytes_max);
 
-  // The body, or what is wanted of it, has `bytes` bytes. Before the first of them.
+  // Sets the size of the body, or of its requested part. Call before the first byte.
   void set_end(std::uint64_t bytes) noexcept { end_ = bytes; }
-  // However much it is.
+  // Keeps the whole body, whatever its size.
   void keep_all() noexcept { kept_bytes_max_ = std::max(kept_bytes_max_, end_); }
   std::uint64_t end() const noexcept { return end_; }
   std::uint64_t position() const noexcept { return position_; }
   bool keeps_all() const noexcept { return end_ <= kept_bytes_max_; }
 
-  // The next byte that comes is the first again. `failed`: because the body broke off, so nothing
-  // up to there is counted a second time.
+  // Restarts at the first byte. If `failed` is set, the body was interrupted: take() does not count
+  // the bytes before the interruption again.
   void begin_anew(bool failed);
 
-  // Copies what is kept of it; then, unless it is complete, keeps a pointer to it.
-  void add(wanted_part& one);
-  void remove(wanted_part& one) noexcept;
+  // Copies the kept bytes of the part. If the part is not complete, keeps a pointer to it.
+  void add(wanted_part& part);
+  void remove(wanted_part& part) noexcept;
 
-  bool any() const noexcept { return !parts_.empty(); }
-  // Whether somebody waits for a byte that is still to come.
-  bool any_ahead() const noexcept;
+  bool has_parts() const noexcept { return !parts_.empty(); }
+  // Returns true if a part waits for a byte that is not yet received.
+  bool has_parts_ahead() const noexcept;
 
-  // Where the next bytes are to be received: not empty before the end.
+  // Memory for the next bytes; not empty before the end.
   std::span<std::byte> room();
-  // So many have been; appends the parts that are complete now, which are removed. Returns how many
-  // had never come before.
+  // Accepts `bytes` received bytes. Removes the parts that are complete now and appends them to
+  // `complete`. Returns the number of bytes that were received for the first time.
   std::uint64_t take(std::size_t bytes, std::vector<wanted_part*>& complete);
 
-  // Bytes that were received though nobody waited for them, less those that somebody did.
+  // Received bytes that no part waited for, less the bytes that a part waited for.
   std::uint64_t wasted_bytes() const noexcept { return wasted_bytes_; }
 
  private:
   struct block {
     std::uint64_t begin = 0;
-    std::uint64_t taken = 0;  // Bytes that were copied out.
+    std::uint64_t taken = 0;  // Bytes that were copied to parts.
     std::size_t filled = 0;
     std::vector<std::byte> bytes;
   };
 
-  void copy_kept(wanted_part& one);
+  void copy_kept(wanted_part& part);
   void drop_old();
 
   std::uint64_t kept_bytes_max_;
   const std::uint64_t block_bytes_;
   std::uint64_t end_ = 0;
   std::uint64_t position_ = 0;
-  std::uint64_t furthest_ = 0;  // Where the body was before it broke off, or is now.
+  std::uint64_t furthest_ = 0;  // Highest position so far, also before an interruption.
   std::uint64_t wasted_bytes_ = 0;
-  std::deque<block> kept_;  // The newest last.
+  std::deque<block> kept_;  // In order; the newest block is last.
   std::uint64_t kept_bytes_ = 0;
-  std::vector<wanted_part*> parts_;  // As many as reads are in flight.
+  std::vector<wanted_part*> parts_;  // One entry a read in flight.
 };
 
 }  // namespace ringload::inline v0::remote_http

@@ -17,7 +17,7 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-// Without a text, for which there may be no memory.
+// The fault has no text, because memory for a text may be missing.
 exchange_failure cancelled() { return {{boost::asio::error::operation_aborted, ""}, true}; }
 
 exchange_failure no_memory() { return {{errc::memory_exceeded, ""}, true}; }
@@ -26,7 +26,7 @@ exchange_failure no_memory() { return {{errc::memory_exceeded, ""}, true}; }
 
 void host_pool::add(exchange& x) noexcept {
   try {
-    (x.awaited ? awaited_ : others_).push_back(&x);
+    (x.awaited ? awaited_ : background_).push_back(&x);
   } catch (const std::bad_alloc&) {
     return fail(x);
   }
@@ -34,8 +34,8 @@ void host_pool::add(exchange& x) noexcept {
   try {
     call_for_help();
   } catch (const std::bad_alloc&) {
-    if (connections_ > 0) return;  // One of these takes it.
-    if (std::erase(x.awaited ? awaited_ : others_, &x) > 0) fail(x);
+    if (connections_ > 0) return;  // An existing connection takes the exchange.
+    if (std::erase(x.awaited ? awaited_ : background_, &x) > 0) fail(x);
   }
 }
 
@@ -44,12 +44,12 @@ void host_pool::fail(exchange& x) noexcept {
   end(x);
 }
 
-// A connection for what was added: an idle one, or a new one.
+// Wakes an idle connection or opens a new connection for an added exchange.
 void host_pool::call_for_help() {
   if (!idle_.empty()) {
     idle_.back()->cancel();
     idle_.pop_back();
-  } else if (connections_ < how.connections) {
+  } else if (connections_ < settings.connections) {
     connect(false);
   } else if (!parked_.empty()) {
     parked_.back()->cancel();
@@ -63,16 +63,17 @@ void host_pool::connect(bool at_once) {
   boost::asio::co_spawn(loop, serve(std::move(slot), at_once), boost::asio::detached);
 }
 
-// Without memory there are fewer connections.
+// If memory is missing, fewer connections are opened.
 void host_pool::prepare(std::uint64_t count) noexcept try {
-  while (!closing_ && connections_ < std::min<std::uint64_t>(count, how.connections)) connect(true);
+  while (!closing_ && connections_ < std::min<std::uint64_t>(count, settings.connections))
+    connect(true);
 } catch (const std::bad_alloc&) {
 }
 
 void host_pool::release_slot() noexcept {
   --connections_;
   if (connections_ > 0) return;
-  // Nobody is left to take what waits. Without a lack of memory nothing does.
+  // No connection is left for waiting exchanges. Exchanges wait here only if memory was missing.
   while (has_work()) {
     exchange* const next = take();
     if (next != nullptr) fail(*next);
@@ -98,10 +99,10 @@ void host_pool::cancel(exchange& x) noexcept {
     x.cancelled = true;
     return abort(*x.on);
   }
-  for (auto* queue : {&awaited_, &others_}) {
-    const auto at = std::ranges::find(*queue, &x);
-    if (at == queue->end()) continue;
-    queue->erase(at);
+  for (auto* queue : {&awaited_, &background_}) {
+    const auto entry = std::ranges::find(*queue, &x);
+    if (entry == queue->end()) continue;
+    queue->erase(entry);
     x.failure = cancelled();
     return end(x);
   }
@@ -109,31 +110,31 @@ void host_pool::cancel(exchange& x) noexcept {
 
 void host_pool::close() {
   closing_ = true;
-  while (has_work()) cancel(awaited_.empty() ? *others_.front() : *awaited_.front());
+  while (has_work()) cancel(awaited_.empty() ? *background_.front() : *awaited_.front());
   for (link* const each : links_) abort(*each);
   for (boost::asio::steady_timer* const each : idle_) each->cancel();
   idle_.clear();
 }
 
 exchange* host_pool::take() {
-  auto& queue = awaited_.empty() ? others_ : awaited_;
+  auto& queue = awaited_.empty() ? background_ : awaited_;
   if (queue.empty()) return nullptr;
   exchange* const next = queue.front();
   queue.pop_front();
   return next;
 }
 
-// Awaited ones go to the first connection that is free.
+// Awaited exchanges are never sent ahead: they use the first free connection.
 exchange* host_pool::take_ahead() {
-  const std::size_t waiting = awaited_.size() + others_.size();
-  if (others_.empty() || waiting <= connections_ - carrying_) return nullptr;
-  exchange* const next = others_.front();
-  others_.pop_front();
+  const std::size_t waiting = awaited_.size() + background_.size();
+  if (background_.empty() || waiting <= connections_ - carrying_) return nullptr;
+  exchange* const next = background_.front();
+  background_.pop_front();
   return next;
 }
 
 boost::asio::awaitable<bool> host_pool::wait() {
-  boost::asio::steady_timer timer(loop, how.idle_time_max);
+  boost::asio::steady_timer timer(loop, settings.idle_time_max);
   if (has_work()) co_return true;
   if (closing_) co_return false;
   const listed_timer listed(idle_, timer);
@@ -145,14 +146,14 @@ boost::asio::awaitable<bool> host_pool::wait() {
 void host_pool::put_back(exchange& x) noexcept {
   x.on = nullptr;
   try {
-    (x.awaited ? awaited_ : others_).push_front(&x);
+    (x.awaited ? awaited_ : background_).push_front(&x);
   } catch (const std::bad_alloc&) {
     return fail(x);
   }
   if (closing_) cancel(x);
 }
 
-// The exchange lives until its handler is called.
+// The exchange must live until its handler is called.
 void host_pool::end(exchange& x) noexcept {
   x.on = nullptr;
   const auto complete = [&x] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The connections of one lane to one origin, kept alive between requests, and the requests that
-// wait for one. In the lane's thread only.
+// The connections of one lane to one origin, which stay open between requests, and the queue of
+// requests. Only the lane's thread may use a pool.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
@@ -25,7 +25,7 @@ struct origin {
   bool tls = false;
   std::string host;
   std::uint16_t port = 0;
-  bool public_only = false;  // No address that is_private() is connected to.
+  bool public_only = false;  // Connections to addresses that are is_private() are refused.
 
   friend bool operator<(const origin& a, const origin& b) {
     return std::tie(a.tls, a.host, a.port, a.public_only) <
@@ -33,65 +33,66 @@ struct origin {
   }
 };
 
-// A timer in a list, as long as this lives: also if the coroutine that waits for it is destroyed.
+// Keeps a timer in a list while this object lives, also if the waiting coroutine is destroyed.
 class listed_timer {
  public:
   using list = std::vector<boost::asio::steady_timer*>;
 
-  listed_timer(list& among, boost::asio::steady_timer& one) : among_(among), one_(&one) {
-    among.push_back(&one);
+  listed_timer(list& timers, boost::asio::steady_timer& timer) : timers_(timers), timer_(&timer) {
+    timers.push_back(&timer);
   }
   listed_timer(const listed_timer&) = delete;
   listed_timer& operator=(const listed_timer&) = delete;
-  ~listed_timer() { std::erase(among_, one_); }
+  ~listed_timer() { std::erase(timers_, timer_); }
 
  private:
-  list& among_;
-  boost::asio::steady_timer* const one_;
+  list& timers_;
+  boost::asio::steady_timer* const timer_;
 };
 
 class host_pool : public std::enable_shared_from_this<host_pool> {
  public:
-  host_pool(boost::asio::io_context& on, origin where, const client_settings& with)
-      : loop(on), to(std::move(where)), how(with) {}
+  host_pool(boost::asio::io_context& on, origin where, const client_settings& pool_settings)
+      : loop(on), to(std::move(where)), settings(pool_settings) {}
 
   boost::asio::io_context& loop;
   const origin to;
-  const client_settings& how;
+  const client_settings& settings;
 
-  // Calls `x.done` once, later, when nothing touches its memory any more.
+  // Calls `x.done` once, asynchronously, after the last access to the memory of `x`.
   void add(exchange& x) noexcept;
-  // It ends soon, if it has not yet.
+  // Ends the exchange soon if the exchange has not ended yet.
   void cancel(exchange& x) noexcept;
-  // So many connections are made, within what is allowed, as requests will follow.
+  // Opens connections for `count` expected requests, within the limit.
   void prepare(std::uint64_t count) noexcept;
-  // Ends all connections; nothing is added any more.
+  // Ends all connections. No exchange may be added afterwards.
   void close();
 
-  // When the server last answered a request, or had brought 64 KiB since the time before.
+  // Time of the last progress: an answer, or 64 KiB since the previous progress.
   std::chrono::steady_clock::time_point progressed_at() const noexcept { return progressed_at_; }
   void note_bytes(std::uint64_t bytes) noexcept;
   void note_answer() noexcept;
 
   // ---- For connections ----
 
-  void enter(link& one) { links_.insert(&one); }
-  void leave(link& one) noexcept { links_.erase(&one); }
-  // A connection was given up or has ended: see connection_slot.
+  void enter(link& connection) { links_.insert(&connection); }
+  void leave(link& connection) noexcept { links_.erase(&connection); }
+  // Called when a connection was cancelled or has ended: see connection_slot.
   void release_slot() noexcept;
-  // The next that waits, awaited ones first; null: there is none.
+  // Removes the next waiting exchange, awaited exchanges first. Null: the queues are empty.
   exchange* take();
-  // The next that no free connection comes for; null: there is none.
+  // Removes the next exchange for which no connection is free. Null: no such exchange.
   exchange* take_ahead();
   void begin_carrying() noexcept { ++carrying_; }
   void end_carrying() noexcept { --carrying_; }
-  bool has_work() const noexcept { return !awaited_.empty() || !others_.empty(); }
-  // Until there may be work. False: the connection is not needed any more.
+  bool has_work() const noexcept { return !awaited_.empty() || !background_.empty(); }
+  // Waits for work. False: the connection is no longer needed.
   boost::asio::awaitable<bool> wait();
   void put_back(exchange& x) noexcept;
   void end(exchange& x) noexcept;
-  // It is kept by a body that nobody reads on. The timer is cancelled once another needs it.
-  listed_timer park(boost::asio::steady_timer& one) { return {parked_, one}; }
+  // Lists the timer of a connection whose body is not being read. The pool cancels the timer if
+  // another exchange needs the connection.
+  listed_timer park(boost::asio::steady_timer& timer) { return {parked_, timer}; }
 
  private:
   void fail(exchange& x) noexcept;
@@ -99,19 +100,19 @@ class host_pool : public std::enable_shared_from_this<host_pool> {
   void connect(bool at_once);
 
   std::deque<exchange*> awaited_;
-  std::deque<exchange*> others_;
-  listed_timer::list idle_;  // Of connections that wait for work.
+  std::deque<exchange*> background_;
+  listed_timer::list idle_;  // Timers of connections that wait for work.
   listed_timer::list parked_;
   std::set<link*> links_;
-  std::uint32_t connections_ = 0;  // At most how.connections.
-  std::uint32_t carrying_ = 0;     // Of these.
+  std::uint32_t connections_ = 0;  // At most settings.connections.
+  std::uint32_t carrying_ = 0;     // Connections with a request in progress.
   bool closing_ = false;
   std::chrono::steady_clock::time_point progressed_at_ = {};
   std::uint64_t bytes_since_progress_ = 0;
 };
 
-// One of a pool's connections, from the moment that it is counted. If its coroutine is destroyed
-// before its end, because an operation of Asio's had no memory, the count is right all the same.
+// Holds the count of one connection of a pool. The count stays right if the connection's coroutine
+// is destroyed early, because an operation of Asio had no memory.
 class connection_slot {
  public:
   explicit connection_slot(std::shared_ptr<host_pool> pool) noexcept : pool_(std::move(pool)) {}
@@ -127,12 +128,12 @@ class connection_slot {
   std::shared_ptr<host_pool> pool_;
 };
 
-// A connection from its beginning to its end, and what it carries: see http_connection.hpp.
-// It is made at once, or where work still waits for it.
+// Runs a connection from beginning to end: see http_connection.hpp. Connects at once if `at_once`
+// is set, else only if work waits.
 boost::asio::awaitable<void> serve(connection_slot slot, bool at_once);
-// Ends what the connection is doing.
-void abort(link& one) noexcept;
-// Whether it was sent ahead there. Its answer is not wanted any more.
-bool forget_ahead(link& one, const exchange& x) noexcept;
+// Ends the current operation of the connection.
+void abort(link& connection) noexcept;
+// Drops the answer of `x` if `x` was sent ahead on this connection. Returns false if not.
+bool forget_ahead(link& connection, const exchange& x) noexcept;
 
 }  // namespace ringload::inline v0::remote_http

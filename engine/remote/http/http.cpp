@@ -6,8 +6,8 @@
 namespace ringload::inline v0::remote_http {
 
 const std::string* small_answer::field(std::string_view name) const noexcept {
-  const auto at = std::ranges::find(fields, name, &header_field::name);
-  return at == fields.end() ? nullptr : &at->value;
+  const auto found = std::ranges::find(fields, name, &header_field::name);
+  return found == fields.end() ? nullptr : &found->value;
 }
 
 }  // namespace ringload::inline v0::remote_http

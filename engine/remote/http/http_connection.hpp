@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A connection to one origin. Its making is in connection.cpp, what it carries in http_receive.cpp:
-// the only sources that know Beast and TLS.
+// A connection to one origin. connection.cpp opens the connection, http_receive.cpp transfers
+// requests and answers. Only these sources include Beast and TLS.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@
 namespace ringload::inline v0::remote_http {
 
 inline constexpr std::uint32_t header_bytes_max = 64 << 10;
-// Bytes that were received and not parsed: a header and the beginning of its body, the line before
+// Limit of received bytes before parsing: a header and the first bytes of its body, the line before
 // a chunk, or the trailers.
 inline constexpr std::size_t unparsed_bytes_max = 128 << 10;
 
@@ -27,10 +27,10 @@ using answer_parser = http::response_parser<http::buffer_body>;
 
 class link {
  public:
-  explicit link(std::shared_ptr<host_pool> of) : pool_(std::move(of)) { pool_->enter(*this); }
+  explicit link(std::shared_ptr<host_pool> pool) : pool_(std::move(pool)) { pool_->enter(*this); }
   link(const link&) = delete;
   link& operator=(const link&) = delete;
-  // What it still carries fails: the coroutine that served it was destroyed for lack of memory.
+  // Fails the exchanges in progress: the serving coroutine was destroyed for lack of memory.
   ~link();
 
   bool open() const noexcept { return open_; }
@@ -45,26 +45,27 @@ class link {
     shut();
   }
 
-  // Empty: it is open.
+  // Returns an empty optional if the connection is open.
   asio::awaitable<std::optional<exchange_failure>> connect();
-  // Sends it and receives the answer; the outcome is in `x`. False: it is to be sent anew.
+  // Sends the request and receives the answer; the outcome is in `x`. False: send `x` again.
   asio::awaitable<bool> carry(exchange& x);
-  // From before carry() until its outcome was told; null: nothing is carried.
+  // Mark the time from before carry() until the outcome is reported.
   void begin_carrying(exchange& x) noexcept;
   void end_carrying() noexcept;
-  // A request that was sent ahead, to be carried next, or elsewhere where this is not open any
-  // more.
+  // Request that was sent ahead. This connection carries the request next, or another connection
+  // if this one is closed.
   exchange* sent_ahead() const noexcept { return ahead_; }
   exchange* take_sent_ahead() noexcept { return std::exchange(ahead_, nullptr); }
-  // Its answer is not wanted any more. False: it was not sent ahead.
+  // Drops the answer of `x`. Returns false if `x` was not sent ahead.
   bool forget_ahead(const exchange& x) noexcept;
 
  private:
-  const client_settings& how() const noexcept { return pool_->how; }
+  const client_settings& settings() const noexcept { return pool_->settings; }
   asio::awaitable<std::optional<exchange_failure>> resolve(const std::string& host,
                                                            std::uint16_t port,
                                                            std::vector<tcp::endpoint>& out);
-  asio::awaitable<std::optional<exchange_failure>> reach(const std::vector<tcp::endpoint>& any);
+  asio::awaitable<std::optional<exchange_failure>> reach(
+      const std::vector<tcp::endpoint>& endpoints);
   asio::awaitable<std::optional<exchange_failure>> tunnel();
   asio::awaitable<std::optional<exchange_failure>> shake_hands();
   asio::awaitable<std::optional<exchange_failure>> receive(exchange& x);
@@ -74,22 +75,22 @@ class link {
                                                                   const body_place& place,
                                                                   answer_parser& parser);
   asio::awaitable<void> send_ahead();
-  asio::awaitable<std::optional<exchange_failure>> receive_stream(exchange& x, body_sink& to);
-  asio::awaitable<std::optional<std::span<std::byte>>> room_of(body_sink& to);
+  asio::awaitable<std::optional<exchange_failure>> receive_stream(exchange& x, body_sink& sink);
+  asio::awaitable<std::optional<std::span<std::byte>>> room_of(body_sink& sink);
 
   const std::shared_ptr<host_pool> pool_;
   std::optional<wire> wire_;
-  beast::flat_buffer buffer_{unparsed_bytes_max};  // Received and not parsed.
+  beast::flat_buffer buffer_{unparsed_bytes_max};  // Received bytes before parsing.
   std::shared_ptr<resolution> resolving_;
-  body_sink* sink_ = nullptr;  // That is waited for.
+  body_sink* sink_ = nullptr;  // Sink whose room() is awaited.
   exchange* ahead_ = nullptr;
   std::string ahead_request_;
   exchange* carried_ = nullptr;
-  bool spoiled_ = false;     // An answer comes that nobody wants.
-  bool goes_ahead_ = false;  // The server keeps the connection, and gives ranges.
+  bool spoiled_ = false;     // The next answer on the connection was dropped.
+  bool goes_ahead_ = false;  // The server keeps the connection open and supports ranges.
   bool open_ = false;
   bool aborted_ = false;
-  bool used_ = false;  // It has carried an answer.
+  bool used_ = false;  // The connection has carried a request.
   bool private_peer_ = false;
 };
 

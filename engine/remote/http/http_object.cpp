@@ -12,7 +12,7 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-// A read, while its ranges are fetched. The first that fails stops the others.
+// A read that is split into ranges. The first range that fails stops the other ranges.
 struct divided_read {
   divided_read(byte_source::read_handler handler, std::size_t ranges)
       : done(std::move(handler)), left(ranges) {}
@@ -27,13 +27,13 @@ struct divided_read {
   std::size_t left;
   std::exception_ptr failed;
 
-  void end_one(const std::exception_ptr& how) {
+  void end_range(const std::exception_ptr& failure) {
     bool last = false;
     bool stops = false;
     {
       const std::lock_guard lock(mutex);
-      stops = how && !failed;
-      if (stops) failed = how;
+      stops = failure && !failed;
+      if (stops) failed = failure;
       last = --left == 0;
     }
     if (stops) stop.request_stop();
@@ -43,12 +43,12 @@ struct divided_read {
   }
 };
 
-// One of its ranges, with all that must live until it has come.
+// The transfer of one range, with all objects that must live until the transfer ends.
 struct range_transfer {
-  range_transfer(const std::shared_ptr<lane>& on, const std::shared_ptr<object_address>& at,
+  range_transfer(const std::shared_ptr<lane>& on, const std::shared_ptr<object_address>& address,
                  const std::shared_ptr<const object_facts>& facts, std::uint64_t offset,
                  std::span<std::byte> into, transfer_counts* counts)
-      : goal(facts, offset, into, counts), carried(std::make_shared<transfer>(on, at, goal)) {}
+      : goal(facts, offset, into, counts), carried(std::make_shared<transfer>(on, address, goal)) {}
 
   range_goal goal;
   std::shared_ptr<transfer> carried;
@@ -56,10 +56,10 @@ struct range_transfer {
 
 class http_object final : public byte_source {
  public:
-  http_object(std::shared_ptr<lanes> by, std::shared_ptr<object_address> at,
+  http_object(std::shared_ptr<lanes> threads, std::shared_ptr<object_address> address,
               std::shared_ptr<object_body> opened)
-      : lanes_(std::move(by)),
-        address_(std::move(at)),
+      : lanes_(std::move(threads)),
+        address_(std::move(address)),
         body_(std::move(opened)),
         facts_(body_->shared_facts()) {}
   ~http_object() override { body_->close(); }
@@ -68,11 +68,11 @@ class http_object final : public byte_source {
   std::string identity() const override {
     return facts_->etag.empty() ? facts_->modified : facts_->etag;
   }
-  void read_async(const source_read& what, read_handler done) override;
+  void read_async(const source_read& request, read_handler done) override;
 
  private:
-  void begin(const source_read& what, std::uint64_t offset, std::span<std::byte> into,
-             const std::shared_ptr<divided_read>& of);
+  void begin(const source_read& request, std::uint64_t offset, std::span<std::byte> into,
+             const std::shared_ptr<divided_read>& parent);
 
   const std::shared_ptr<lanes> lanes_;
   const std::shared_ptr<object_address> address_;
@@ -80,46 +80,47 @@ class http_object final : public byte_source {
   const std::shared_ptr<const object_facts> facts_;
 };
 
-void http_object::read_async(const source_read& what, read_handler done) {
-  const std::uint64_t here = body_->end();
-  if (what.offset <= here && what.into.size() <= here - what.offset) {
-    return body_->read(what, std::move(done));
+void http_object::read_async(const source_read& request, read_handler done) {
+  const std::uint64_t body_end = body_->end();
+  if (request.offset <= body_end && request.into.size() <= body_end - request.offset) {
+    return body_->read(request, std::move(done));
   }
-  const auto chunk = static_cast<std::size_t>(lanes_->how->chunk_bytes);
-  const std::size_t ranges = (what.into.size() + chunk - 1) / chunk;
+  const auto chunk = static_cast<std::size_t>(lanes_->settings->chunk_bytes);
+  const std::size_t ranges = (request.into.size() + chunk - 1) / chunk;
   const auto whole = std::make_shared<divided_read>(std::move(done), ranges);
-  whole->on_stop.emplace(what.stop, [stop = whole->stop]() mutable { stop.request_stop(); });
-  std::size_t at = 0;
+  whole->on_stop.emplace(request.stop, [stop = whole->stop]() mutable { stop.request_stop(); });
+  std::size_t position = 0;
   for (std::size_t i = 0; i < ranges; ++i) {
-    const auto part = what.into.subspan(at, std::min(chunk, what.into.size() - at));
+    const auto part =
+        request.into.subspan(position, std::min(chunk, request.into.size() - position));
     try {
-      begin(what, what.offset + at, part, whole);
+      begin(request, request.offset + position, part, whole);
     } catch (const std::bad_alloc&) {
-      whole->end_one(std::current_exception());  // Others may be under way.
+      whole->end_range(std::current_exception());  // Other ranges may be in flight.
     }
-    at += part.size();
+    position += part.size();
   }
 }
 
-void http_object::begin(const source_read& what, std::uint64_t offset, std::span<std::byte> into,
-                        const std::shared_ptr<divided_read>& of) {
+void http_object::begin(const source_read& request, std::uint64_t offset, std::span<std::byte> into,
+                        const std::shared_ptr<divided_read>& parent) {
   const std::shared_ptr<lane> on = lanes_->next();
-  const auto one =
-      std::make_shared<range_transfer>(on, address_, facts_, offset, into, what.counts);
-  one->carried->awaited = what.awaited;
-  one->carried->counts = what.counts;
-  one->carried->listen(of->stop.get_token());
-  start(*on, one->carried, [one, of](const result<void>& outcome) {
-    of->end_one(outcome ? nullptr : exception_of(outcome.error()));
+  const auto range =
+      std::make_shared<range_transfer>(on, address_, facts_, offset, into, request.counts);
+  range->carried->awaited = request.awaited;
+  range->carried->counts = request.counts;
+  range->carried->listen(parent->stop.get_token());
+  start(*on, range->carried, [range, parent](const result<void>& outcome) {
+    parent->end_range(outcome ? nullptr : exception_of(outcome.error()));
   });
 }
 
 }  // namespace
 
-std::shared_ptr<byte_source> make_http_object(std::shared_ptr<lanes> by,
-                                              std::shared_ptr<object_address> at,
+std::shared_ptr<byte_source> make_http_object(std::shared_ptr<lanes> threads,
+                                              std::shared_ptr<object_address> address,
                                               std::shared_ptr<object_body> opened) {
-  return std::make_shared<http_object>(std::move(by), std::move(at), std::move(opened));
+  return std::make_shared<http_object>(std::move(threads), std::move(address), std::move(opened));
 }
 
 }  // namespace ringload::inline v0::remote_http

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An object of a web server, as a byte_source: each read is cut into ranges, which are received
-// where they go; but for what comes with the answer that opened it.
+// An object of a web server as a byte_source. Each read is split into ranges, which are received
+// directly into the destination. Reads of the first bytes use the answer that opened the object.
 
 #include <memory>
 #include <ringload/byte_source.hpp>
@@ -13,8 +13,8 @@
 
 namespace ringload::inline v0::remote_http {
 
-std::shared_ptr<byte_source> make_http_object(std::shared_ptr<lanes> by,
-                                              std::shared_ptr<object_address> at,
+std::shared_ptr<byte_source> make_http_object(std::shared_ptr<lanes> threads,
+                                              std::shared_ptr<object_address> address,
                                               std::shared_ptr<object_body> opened);
 
 }  // namespace ringload::inline v0::remote_http

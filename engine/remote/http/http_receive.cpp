@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a connection carries: a request, and the answer to it. One that was sent on a connection
-// which the server had closed meanwhile, as idle ones are, goes back to the front of the queue,
-// once.
+// Sends requests on a connection and receives the answers. If the server had closed an idle
+// connection before a request was sent, the request returns to the front of the queue, once.
 //
-// While a range comes the next request is sent, if one waits that no free connection comes for: so
-// a connection is not idle for a round trip between two of them. Where it breaks, that request goes
-// back to the front of the queue.
+// While a range is received, the connection sends the next request ahead if a request waits and no
+// connection is free. Therefore a connection is not idle for a round trip between two requests. If
+// the connection breaks, the request returns to the front of the queue.
 
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>
@@ -22,16 +21,16 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-constexpr std::size_t dropped_bytes_max = 64 << 10;  // To keep a connection, of a body not wanted.
+constexpr std::size_t dropped_bytes_max = 64 << 10;  // Limit of discarded bytes.
 constexpr int interim_answers_max = 8;
 
 answer_head head_of(const answer_parser& parser) {
   answer_head out;
   out.status = parser.get().result_int();
-  for (const auto& each : parser.get()) {
-    std::string name(each.name_string());
+  for (const auto& field : parser.get()) {
+    std::string name(field.name_string());
     for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-    out.fields.push_back({std::move(name), std::string(each.value())});
+    out.fields.push_back({std::move(name), std::string(field.value())});
   }
   const auto length = parser.content_length();
   if (length) out.content_length = *length;
@@ -52,7 +51,7 @@ asio::awaitable<bool> link::carry(exchange& x) {
   ahead_ = nullptr;
   goes_ahead_ = false;
   if (!sent) {
-    wire_->lowest().expires_after(how().silence_time_max);
+    wire_->lowest().expires_after(settings().silence_time_max);
     co_await asio::async_write(*wire_, asio::buffer(x.request),
                                asio::redirect_error(asio::use_awaitable, code));
   }
@@ -69,7 +68,7 @@ asio::awaitable<bool> link::carry(exchange& x) {
   }
   const bool spoiled = std::exchange(spoiled_, false);
   if (x.failure || spoiled) shut();
-  // No byte of an answer on a connection that had been idle.
+  // The connection had been idle and no byte of an answer was received.
   const bool anew = stale && x.failure && !x.failure->final && x.answer.status == 0 &&
                     buffer_.size() == 0 && !x.failure->silent;
   if (anew) x.repeated = true;
@@ -84,21 +83,21 @@ asio::awaitable<std::optional<exchange_failure>> link::receive(exchange& x) {
     parser->header_limit(header_bytes_max);
     parser->body_limit(boost::none);
     if (x.head) parser->skip(true);
-    wire_->lowest().expires_after(how().silence_time_max);
+    wire_->lowest().expires_after(settings().silence_time_max);
     co_await http::async_read_header(*wire_, buffer_, *parser,
                                      asio::redirect_error(asio::use_awaitable, code));
     if (code) co_return of_code(code, "receiving the answer's head");
     if (parser->get().result_int() >= 200) break;
   }
   x.answer = head_of(*parser);
-  if (x.answer.status < 200) co_return malformed("the server gives interim answers only");
+  if (x.answer.status < 200) co_return malformed("the server sends only interim answers");
   const body_place place = x.place(x.answer);
   const bool empty = x.head || x.answer.status == 204 || x.answer.status == 304;
   const bool kept = parser->keep_alive();
   std::optional<exchange_failure> failed;
-  goes_ahead_ = kept && x.answer.status == 206 && place.how == body_place::kind::memory;
+  goes_ahead_ = kept && x.answer.status == 206 && place.destination == body_place::kind::memory;
   const bool sized = x.answer.content_length && !parser->chunked();
-  if (!empty && sized && place.how == body_place::kind::stream) {
+  if (!empty && sized && place.destination == body_place::kind::stream) {
     auto received = co_await receive_stream(x, *place.sink);
     failed = std::move(received);
   } else if (!empty && sized) {
@@ -108,7 +107,7 @@ asio::awaitable<std::optional<exchange_failure>> link::receive(exchange& x) {
     auto received = co_await receive_parsed(x, place, *parser);
     failed = std::move(received);
   }
-  // What is there before it was asked for belongs to no answer.
+  // Bytes that arrive before a request belong to no answer.
   if (!failed && (!kept || (buffer_.size() > 0 && ahead_ == nullptr))) shut();
   co_return failed;
 }
@@ -118,9 +117,9 @@ asio::awaitable<void> link::send_ahead() {
   ahead_ = pool_->take_ahead();
   if (ahead_ == nullptr) co_return;
   ahead_->on = this;
-  ahead_request_ = ahead_->request;  // It may be gone before it is sent.
-  wire_->lowest().expires_after(how().silence_time_max);
-  // What fails here is seen by who reads.
+  ahead_request_ = ahead_->request;  // A copy: the exchange may end during the write.
+  wire_->lowest().expires_after(settings().silence_time_max);
+  // The next read reports a failure of this write.
   co_await asio::async_write(*wire_, asio::buffer(ahead_request_),
                              asio::redirect_error(asio::use_awaitable, code));
 }
@@ -132,35 +131,35 @@ bool link::forget_ahead(const exchange& x) noexcept {
   return true;
 }
 
-// A body of known length: into its place itself, but for what came with the head.
+// Receives a body of known length. Only the bytes that arrived with the head are copied.
 asio::awaitable<std::optional<exchange_failure>> link::receive_sized(exchange& x,
                                                                      const body_place& place) {
   std::vector<std::byte> scratch;
   error_code code;
   const std::uint64_t left = *x.answer.content_length;
   std::span<std::byte> room = place.into;
-  if (place.how == body_place::kind::memory && left != room.size()) {
-    co_return malformed("the server's answer has another length than was asked for");
+  if (place.destination == body_place::kind::memory && left != room.size()) {
+    co_return malformed("the length of the server's answer is not the requested length");
   }
-  if (place.how == body_place::kind::text && left > place.text_bytes_max) {
+  if (place.destination == body_place::kind::text && left > place.text_bytes_max) {
     co_return malformed("the server's answer has " + grouped(left) + " bytes, more than the " +
                         grouped(place.text_bytes_max) + " that are expected");
   }
-  if (place.how == body_place::kind::drop && left > dropped_bytes_max) {
+  if (place.destination == body_place::kind::drop && left > dropped_bytes_max) {
     shut();
     co_return std::nullopt;
   }
-  if (place.how != body_place::kind::memory) {
+  if (place.destination != body_place::kind::memory) {
     scratch.resize(static_cast<std::size_t>(left));
     room = scratch;
   }
-  const std::size_t here = std::min<std::size_t>(buffer_.size(), room.size());
-  if (here > 0) std::memcpy(room.data(), buffer_.data().data(), here);
-  buffer_.consume(here);
-  x.arrived = here;
+  const std::size_t buffered = std::min<std::size_t>(buffer_.size(), room.size());
+  if (buffered > 0) std::memcpy(room.data(), buffer_.data().data(), buffered);
+  buffer_.consume(buffered);
+  x.arrived = buffered;
   while (x.arrived < room.size()) {
     if (goes_ahead_ && ahead_ == nullptr && !spoiled_) co_await send_ahead();
-    wire_->lowest().expires_after(how().silence_time_max);
+    wire_->lowest().expires_after(settings().silence_time_max);
     const auto rest = room.subspan(static_cast<std::size_t>(x.arrived));
     const std::size_t got = co_await wire_->async_read_some(
         asio::buffer(rest.data(), rest.size()), asio::redirect_error(asio::use_awaitable, code));
@@ -168,11 +167,11 @@ asio::awaitable<std::optional<exchange_failure>> link::receive_sized(exchange& x
     pool_->note_bytes(got);
     if (code) break;
   }
-  if (place.how == body_place::kind::text) {
+  if (place.destination == body_place::kind::text) {
     place.text->assign(reinterpret_cast<const char*>(room.data()),
                        static_cast<std::size_t>(x.arrived));
   }
-  if (code && place.how == body_place::kind::drop) {
+  if (code && place.destination == body_place::kind::drop) {
     shut();
     co_return std::nullopt;
   }
@@ -180,22 +179,23 @@ asio::awaitable<std::optional<exchange_failure>> link::receive_sized(exchange& x
   co_return std::nullopt;
 }
 
-asio::awaitable<std::optional<std::span<std::byte>>> link::room_of(body_sink& to) {
+asio::awaitable<std::optional<std::span<std::byte>>> link::room_of(body_sink& sink) {
   std::optional<std::span<std::byte>> out;
-  sink_ = &to;
-  auto found = co_await to.room(*pool_);
+  sink_ = &sink;
+  auto found = co_await sink.room(*pool_);
   out = found;
   sink_ = nullptr;
   co_return out;
 }
 
-// A body of known length, as its sink has room for it.
-asio::awaitable<std::optional<exchange_failure>> link::receive_stream(exchange& x, body_sink& to) {
+// Receives a body of known length as the sink has room.
+asio::awaitable<std::optional<exchange_failure>> link::receive_stream(exchange& x,
+                                                                      body_sink& sink) {
   error_code code;
   std::uint64_t left = *x.answer.content_length;
   while (left > 0) {
-    const auto room = co_await room_of(to);
-    if (!room) co_return exchange_failure{to.too_long(), true};
+    const auto room = co_await room_of(sink);
+    if (!room) co_return exchange_failure{sink.too_long(), true};
     if (room->empty()) {
       shut();
       break;
@@ -206,13 +206,13 @@ asio::awaitable<std::optional<exchange_failure>> link::receive_stream(exchange& 
       std::memcpy(room->data(), buffer_.data().data(), got);
       buffer_.consume(got);
     } else {
-      wire_->lowest().expires_after(how().silence_time_max);
+      wire_->lowest().expires_after(settings().silence_time_max);
       const std::size_t came = co_await wire_->async_read_some(
           asio::buffer(room->data(), bytes), asio::redirect_error(asio::use_awaitable, code));
       got = came;
     }
     left -= got;
-    const std::uint64_t fresh = got > 0 ? to.take(got) : 0;
+    const std::uint64_t fresh = got > 0 ? sink.take(got) : 0;
     x.arrived += fresh;
     pool_->note_bytes(fresh);
     if (code) co_return of_code(code, "receiving the answer");
@@ -220,14 +220,14 @@ asio::awaitable<std::optional<exchange_failure>> link::receive_stream(exchange& 
   co_return std::nullopt;
 }
 
-// A body in chunks, or up to the end of the connection.
+// Receives a chunked body, or a body that ends with the connection.
 asio::awaitable<std::optional<exchange_failure>> link::receive_parsed(exchange& x,
                                                                       const body_place& place,
                                                                       answer_parser& parser) {
   std::vector<std::byte> scratch(std::size_t{16} << 10);
   error_code code;
-  const bool in_memory = place.how == body_place::kind::memory;
-  const bool in_stream = place.how == body_place::kind::stream;
+  const bool in_memory = place.destination == body_place::kind::memory;
+  const bool in_stream = place.destination == body_place::kind::stream;
   while (!parser.is_done()) {
     std::span<std::byte> rest;
     if (in_memory) rest = place.into.subspan(static_cast<std::size_t>(x.arrived));
@@ -243,12 +243,12 @@ asio::awaitable<std::optional<exchange_failure>> link::receive_parsed(exchange& 
     parser.get().body().data = room.data();
     parser.get().body().size = room.size();
     parser.get().body().more = true;
-    wire_->lowest().expires_after(how().silence_time_max);
+    wire_->lowest().expires_after(settings().silence_time_max);
     co_await http::async_read_some(*wire_, buffer_, parser,
                                    asio::redirect_error(asio::use_awaitable, code));
     const std::size_t got = room.size() - parser.get().body().size;
     if (in_memory && rest.empty() && got > 0) {
-      co_return malformed("the server's answer has more bytes than were asked for");
+      co_return malformed("the server's answer has more bytes than requested");
     }
     if (in_stream && rest.empty() && got > 0) {
       co_return exchange_failure{place.sink->too_long(), true};
@@ -256,14 +256,14 @@ asio::awaitable<std::optional<exchange_failure>> link::receive_parsed(exchange& 
     const std::uint64_t fresh = in_stream && got > 0 ? place.sink->take(got) : got;
     x.arrived += fresh;
     pool_->note_bytes(fresh);
-    if (place.how == body_place::kind::text) {
+    if (place.destination == body_place::kind::text) {
       if (x.arrived > place.text_bytes_max) {
         co_return malformed("the server's answer has more than the " +
                             grouped(place.text_bytes_max) + " bytes that are expected");
       }
       place.text->append(reinterpret_cast<const char*>(room.data()), got);
     }
-    if (place.how == body_place::kind::drop && (x.arrived > dropped_bytes_max || code)) {
+    if (place.destination == body_place::kind::drop && (x.arrived > dropped_bytes_max || code)) {
       if (code != http::error::need_buffer || x.arrived > dropped_bytes_max) {
         shut();
         co_return std::nullopt;

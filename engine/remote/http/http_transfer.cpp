@@ -32,12 +32,12 @@ struct start_exchange {
 };
 
 bool clean(const header_field& field) noexcept {
-  const auto bad = [](char c) { return c == '\r' || c == '\n' || c == '\0'; };
-  return !field.name.empty() && std::ranges::none_of(field.name, bad) &&
-         std::ranges::none_of(field.value, bad);
+  const auto forbidden = [](char c) { return c == '\r' || c == '\n' || c == '\0'; };
+  return !field.name.empty() && std::ranges::none_of(field.name, forbidden) &&
+         std::ranges::none_of(field.value, forbidden);
 }
 
-// Names of this machine, for where addresses are not seen.
+// Names of private hosts, for use behind a proxy, which hides addresses.
 bool names_private(const std::string& host) {
   boost::system::error_code code;
   const auto address = asio::ip::make_address(host, code);
@@ -59,7 +59,7 @@ fault remote_fault(std::string cause) { return {errc::remote_failed, "", std::mo
 
 http_url object_address::current() const {
   const std::lock_guard lock(mutex_);
-  return moved_.value_or(what.url);
+  return moved_.value_or(object.url);
 }
 
 void object_address::moved(const http_url& to) {
@@ -77,9 +77,9 @@ std::optional<bool> object_address::is_private() const {
   return private_;
 }
 
-void object_address::set_private(bool it_is) {
+void object_address::set_private(bool value) {
   const std::lock_guard lock(mutex_);
-  private_ = it_is;
+  private_ = value;
 }
 
 void transfer::listen(const std::stop_token& stop) {
@@ -109,12 +109,12 @@ void transfer::renew_deadline() noexcept {
 
 std::chrono::steady_clock::time_point transfer::stall_end() const noexcept {
   const auto progressed = pool_ == nullptr ? stall_begin_ : pool_->progressed_at();
-  return std::max(stall_begin_, progressed) + how().stall_time_max;
+  return std::max(stall_begin_, progressed) + settings().stall_time_max;
 }
 
-// Looks again when either limit may be reached: other requests may bring the server's progress.
+// Checks both limits at their earliest end. Progress of other requests extends the stall limit.
 void transfer::watch_time() noexcept {
-  const auto request_end = begun_ + how().request_time_max;
+  const auto request_end = begun_ + settings().request_time_max;
   deadline_.expires_at(std::min(request_end, stall_end()));
   const auto look = [weak = weak_from_this(), request_end](const boost::system::error_code& ended) {
     const auto self = weak.lock();
@@ -132,27 +132,31 @@ std::optional<fault> transfer::over() const {
   if (stopped_) return fault(asio::error::operation_aborted, "");
   if (stalled_ && !late_) {
     return fault(errc::remote_failed, "",
-                 "the server brought less than 64 KiB in " +
-                     grouped(static_cast<std::uint64_t>(how().stall_time_max.count())) + " ms" +
-                     (last_failure_.empty() ? "" : ": " + last_failure_));
+                 "the server sent less than 64 KiB in " +
+                     grouped(static_cast<std::uint64_t>(settings().stall_time_max.count())) +
+                     " ms" + (last_failure_.empty() ? "" : ": " + last_failure_));
   }
   if (!late_) return std::nullopt;
   return fault(errc::remote_failed, "",
-               "it was not there after " +
-                   grouped(static_cast<std::uint64_t>(how().request_time_max.count())) +
+               "the request was not complete after " +
+                   grouped(static_cast<std::uint64_t>(settings().request_time_max.count())) +
                    " ms (remote_options::request_time_max)");
 }
 
 result<origin> transfer::where() const {
-  if (!how().hosts.empty() && std::ranges::find(how().hosts, to_.host) == how().hosts.end()) {
+  if (!settings().hosts.empty() &&
+      std::ranges::find(settings().hosts, to_.host) == settings().hosts.end()) {
     return fault(errc::access_denied, "",
-                 "the host '" + to_.host + "' is not one of those that may be fetched from");
+                 "the host '" + to_.host + "' is not in remote_options::hosts");
   }
-  const bool own = to_.same_origin(of_->what.url);
-  const bool guarded = !own && !how().private_redirects && !of_->is_private().value_or(false);
-  if (guarded && how().proxy && names_private(to_.host) && !names_private(of_->what.url.host)) {
+  const bool same_origin = to_.same_origin(address_->object.url);
+  const bool guarded =
+      !same_origin && !settings().private_redirects && !address_->is_private().value_or(false);
+  if (guarded && settings().proxy && names_private(to_.host) &&
+      !names_private(address_->object.url.host)) {
     return remote_fault(
-        "it was redirected to an address of this machine or of a private network, which is not "
+        "the request was redirected to an address of this machine or of a private network, which "
+        "is not "
         "followed (remote_options::private_redirects)");
   }
   return origin{to_.tls, to_.host, to_.port, guarded};
@@ -161,18 +165,19 @@ result<origin> transfer::where() const {
 result<std::string> transfer::request_text() const {
   std::vector<header_field> fields = goal_.fields();
   const char* const method = goal_.head() ? "HEAD" : "GET";
-  if (of_->what.sign && to_.same_origin(of_->what.url)) {
-    auto more = of_->what.sign({method, to_, fields});
+  if (address_->object.sign && to_.same_origin(address_->object.url)) {
+    auto more = address_->object.sign({method, to_, fields});
     std::ranges::move(more, std::back_inserter(fields));
   }
-  const bool absolute = how().proxy && !to_.tls;
+  const bool absolute = settings().proxy && !to_.tls;
   std::string out = std::string(method) + " " +
                     (absolute ? "http://" + to_.authority() + to_.target : to_.target) +
                     " HTTP/1.1\r\nHost: " + to_.authority() +
                     "\r\nUser-Agent: ringload\r\nAccept: */*\r\nAccept-Encoding: identity\r\n";
-  for (const header_field& each : fields) {
-    if (!clean(each)) return fault{errc::invalid_source_name, "", "a field of its request is none"};
-    out += each.name + ": " + each.value + "\r\n";
+  for (const header_field& field : fields) {
+    if (!clean(field))
+      return fault{errc::invalid_source_name, "", "a header field of the request is invalid"};
+    out += field.name + ": " + field.value + "\r\n";
   }
   return out + "\r\n";
 }
@@ -189,8 +194,8 @@ asio::awaitable<void> transfer::exchange_once(exchange& x, const origin& to) {
   host_pool& pool = lane_->pool_for(to);
   pool_ = &pool;
   current_ = &x;
-  // They stand when the answer has come.
-  if (redirects_ > 0 || from_memory_ || !of_->what.moves) pool.prepare(goal_.followed_by());
+  // The connections are open when the answer is received.
+  if (redirects_ > 0 || from_memory_ || !address_->object.moves) pool.prepare(goal_.followed_by());
   co_await asio::async_initiate<const asio::use_awaitable_t<>, void()>(
       start_exchange(), asio::use_awaitable, &pool, &x);
 }
@@ -201,24 +206,25 @@ asio::awaitable<void> transfer::pause(milliseconds delay) {
   co_await pause_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }
 
-// Where it is found is known with the head of a good answer.
+// Remembers the redirected address if the answer is successful.
 body_place transfer::place(const answer_head& head) {
   const answer_kind kind = kind_of(head);
   if (kind == answer_kind::redirect) return {};
-  const bool good = kind == answer_kind::partial || kind == answer_kind::whole;
-  if (good && redirects_ > 0) of_->moved(to_);
+  const bool succeeded = kind == answer_kind::partial || kind == answer_kind::whole;
+  if (succeeded && redirects_ > 0) address_->moved(to_);
   return goal_.place(head);
 }
 
 asio::awaitable<result<void>> transfer::run() {
   result<void> ended;
-  to_ = of_->current();
-  from_memory_ = !to_.same_origin(of_->what.url) || to_.target != of_->what.url.target;
-  tries_.emplace(how().retries);
+  to_ = address_->current();
+  from_memory_ =
+      !to_.same_origin(address_->object.url) || to_.target != address_->object.url.target;
+  tries_.emplace(settings().retries);
   renew_deadline();
   for (std::uint64_t requests = 0;; ++requests) {
-    if (auto why = over()) {
-      ended = *why;
+    if (auto failure = over()) {
+      ended = *failure;
       break;
     }
     auto to = where();
@@ -237,8 +243,8 @@ asio::awaitable<result<void>> transfer::run() {
     co_await exchange_once(x, *to);
     goal_.arrived(x.arrived);
     if (!x.failure) pool_->note_answer();
-    if (x.answer.status != 0 && to_.same_origin(of_->what.url) && !how().proxy) {
-      of_->set_private(x.private_peer);
+    if (x.answer.status != 0 && to_.same_origin(address_->object.url) && !settings().proxy) {
+      address_->set_private(x.private_peer);
     }
     next_step next = x.failure ? after_failure(x) : after_answer(x);
     if (next.end) {
@@ -258,13 +264,13 @@ transfer::next_step transfer::after_failure(const exchange& x) {
   tries_->progressed(x.arrived);
   const auto delay = x.failure->final ? std::nullopt : tries_->failed(lane_->chance());
   if (delay) {
-    last_failure_ = x.failure->what.cause;
+    last_failure_ = x.failure->reason.cause;
     out.delay = *delay;
     return out;
   }
-  fault why = x.failure->what;
-  if (!x.failure->final) why.cause += " (" + grouped(tries_->failures()) + " times in a row)";
-  out.end = result<void>(std::move(why));
+  fault failure = x.failure->reason;
+  if (!x.failure->final) failure.cause += " (" + grouped(tries_->failures()) + " times in a row)";
+  out.end = result<void>(std::move(failure));
   return out;
 }
 
@@ -272,46 +278,47 @@ transfer::next_step transfer::after_answer(const exchange& x) {
   const answer_kind kind = kind_of(x.answer);
   if (kind == answer_kind::redirect && x.answer.field("location") != nullptr) return redirect(x);
   if (kind == answer_kind::again) return later(x);
-  const bool good = kind == answer_kind::partial || kind == answer_kind::whole;
-  if (!good && from_memory_) {
-    // Addresses that are redirected to may be good for a while only.
-    of_->forget();
-    to_ = of_->what.url;
+  const bool succeeded = kind == answer_kind::partial || kind == answer_kind::whole;
+  if (!succeeded && from_memory_) {
+    // Redirected addresses may expire.
+    address_->forget();
+    to_ = address_->object.url;
     from_memory_ = false;
     redirects_ = 0;
     return {};
   }
-  fault why;
-  const transfer_goal::state now = goal_.settle(x.answer, why);
+  fault failure;
+  const transfer_goal::state now = goal_.settle(x.answer, failure);
   if (now != transfer_goal::state::unfinished) {
-    if (now == transfer_goal::state::done && redirects_ > 0) of_->moved(to_);
-    return end_with(now, why);
+    if (now == transfer_goal::state::done && redirects_ > 0) address_->moved(to_);
+    return end_with(now, failure);
   }
-  // The server gave less than it was asked for, and may go on with that for ever.
+  // The server sent less than requested and may do so forever.
   tries_->progressed(x.arrived);
   if (x.arrived >= retry_state::progress_bytes) return {};
   const auto delay = tries_->failed(lane_->chance());
   if (delay) return {std::nullopt, *delay};
-  return {result<void>(remote_fault("the server gives a few bytes at a time only")), {}};
+  return {result<void>(remote_fault("the server sends only a few bytes an answer")), {}};
 }
 
 transfer::next_step transfer::redirect(const exchange& x) {
   auto next = resolve_location(to_, *x.answer.field("location"));
   if (!next) {
-    return {result<void>(remote_fault("it was redirected to what is no address of HTTP")), {}};
+    return {result<void>(remote_fault("the request was redirected to an invalid HTTP address")),
+            {}};
   }
-  if (!goal_.follows() && !next->same_origin(of_->what.url)) {
-    fault why;
-    return end_with(goal_.settle(x.answer, why), why);
+  if (!goal_.follows() && !next->same_origin(address_->object.url)) {
+    fault failure;
+    return end_with(goal_.settle(x.answer, failure), failure);
   }
   if (to_.tls && !next->tls) {
-    return {result<void>(remote_fault("it was redirected from https to http://" +
+    return {result<void>(remote_fault("the request was redirected from https to http://" +
                                       next->authority() + ", which is not followed")),
             {}};
   }
-  if (++redirects_ > how().redirects_max) {
-    return {result<void>(remote_fault("it was redirected more than " +
-                                      grouped(how().redirects_max) + " times")),
+  if (++redirects_ > settings().redirects_max) {
+    return {result<void>(remote_fault("the request was redirected more than " +
+                                      grouped(settings().redirects_max) + " times")),
             {}};
   }
   to_ = std::move(*next);
@@ -321,34 +328,34 @@ transfer::next_step transfer::redirect(const exchange& x) {
 transfer::next_step transfer::later(const exchange& x) {
   const auto delay = tries_->failed(lane_->chance(), wanted_delay(x.answer));
   if (delay) {
-    stall_begin_ = std::chrono::steady_clock::now() + *delay;  // A pause is no stall.
+    stall_begin_ = std::chrono::steady_clock::now() + *delay;  // A pause does not count as a stall.
     return {std::nullopt, *delay};
   }
-  fault why;
-  return end_with(goal_.settle_refused(x.answer, why), why);
+  fault failure;
+  return end_with(goal_.settle_refused(x.answer, failure), failure);
 }
 
-transfer::next_step transfer::end_with(transfer_goal::state how_it_is, const fault& why) {
+transfer::next_step transfer::end_with(transfer_goal::state outcome, const fault& failure) {
   next_step out;
-  out.end = how_it_is == transfer_goal::state::done ? result<void>() : result<void>(why);
+  out.end = outcome == transfer_goal::state::done ? result<void>() : result<void>(failure);
   return out;
 }
 
-std::exception_ptr exception_of(const fault& why) noexcept {
+std::exception_ptr exception_of(const fault& failure) noexcept {
   try {
-    return std::make_exception_ptr(to_error(why));
+    return std::make_exception_ptr(to_error(failure));
   } catch (const std::bad_alloc&) {
     return std::make_exception_ptr(std::bad_alloc());
   }
 }
 
-void start(lane& on, const std::shared_ptr<transfer>& one,
+void start(lane& on, const std::shared_ptr<transfer>& task,
            transfer_handler::function done) noexcept {
   transfer_handler handler(std::move(done));
   try {
-    asio::co_spawn(on.loop, one->run(), std::move(handler));
+    asio::co_spawn(on.loop, task->run(), std::move(handler));
   } catch (const std::bad_alloc&) {
-    // The handler is called as it is destroyed.
+    // The destructor of the handler calls `done`.
   }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One thing that is wanted of a server, and all requests that it takes: redirects, waits and
-// repetitions until it is there, or cannot be had. In a lane's thread, but where it says otherwise.
+// A transfer is one goal and all its requests: redirects, waits and retries until the goal is
+// reached or fails. Only the lane's thread may call a function, unless its comment says otherwise.
 
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
@@ -24,20 +24,20 @@
 
 namespace ringload::inline v0::remote_http {
 
-// Where an object is found at present, for all its transfers. Any thread.
+// The current address of an object, shared by all its transfers. Thread-safe.
 class object_address {
  public:
-  explicit object_address(remote_object of) : what(std::move(of)) {}
+  explicit object_address(remote_object target) : object(std::move(target)) {}
 
-  const remote_object what;
+  const remote_object object;
 
-  // Where it was redirected to, or its own address.
+  // The address of the last redirect, or the object's own address.
   http_url current() const;
   void moved(const http_url& to);
   void forget();
-  // Whether its own host is in a private network, once that is known.
+  // Whether the object's own host is in a private network; empty: not known yet.
   std::optional<bool> is_private() const;
-  void set_private(bool it_is);
+  void set_private(bool value);
 
  private:
   mutable std::mutex mutex_;
@@ -46,33 +46,33 @@ class object_address {
   std::optional<bool> private_;
 };
 
-// What a transfer wants: how it asks, where bytes go, and when it is content.
+// The goal of a transfer: its requests, the destination of bytes, and the condition of success.
 class transfer_goal {
  public:
   virtual ~transfer_goal() = default;
 
   virtual bool head() const noexcept { return false; }
-  virtual bool follows() const noexcept { return true; }  // To other origins.
-  // How many requests will follow to where this one succeeds, at once.
+  virtual bool follows() const noexcept { return true; }  // Redirects to other origins.
+  // Number of requests that will follow at once to the server of this one.
   virtual std::uint64_t followed_by() const noexcept { return 0; }
-  virtual std::vector<header_field> fields() const = 0;  // Of the next request.
+  virtual std::vector<header_field> fields() const = 0;  // Fields of the next request.
   virtual body_place place(const answer_head& head) = 0;
 
-  // What came of a request, also of one that failed on its way: so much of its body is in place.
+  // Reports that `bytes` bytes of the body are in place, also if the request failed.
   virtual void arrived(std::uint64_t bytes) = 0;
   enum class state : std::uint8_t { done, unfinished, failed };
-  // Of an answer that is no redirect, and none that says "later".
-  virtual state settle(const answer_head& head, fault& why) = 0;
-  // "Later" was said for the last time.
-  virtual state settle_refused(const answer_head& head, fault& why) = 0;
+  // Evaluates an answer that is neither a redirect nor a request to try later (429, 503).
+  virtual state settle(const answer_head& head, fault& failure) = 0;
+  // Evaluates an answer that asks to try later (429, 503) when no retry is left.
+  virtual state settle_refused(const answer_head& head, fault& failure) = 0;
 };
 
 class transfer : public std::enable_shared_from_this<transfer> {
  public:
-  // The goal outlives the transfer.
-  transfer(std::shared_ptr<lane> on, std::shared_ptr<object_address> of, transfer_goal& goal)
+  // The goal must outlive the transfer.
+  transfer(std::shared_ptr<lane> on, std::shared_ptr<object_address> address, transfer_goal& goal)
       : lane_(std::move(on)),
-        of_(std::move(of)),
+        address_(std::move(address)),
         goal_(goal),
         pause_(lane_->loop),
         deadline_(lane_->loop) {}
@@ -80,25 +80,25 @@ class transfer : public std::enable_shared_from_this<transfer> {
   bool awaited = false;
   transfer_counts* counts = nullptr;
 
-  // Once, before run(); any thread. What is requested there ends the transfer soon.
+  // Call once, before run(), from any thread. A stop request ends the transfer soon.
   void listen(const std::stop_token& stop);
 
-  // ---- For its goal, and who owns both; in the lane's thread ----
+  // ---- For the goal and the owner, in the lane's thread ----
 
-  // What was listened to ends it no more.
+  // Later stop requests do not end the transfer.
   void stop_listening() { on_stop_.reset(); }
   void stop() noexcept;
-  // The time that is allowed for all of it begins anew; it is not limited.
+  // renew_deadline() restarts the time limit; hold_deadline() suspends the time limit.
   void renew_deadline() noexcept;
   void hold_deadline() { deadline_.cancel(); }
 
-  // Keep it alive meanwhile.
+  // The caller must keep the transfer alive until completion.
   boost::asio::awaitable<result<void>> run();
 
  private:
-  const client_settings& how() const noexcept { return *lane_->how; }
+  const client_settings& settings() const noexcept { return *lane_->settings; }
   void abort() noexcept;
-  // When the server that is asked now would have stalled for too long.
+  // Time at which the stall limit of the current server is reached.
   std::chrono::steady_clock::time_point stall_end() const noexcept;
   void watch_time() noexcept;
   std::optional<fault> over() const;
@@ -107,7 +107,7 @@ class transfer : public std::enable_shared_from_this<transfer> {
   boost::asio::awaitable<void> exchange_once(exchange& x, const origin& to);
   boost::asio::awaitable<void> pause(std::chrono::milliseconds delay);
   body_place place(const answer_head& head);
-  // What follows from an answer: empty, another request; else the end.
+  // The step after an answer. Empty `end`: another request; else the transfer ends.
   struct next_step {
     std::optional<result<void>> end;
     std::chrono::milliseconds delay{0};
@@ -116,10 +116,10 @@ class transfer : public std::enable_shared_from_this<transfer> {
   next_step after_answer(const exchange& x);
   next_step redirect(const exchange& x);
   next_step later(const exchange& x);
-  next_step end_with(transfer_goal::state how_it_is, const fault& why);
+  next_step end_with(transfer_goal::state outcome, const fault& failure);
 
   const std::shared_ptr<lane> lane_;
-  const std::shared_ptr<object_address> of_;
+  const std::shared_ptr<object_address> address_;
   transfer_goal& goal_;
   using callback = std::stop_callback<std::function<void()>>;
   std::optional<callback> on_stop_;
@@ -127,21 +127,21 @@ class transfer : public std::enable_shared_from_this<transfer> {
   boost::asio::steady_timer pause_;
   boost::asio::steady_timer deadline_;
   http_url to_;
-  bool from_memory_ = false;  // to_ is where an earlier transfer was redirected to.
+  bool from_memory_ = false;  // to_ is the redirected address of an earlier transfer.
   std::uint32_t redirects_ = 0;
   std::optional<retry_state> tries_;
-  exchange* current_ = nullptr;  // With the pool that it is in.
+  exchange* current_ = nullptr;  // In the queue or on a connection of pool_.
   host_pool* pool_ = nullptr;
-  std::chrono::steady_clock::time_point begun_ = {};        // Or renewed.
-  std::chrono::steady_clock::time_point stall_begin_ = {};  // Earlier, no stall is counted.
-  std::string last_failure_;                                // Of a request that was made again.
+  std::chrono::steady_clock::time_point begun_ = {};        // Start, or last renew_deadline().
+  std::chrono::steady_clock::time_point stall_begin_ = {};  // Stalls count from this time.
+  std::string last_failure_;                                // Failure of a retried request.
   bool stopped_ = false;
   bool late_ = false;
   bool stalled_ = false;
 };
 
-// The handler of a transfer's coroutine. Called once: if the coroutine is destroyed before its end,
-// because an operation of Asio's had no memory, with memory_exceeded.
+// The handler of a transfer's coroutine, which calls `done` exactly once. If the coroutine is
+// destroyed early, because an operation of Asio had no memory, the outcome is memory_exceeded.
 class transfer_handler {
  public:
   using function = std::function<void(const result<void>&)>;
@@ -153,7 +153,7 @@ class transfer_handler {
     if (done_) (*this)(nullptr, fault{errc::memory_exceeded, ""});
   }
 
-  // The coroutine throws std::bad_alloc only.
+  // The coroutine throws only std::bad_alloc.
   void operator()(const std::exception_ptr& failed, const result<void>& outcome) noexcept {
     const function done = std::exchange(done_, nullptr);
     done(failed ? result<void>(fault{errc::memory_exceeded, ""}) : outcome);
@@ -163,11 +163,11 @@ class transfer_handler {
   function done_;
 };
 
-// Runs it in its lane's thread. Without memory for that, `done` is called before this returns.
-void start(lane& on, const std::shared_ptr<transfer>& one,
+// Runs the transfer in the lane's thread. If memory is missing, calls `done` before returning.
+void start(lane& on, const std::shared_ptr<transfer>& task,
            transfer_handler::function done) noexcept;
 
-// std::bad_alloc if there is no memory for the error.
-std::exception_ptr exception_of(const fault& why) noexcept;
+// Returns std::bad_alloc if there is no memory for the error.
+std::exception_ptr exception_of(const fault& failure) noexcept;
 
 }  // namespace ringload::inline v0::remote_http

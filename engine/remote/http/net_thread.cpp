@@ -13,13 +13,13 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-void run(lane& one) {
+void run(lane& current) {
   ::pthread_setname_np(::pthread_self(), "ringload-net");
-  while (!one.loop.stopped()) {
-    // Without memory for an operation of Asio's its coroutine is destroyed, and whoever waits for
-    // that is told: transfer_handler, connection_slot and link do so. The others go on.
+  while (!current.loop.stopped()) {
+    // If an operation of Asio has no memory, its coroutine is destroyed. transfer_handler,
+    // connection_slot and link then notify the waiting code. Other coroutines continue.
     try {
-      one.loop.run();
+      current.loop.run();
     } catch (const std::exception&) {
     }
   }
@@ -27,17 +27,17 @@ void run(lane& one) {
 
 }  // namespace
 
-std::shared_ptr<lane> lane::make(std::shared_ptr<const client_settings> how) {
-  auto made = std::make_shared<lane>(std::move(how));
-  const signals_blocked none;
-  // The thread keeps the lane, whoever else lets go of it.
-  made->thread_ = std::thread([made] { run(*made); });
-  return made;
+std::shared_ptr<lane> lane::make(std::shared_ptr<const client_settings> shared_settings) {
+  auto created = std::make_shared<lane>(std::move(shared_settings));
+  const signals_blocked guard;
+  // The thread owns a share of the lane.
+  created->thread_ = std::thread([created] { run(*created); });
+  return created;
 }
 
 void lane::close() {
   const auto end_all = [this] {
-    for (const auto& each : pools_) each.second->close();
+    for (const auto& entry : pools_) entry.second->close();
     stay_.reset();
   };
   retry_allocation([&] { boost::asio::post(loop, end_all); });
@@ -49,12 +49,12 @@ void lane::close() {
 }
 
 host_pool& lane::pool_for(const origin& to) {
-  auto at = pools_.find(to);
-  // Made before it is inserted: without memory for it there must be no entry.
-  if (at == pools_.end()) {
-    at = pools_.emplace(to, std::make_shared<host_pool>(loop, to, *how)).first;
+  auto found = pools_.find(to);
+  // Created before the insertion: if memory is missing, there must be no entry.
+  if (found == pools_.end()) {
+    found = pools_.emplace(to, std::make_shared<host_pool>(loop, to, *settings)).first;
   }
-  return *at->second;
+  return *found->second;
 }
 
 }  // namespace ringload::inline v0::remote_http

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A thread with a loop and its connections. Transfers of a lane need no locks.
+// A network thread with its event loop and connections. Transfers of a lane need no locks.
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -17,16 +17,17 @@ namespace ringload::inline v0::remote_http {
 
 class lane {
  public:
-  // Starts the thread; throws std::system_error. The settings outlive the thread.
-  static std::shared_ptr<lane> make(std::shared_ptr<const client_settings> how);
+  // Starts the thread. Throws std::system_error.
+  static std::shared_ptr<lane> make(std::shared_ptr<const client_settings> shared_settings);
 
-  explicit lane(std::shared_ptr<const client_settings> with) : how(std::move(with)) {}
+  explicit lane(std::shared_ptr<const client_settings> shared_settings)
+      : settings(std::move(shared_settings)) {}
 
-  const std::shared_ptr<const client_settings> how;
+  const std::shared_ptr<const client_settings> settings;
   boost::asio::io_context loop{1};
 
-  // Ends all connections, and the thread once nothing is in flight. Waits for that, unless it is
-  // called in the lane's own thread. Any thread, once.
+  // Ends all connections, and the thread once no operation is in flight. Waits for the thread,
+  // unless called in the lane's thread. Call once, from any thread.
   void close();
 
   // ---- In the lane's thread ----

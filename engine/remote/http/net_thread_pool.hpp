@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// All lanes of a client. Whoever holds this keeps the threads.
+// All lanes of a client. The threads run while this object lives.
 
 #include <atomic>
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace ringload::inline v0::remote_http {
 
 class lanes {
  public:
-  explicit lanes(client_settings with);
+  explicit lanes(client_settings options);
   lanes(const lanes&) = delete;
   lanes& operator=(const lanes&) = delete;
   ~lanes();
 
-  const std::shared_ptr<const client_settings> how;
+  const std::shared_ptr<const client_settings> settings;
 
-  std::shared_ptr<lane> next() noexcept;  // In turn. Any thread.
+  std::shared_ptr<lane> next() noexcept;  // Returns the lanes in turn. Thread-safe.
 
  private:
-  std::vector<std::shared_ptr<lane>> all_;
+  std::vector<std::shared_ptr<lane>> threads_;
   std::atomic<std::uint32_t> next_ = 0;
 };
 

@@ -19,7 +19,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::uint64_t wasted_share_max = 2;  // Of the object's size.
+constexpr std::uint64_t wasted_share_max = 2;  // Multiple of the object's size.
 
 std::string field_of(const answer_head& head, std::string_view name) {
   const std::string* const found = head.field(name);
@@ -32,10 +32,10 @@ std::exception_ptr cancelled_read() noexcept {
 
 }  // namespace
 
-object_body::object_body(std::shared_ptr<lane> on, std::shared_ptr<object_address> at)
+object_body::object_body(std::shared_ptr<lane> on, std::shared_ptr<object_address> address)
     : lane_(std::move(on)),
-      address_(std::move(at)),
-      window_(lane_->how->whole_bytes_max),
+      address_(std::move(address)),
+      window_(lane_->settings->whole_bytes_max),
       demand_(lane_->loop) {}
 
 void object_body::open(const std::stop_token& stop,
@@ -46,7 +46,7 @@ void object_body::open(const std::stop_token& stop,
   asio::post(lane_->loop, [self = shared_from_this()] { self->begin(); });
 }
 
-// One transfer of the body, from where it is or from the beginning.
+// Starts one transfer of the body, from the current position or from the first byte.
 void object_body::begin() {
   asked_ = false;
   transfer_handler::function ends;
@@ -65,12 +65,12 @@ void object_body::ended(const result<void>& outcome) {
   if (!reads_.empty()) begin_again();
 }
 
-// Somebody wants what has passed, or has never come.
+// Starts another transfer for reads of bytes that have passed or were not received.
 void object_body::begin_again() {
   if (window_.wasted_bytes() > wasted_share_max * facts_->bytes) {
     return fail_reads({errc::unsupported_feature, "",
-                       "its server gives no ranges, and what is wanted lies so that the object "
-                       "would have to be received many times: fetch it as a file first"});
+                       "the server does not support ranges, and these reads would receive the "
+                       "object many times: fetch it as a file first"});
   }
   try {
     carried_ = std::make_shared<transfer>(lane_, address_, *this);
@@ -87,29 +87,30 @@ void object_body::tell_opened(const result<void>& outcome) {
   opened(outcome);
 }
 
-void object_body::read(const source_read& what, byte_source::read_handler done) {
-  auto one = std::make_shared<waiting_read>(what, std::move(done));
-  asio::post(lane_->loop, [self = shared_from_this(), one = std::move(one)] {
+void object_body::read(const source_read& request, byte_source::read_handler done) {
+  auto waiting = std::make_shared<waiting_read>(request, std::move(done));
+  asio::post(lane_->loop, [self = shared_from_this(), waiting = std::move(waiting)] {
     try {
-      self->add(one);
+      self->add(waiting);
     } catch (const std::bad_alloc&) {
-      self->end_read(one, std::current_exception());
+      self->end_read(waiting, std::current_exception());
     }
   });
 }
 
-void object_body::add(const shared_read& one) {
-  if (one->what.stop.stop_requested()) {
-    return end_read(one, cancelled_read());
+void object_body::add(const shared_read& waiting) {
+  if (waiting->request.stop.stop_requested()) {
+    return end_read(waiting, cancelled_read());
   }
-  window_.add(one->part);
-  if (one->part.complete()) return end_read(one, nullptr);
-  reads_.push_back(one);
-  one->on_stop.emplace(
-      one->what.stop, [weak = weak_from_this(), on = lane_, of = std::weak_ptr<waiting_read>(one)] {
-        const auto end = [weak, of] {
+  window_.add(waiting->part);
+  if (waiting->part.complete()) return end_read(waiting, nullptr);
+  reads_.push_back(waiting);
+  waiting->on_stop.emplace(
+      waiting->request.stop,
+      [weak = weak_from_this(), on = lane_, weak_read = std::weak_ptr<waiting_read>(waiting)] {
+        const auto end = [weak, weak_read] {
           const auto self = weak.lock();
-          const auto stopped = of.lock();
+          const auto stopped = weak_read.lock();
           if (self && stopped) self->end_read(stopped, cancelled_read());
         };
         retry_allocation([&] { asio::post(on->loop, end); });
@@ -121,23 +122,23 @@ void object_body::add(const shared_read& one) {
   }
 }
 
-// Nothing touches its memory any more.
-void object_body::end_read(const shared_read& one, const std::exception_ptr& failed) {
-  const shared_read kept = one;
+// Ends a read whose memory is no longer accessed.
+void object_body::end_read(const shared_read& waiting, const std::exception_ptr& failed) {
+  const shared_read kept = waiting;
   if (std::exchange(kept->ended, true)) return;
   window_.remove(kept->part);
   reads_.remove(kept);
   kept->on_stop.reset();
-  if (!failed && kept->what.counts != nullptr) {
-    std::int64_t none = 0;
+  if (!failed && kept->request.counts != nullptr) {
+    std::int64_t unset = 0;
     const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
-    kept->what.counts->first_byte_at.compare_exchange_strong(none, now.count());
+    kept->request.counts->first_byte_at.compare_exchange_strong(unset, now.count());
   }
   std::move(kept->done)(failed);
 }
 
-void object_body::fail_reads(const fault& why) {
-  while (!reads_.empty()) end_read(shared_read(reads_.front()), exception_of(why));
+void object_body::fail_reads(const fault& failure) {
+  while (!reads_.empty()) end_read(shared_read(reads_.front()), exception_of(failure));
 }
 
 void object_body::close() {
@@ -148,24 +149,24 @@ void object_body::close() {
   retry_allocation([&] { asio::post(lane_->loop, end); });
 }
 
-// One for each range but the first, which comes this way.
+// One request for each range except the first, which this body receives.
 std::uint64_t object_body::followed_by() const noexcept {
   if (!opened_) return 0;
-  const auto bytes = address_->what.bytes;
-  return bytes ? *bytes / how().chunk_bytes : how().connections;
+  const auto bytes = address_->object.bytes;
+  return bytes ? *bytes / settings().chunk_bytes : settings().connections;
 }
 
 std::vector<header_field> object_body::fields() const {
   std::vector<header_field> out;
   if (opened_) {
     out.push_back(range_field(0, first_bytes));
-    const std::string& expected = address_->what.etag;
+    const std::string& expected = address_->object.etag;
     if (is_strong_etag(expected)) out.push_back({"If-Match", expected});
     return out;
   }
-  if (!reads_.empty() && reads_.front()->what.counts != nullptr) {
-    ++reads_.front()->what.counts->requests;
-    if (asked_) ++reads_.front()->what.counts->retries;
+  if (!reads_.empty() && reads_.front()->request.counts != nullptr) {
+    ++reads_.front()->request.counts->requests;
+    if (asked_) ++reads_.front()->request.counts->retries;
   }
   asked_ = true;
   if (ranged_) out.push_back(range_field(window_.position(), window_.end()));
@@ -174,37 +175,39 @@ std::vector<header_field> object_body::fields() const {
 }
 
 result<void> object_body::check_expected() const {
-  const auto expected = address_->what.bytes;
+  const auto expected = address_->object.bytes;
   if (!expected || *expected == facts_->bytes) return {};
-  return fault{
-      errc::changed_file, "",
-      "it was listed with " + grouped(*expected) + " bytes, and has " + grouped(facts_->bytes)};
+  return fault{errc::changed_file, "",
+               "the object has " + grouped(facts_->bytes) + " bytes, expected the listed " +
+                   grouped(*expected)};
 }
 
-// What is known of the object is what its first answer says.
+// Takes the facts of the object from the first answer.
 result<void> object_body::first_answer(const answer_head& head) {
-  const remote_object& what = address_->what;
+  const remote_object& object = address_->object;
   facts_->etag = field_of(head, "etag");
   facts_->modified = facts_->etag.empty() ? field_of(head, "last-modified") : std::string();
   window_.begin_anew(false);
   ranged_ = kind_of(head) == answer_kind::partial;
   if (ranged_) return first_part(head);
-  if (auto same = check_identity(head, {0, first_bytes, what.bytes, what.etag, {}}); !same) {
-    return same.error();
+  if (auto identity = check_identity(head, {0, first_bytes, object.bytes, object.etag, {}});
+      !identity) {
+    return identity.error();
   }
-  const auto bytes = head.content_length ? head.content_length : what.bytes;
+  const auto bytes = head.content_length ? head.content_length : object.bytes;
   sized_ = bytes.has_value();
   facts_->bytes = bytes.value_or(0);
-  window_.set_end(bytes.value_or(how().whole_bytes_max));
+  window_.set_end(bytes.value_or(settings().whole_bytes_max));
   return sized_ ? check_expected() : result<void>();
 }
 
 result<void> object_body::first_part(const answer_head& head) {
-  const remote_object& what = address_->what;
-  auto bytes = check_partial(head, {0, first_bytes, {}, what.etag, {}});
+  const remote_object& object = address_->object;
+  auto bytes = check_partial(head, {0, first_bytes, {}, object.etag, {}});
   if (!bytes) return bytes.error();
   const auto range = parse_content_range(*head.field("content-range"));
-  if (!range->total) return fault{errc::unsupported_feature, "", "its server hides the size"};
+  if (!range->total)
+    return fault{errc::unsupported_feature, "", "the server does not report the size"};
   sized_ = true;
   facts_->bytes = *range->total;
   window_.set_end(*bytes);
@@ -212,7 +215,7 @@ result<void> object_body::first_part(const answer_head& head) {
   return check_expected();
 }
 
-// It broke off, or begins anew.
+// Checks the answer of a later transfer, after an interruption or a restart.
 result<void> object_body::next_answer(const answer_head& head) {
   const asked_range asked = {window_.position(), window_.end(), facts_->bytes, facts_->etag,
                              facts_->modified};
@@ -222,14 +225,16 @@ result<void> object_body::next_answer(const answer_head& head) {
     return bytes ? result<void>() : result<void>(bytes.error());
   }
   if (ranged_) {
-    return fault{errc::unsupported_feature, "", "its server stopped to give ranges of it"};
+    return fault{errc::unsupported_feature, "",
+                 "the server no longer supports ranges of the object"};
   }
   if (partial) {
-    return fault{errc::malformed_answer, "", "the server gave a range that nobody asked for"};
+    return fault{errc::malformed_answer, "", "the server sent a range that was not requested"};
   }
-  if (auto same = check_identity(head, asked); !same) return same.error();
+  if (auto identity = check_identity(head, asked); !identity) return identity.error();
   if (head.content_length && *head.content_length != facts_->bytes) {
-    return fault{errc::changed_file, "", "the object has another size than at first"};
+    return fault{errc::changed_file, "",
+                 "the object's size has changed since the object was opened"};
   }
   window_.begin_anew(true);
   return {};
@@ -239,34 +244,34 @@ body_place object_body::place(const answer_head& head) {
   const answer_kind kind = kind_of(head);
   refused_ = {};
   if (kind != answer_kind::partial && kind != answer_kind::whole) return {};
-  const auto good = opened_ ? first_answer(head) : next_answer(head);
-  if (!good) {
-    refused_ = good.error();
+  const auto checked = opened_ ? first_answer(head) : next_answer(head);
+  if (!checked) {
+    refused_ = checked.error();
     return {};
   }
   since_renewal_bytes_ = 0;
   if (opened_ && sized_) tell_opened({});
   body_place out;
-  out.how = body_place::kind::stream;
+  out.destination = body_place::kind::stream;
   out.sink = this;
   return out;
 }
 
-transfer_goal::state object_body::settle(const answer_head& head, fault& why) {
+transfer_goal::state object_body::settle(const answer_head& head, fault& failure) {
   const answer_kind kind = kind_of(head);
   if (kind == answer_kind::unsatisfied && opened_) {
-    // Of no byte there is no range.
+    // An empty object has no valid range.
     const auto range = parse_content_range(field_of(head, "content-range"));
     if (range && range->total == 0) {
       facts_->etag = field_of(head, "etag");
       facts_->bytes = 0;
-      auto good = check_expected();
-      if (!good) why = good.error();
-      return good ? state::done : state::failed;
+      auto checked = check_expected();
+      if (!checked) failure = checked.error();
+      return checked ? state::done : state::failed;
     }
   }
   if (refused_.code || (kind != answer_kind::partial && kind != answer_kind::whole)) {
-    why = refused_.code ? refused_ : fault_of(head);
+    failure = refused_.code ? refused_ : fault_of(head);
     return state::failed;
   }
   if (!sized_) {
@@ -277,21 +282,21 @@ transfer_goal::state object_body::settle(const answer_head& head, fault& why) {
   const bool whole = window_.position() == window_.end();
   if (whole || given_up_) return state::done;
   if (ranged_) return state::unfinished;
-  why = {errc::malformed_answer, "",
-         "the server's answer has " + grouped(window_.position()) + " bytes, and the object " +
-             grouped(facts_->bytes)};
+  failure = {errc::malformed_answer, "",
+             "the server's answer has " + grouped(window_.position()) + " bytes, expected " +
+                 grouped(facts_->bytes)};
   return state::failed;
 }
 
-transfer_goal::state object_body::settle_refused(const answer_head& head, fault& why) {
-  why = fault_of(head);
+transfer_goal::state object_body::settle_refused(const answer_head& head, fault& failure) {
+  failure = fault_of(head);
   return state::failed;
 }
 
-// The first bytes, and small objects, come whoever wants them.
+// The first bytes and small objects are received without a read.
 bool object_body::comes_unasked() const noexcept {
-  const bool all = ranged_ || window_.keeps_all();
-  return all || window_.position() < std::min(first_bytes, how().whole_bytes_max);
+  const bool keeps_body = ranged_ || window_.keeps_all();
+  return keeps_body || window_.position() < std::min(first_bytes, settings().whole_bytes_max);
 }
 
 asio::awaitable<std::optional<std::span<std::byte>>> object_body::room(host_pool& on) {
@@ -299,16 +304,16 @@ asio::awaitable<std::optional<std::span<std::byte>>> object_body::room(host_pool
   using space = std::optional<std::span<std::byte>>;
   given_up_ = false;
   if (window_.position() == window_.end()) co_return space();
-  if (!closed_ && (comes_unasked() || window_.any_ahead())) co_return space(window_.room());
-  if (!closed_ && !window_.any() && !on.has_work()) {
+  if (!closed_ && (comes_unasked() || window_.has_parts_ahead())) co_return space(window_.room());
+  if (!closed_ && !window_.has_parts() && !on.has_work()) {
     carried_->hold_deadline();
-    demand_.expires_after(how().idle_time_max);
+    demand_.expires_after(settings().idle_time_max);
     {
       const listed_timer parked = on.park(demand_);
       co_await demand_.async_wait(asio::redirect_error(asio::use_awaitable, ended));
     }
     carried_->renew_deadline();
-    if (!closed_ && window_.any_ahead()) co_return space(window_.room());
+    if (!closed_ && window_.has_parts_ahead()) co_return space(window_.room());
   }
   given_up_ = true;
   co_return space(std::span<std::byte>());
@@ -317,13 +322,13 @@ asio::awaitable<std::optional<std::span<std::byte>>> object_body::room(host_pool
 std::uint64_t object_body::take(std::size_t bytes) {
   std::vector<wanted_part*> complete;
   const std::uint64_t fresh = window_.take(bytes, complete);
-  for (const wanted_part* const each : complete) {
-    const auto at =
-        std::ranges::find_if(reads_, [each](const shared_read& one) { return &one->part == each; });
-    end_read(shared_read(*at), nullptr);
+  for (const wanted_part* const part : complete) {
+    const auto found = std::ranges::find_if(
+        reads_, [part](const shared_read& waiting) { return &waiting->part == part; });
+    end_read(shared_read(*found), nullptr);
   }
   since_renewal_bytes_ += fresh;
-  if (since_renewal_bytes_ >= how().chunk_bytes) {
+  if (since_renewal_bytes_ >= settings().chunk_bytes) {
     since_renewal_bytes_ = 0;
     carried_->renew_deadline();
   }
@@ -335,8 +340,8 @@ fault object_body::too_long() const {
     return {errc::malformed_answer, "", "the server's answer has more bytes than the object"};
   }
   return {errc::unsupported_feature, "",
-          "its server gives neither ranges nor the size of the object, which has more than the " +
-              grouped(how().whole_bytes_max) + " bytes that are fetched without"};
+          "the server sends neither ranges nor the size of the object, which has more than the " +
+              grouped(settings().whole_bytes_max) + " bytes of remote_options::whole_bytes_max"};
 }
 
 void object_body::wake() noexcept { demand_.cancel(); }

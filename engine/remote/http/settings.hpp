@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a client works with: remote_options, checked and completed. Never changes.
+// The settings of a client: remote_options after validation. Immutable.
 
 #include <chrono>
 #include <cstdint>
@@ -19,25 +19,27 @@ namespace ringload::inline v0::remote_http {
 class tls_settings;  // See tls_settings.hpp.
 
 struct client_settings {
-  std::uint32_t connections = 16;  // To one origin, of one lane.
+  std::uint32_t connections = 16;  // Limit for one origin and one lane.
   std::uint32_t lanes = 1;
   std::uint64_t chunk_bytes = std::uint64_t{1} << 20;
   std::chrono::milliseconds connect_time_max{10'000};
   std::chrono::milliseconds silence_time_max{30'000};
   std::chrono::milliseconds stall_time_max{60'000};
   std::chrono::milliseconds request_time_max{600'000};
-  std::chrono::milliseconds idle_time_max{20'000};  // Servers close earlier, or little later.
+  std::chrono::milliseconds idle_time_max{
+      20'000};  // Most servers close earlier, or a little later.
   retry_rules retries;
   std::uint32_t redirects_max = 8;
   bool private_redirects = false;
   bool offline = false;
   std::optional<http_url> proxy;
-  std::vector<std::string> hosts;  // In lower case; empty: any.
+  std::vector<std::string> hosts;  // In lower case; empty: all hosts are allowed.
   std::uint64_t whole_bytes_max = std::uint64_t{64} << 20;
   std::shared_ptr<const tls_settings> tls;
 };
 
-// A context that trusts the system's certificates, and those of `ca_file` if it is not empty.
+// Returns a context that trusts the system's certificates and the certificates of `ca_file`, if
+// `ca_file` is not empty.
 result<std::shared_ptr<const tls_settings>> make_tls_settings(const std::string& ca_file);
 
 }  // namespace ringload::inline v0::remote_http

@@ -11,7 +11,7 @@ namespace ssl = boost::asio::ssl;
 
 namespace {
 
-// Where Linux distributions keep what they trust, if OpenSSL's own places have nothing.
+// Certificate files of Linux distributions, tried after OpenSSL's default file and folder.
 constexpr const char* certificate_files[] = {"/etc/ssl/certs/ca-certificates.crt",
                                              "/etc/pki/tls/certs/ca-bundle.crt",
                                              "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
@@ -20,12 +20,12 @@ constexpr const char* certificate_files[] = {"/etc/ssl/certs/ca-certificates.crt
 
 ssl::context& tls_settings::whole() const {
   std::call_once(read_, [this] {
-    // Named here, and not by SSL_CTX_set_default_verify_paths(), which asks the environment.
+    // SSL_CTX_set_default_verify_paths() is not used, because it reads the environment.
     ::SSL_CTX* const handle = context_.native_handle();
     SSL_CTX_load_verify_file(handle, ::X509_get_default_cert_file());
     SSL_CTX_load_verify_dir(handle, ::X509_get_default_cert_dir());
-    for (const char* each : certificate_files) {
-      if (SSL_CTX_load_verify_file(handle, each) == 1) break;
+    for (const char* file : certificate_files) {
+      if (SSL_CTX_load_verify_file(handle, file) == 1) break;
     }
     ::ERR_clear_error();
   });
@@ -33,14 +33,14 @@ ssl::context& tls_settings::whole() const {
 }
 
 result<std::shared_ptr<const tls_settings>> make_tls_settings(const std::string& ca_file) {
-  auto made = std::make_shared<tls_settings>();
+  auto settings = std::make_shared<tls_settings>();
   boost::system::error_code code;
-  if (SSL_CTX_set_min_proto_version(made->own().native_handle(), TLS1_2_VERSION) != 1) {
+  if (SSL_CTX_set_min_proto_version(settings->configured().native_handle(), TLS1_2_VERSION) != 1) {
     return fault{errc::invalid_options, "TLS", "this OpenSSL has no TLS 1.2"};
   }
-  if (!ca_file.empty()) made->own().load_verify_file(ca_file, code);
+  if (!ca_file.empty()) settings->configured().load_verify_file(ca_file, code);
   if (code) return fault{errc::invalid_options, "remote_options::ca_file", code.message()};
-  return std::shared_ptr<const tls_settings>(std::move(made));
+  return std::shared_ptr<const tls_settings>(std::move(settings));
 }
 
 }  // namespace ringload::inline v0::remote_http

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Whom TLS trusts.
+// The certificates that TLS trusts.
 
 #include <boost/asio/ssl/context.hpp>
 #include <mutex>
@@ -14,9 +14,10 @@ class tls_settings {
  public:
   tls_settings() : context_(boost::asio::ssl::context::tls_client) {}
 
-  // Trusts only what the program has named, until it is asked for.
-  boost::asio::ssl::context& own() noexcept { return context_; }
-  // Trusts what the system does as well, which takes tens of milliseconds to read. Any thread.
+  // Context that trusts only the program's certificates, until whole() is called.
+  boost::asio::ssl::context& configured() noexcept { return context_; }
+  // Context that also trusts the system's certificates; reading them takes tens of milliseconds.
+  // Thread-safe.
   boost::asio::ssl::context& whole() const;
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The stream of one connection, and what is said of it where it fails. For http_connection.hpp
-// alone, as Beast takes long to compile.
+// The stream of one connection, and the texts of its failures. Only http_connection.hpp may include
+// this header, because Beast takes long to compile.
 
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
@@ -53,17 +53,17 @@ inline exchange_failure of_code(const error_code& code, const char* doing) {
                      code == http::error::partial_message || code == ssl::error::stream_truncated;
   if (ended) return passing(std::string("the server ended the connection, ") + doing);
   if (code == http::error::buffer_overflow) {
-    return malformed("the server's answer has a chunk header, or trailers, without end");
+    return malformed("the server's answer has a chunk header or trailers that are too long");
   }
   if (code.category() == http::make_error_code(http::error::bad_field).category()) {
-    return malformed("the server's answer is no HTTP: " + code.message());
+    return malformed("the server's answer is not HTTP: " + code.message());
   }
   exchange_failure out = passing(std::string(doing) + ": " + code.message());
   out.final = code == asio::error::host_not_found;
   return out;
 }
 
-// Plain or TLS, as one stream of Asio's.
+// A plain or TLS connection as an Asio stream.
 class wire {
  public:
   using executor_type = beast::tcp_stream::executor_type;
@@ -72,7 +72,9 @@ class wire {
 
   executor_type get_executor() noexcept { return tcp_.get_executor(); }
   beast::tcp_stream& lowest() noexcept { return tcp_; }
-  ssl::stream<beast::tcp_stream&>& encrypt(ssl::context& by) { return tls_.emplace(tcp_, by); }
+  ssl::stream<beast::tcp_stream&>& encrypt(ssl::context& context) {
+    return tls_.emplace(tcp_, context);
+  }
 
   template <class Buffers, class Token>
   auto async_read_some(const Buffers& into, Token&& token) {
@@ -90,11 +92,12 @@ class wire {
   std::optional<ssl::stream<beast::tcp_stream&>> tls_;
 };
 
-// getaddrinfo() cannot be cancelled, so nobody waits for it longer than he wants to.
+// State of one name resolution. getaddrinfo() cannot be cancelled, so the caller waits only for the
+// timer.
 struct resolution {
-  explicit resolution(asio::io_context& loop) : by(loop), timer(loop) {}
+  explicit resolution(asio::io_context& loop) : resolver(loop), timer(loop) {}
 
-  tcp::resolver by;
+  tcp::resolver resolver;
   asio::steady_timer timer;
   bool done = false;
   error_code failed;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t url_bytes_max = 8192;
 
-// Without the text itself, which may hold a credential.
-fault invalid(const char* why) { return {errc::invalid_source_name, "", why}; }
+// The fault does not show the text, which may hold a credential.
+fault invalid(const char* cause) { return {errc::invalid_source_name, "", cause}; }
 
 char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
@@ -34,7 +34,7 @@ std::optional<std::uint16_t> port_of(std::string_view digits) noexcept {
   return whole && port > 0 ? std::optional(port) : std::nullopt;
 }
 
-bool good_host(const std::string& host, bool bracketed) noexcept {
+bool is_host(const std::string& host, bool bracketed) noexcept {
   const auto in_name = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
   };
@@ -46,7 +46,8 @@ bool good_host(const std::string& host, bool bracketed) noexcept {
 }
 
 result<void> parse_authority(std::string_view text, http_url& out) {
-  if (text.find('@') != text.npos) return invalid("it holds a user name, which is not sent");
+  if (text.find('@') != text.npos)
+    return invalid("the address holds a user name, which is not supported");
   std::string_view host = text;
   std::string_view port;
   const bool bracketed = text.starts_with('[');
@@ -58,17 +59,17 @@ result<void> parse_authority(std::string_view text, http_url& out) {
   }
   out.host.resize(host.size());
   std::ranges::transform(host, out.host.begin(), lower);
-  if (!good_host(out.host, bracketed)) return invalid("its host is none");
+  if (!is_host(out.host, bracketed)) return invalid("invalid host");
   out.port = out.tls ? 443 : 80;
   if (port.empty() || port == ":") return {};
-  if (port.front() != ':') return invalid("its host is none");
+  if (port.front() != ':') return invalid("invalid host");
   const auto number = port_of(port.substr(1));
-  if (!number) return invalid("its port is none");
+  if (!number) return invalid("invalid port");
   out.port = *number;
   return {};
 }
 
-// RFC 3986, 5.2.4, of what begins with '/'.
+// Removes dot segments (RFC 3986, 5.2.4). The path must begin with '/'.
 std::string without_dots(std::string_view path) {
   std::vector<std::string_view> kept;
   std::size_t begin = 1;
@@ -88,7 +89,7 @@ std::string without_dots(std::string_view path) {
     begin = end + 1;
   }
   std::string out;
-  for (const std::string_view each : kept) out.append("/").append(each);
+  for (const std::string_view part : kept) out.append("/").append(part);
   return out.empty() ? "/" : out;
 }
 
@@ -96,8 +97,8 @@ std::string_view before(std::string_view text, char end) { return text.substr(0,
 
 }  // namespace
 
-bool http_url::same_origin(const http_url& other) const noexcept {
-  return tls == other.tls && host == other.host && port == other.port;
+bool http_url::same_origin(const http_url& url) const noexcept {
+  return tls == url.tls && host == url.host && port == url.port;
 }
 
 std::string http_url::authority() const {
@@ -113,11 +114,11 @@ std::string http_url::shown() const {
 std::string_view http_url::path() const noexcept { return before(target, '?'); }
 
 result<http_url> parse_http_url(std::string_view text) {
-  if (text.size() > url_bytes_max) return invalid("it has more than 8,192 bytes");
+  if (text.size() > url_bytes_max) return invalid("the address has more than 8,192 bytes");
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte <= 0x20 || byte >= 0x7F) {
-      return invalid("it holds a blank, a control character, or one that is not ASCII");
+      return invalid("the address holds a blank, a control character, or a non-ASCII character");
     }
   }
   http_url out;
@@ -127,11 +128,11 @@ result<http_url> parse_http_url(std::string_view text) {
     text.remove_prefix(8);
     out.tls = true;
   } else {
-    return invalid("it begins with neither http:// nor https://");
+    return invalid("expected an address that begins with http:// or https://");
   }
   text = before(text, '#');
   const std::string_view authority = text.substr(0, text.find_first_of("/?"));
-  if (auto good = parse_authority(authority, out); !good) return good.error();
+  if (auto parsed = parse_authority(authority, out); !parsed) return parsed.error();
   const std::string_view target = text.substr(authority.size());
   if (!target.empty()) out.target = target;
   if (out.target.front() == '?') out.target.insert(0, "/");

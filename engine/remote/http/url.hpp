@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The addresses that are fetched from: http://host[:port]/target and https://. Pure.
+// HTTP addresses: http://host[:port]/target and https://. Pure functions.
 
 #include <cstdint>
 #include <string>
@@ -15,24 +15,22 @@ struct http_url {
   bool tls = false;
   std::string host;  // Lower case; an IPv6 address without its brackets.
   std::uint16_t port = 80;
-  std::string target = "/";  // Path and query, as they are sent: never empty, no fragment.
+  std::string target = "/";  // Path and query as sent; never empty, without fragment.
 
-  // Scheme, host and port: what a connection is made to, and what credentials belong to.
-  bool same_origin(const http_url& other) const noexcept;
-  // The value of the Host header: the port only where it is not the scheme's own.
+  // Compares scheme, host and port. Connections and credentials belong to an origin.
+  bool same_origin(const http_url& url) const noexcept;
+  // The value of the Host header. The default port of the scheme is omitted.
   std::string authority() const;
-  // For errors, and where it is asked for again: "https://host:8443/path". The query, which may
-  // be a signature, is left out.
+  // The address for errors: "https://host:8443/path", without the query, which may be a signature.
   std::string shown() const;
-  // The path without the query.
   std::string_view path() const noexcept;
 };
 
-// Fails with errc::invalid_source_name: another scheme, a user name or password, control
-// characters or blanks, no host, a port that is none, more than 8,192 bytes.
+// Returns errc::invalid_source_name for another scheme, a user name or password, control characters
+// or blanks, an invalid host or port, or more than 8,192 bytes.
 result<http_url> parse_http_url(std::string_view text);
 
-// What a Location header leads to, from `base`.
+// Resolves a Location header relative to `base`.
 result<http_url> resolve_location(const http_url& base, std::string_view location);
 
 }  // namespace ringload::inline v0::remote_http

@@ -62,24 +62,24 @@ bool listing_reader::read() {
   std::string_view key;
   if (!in_.enter_object()) return false;
   while (in_.next_key(key)) {
-    bool good = false;
+    bool parsed = false;
     if (key == "sha") {
       std::string_view commit;
       if (!in_.string(commit)) return false;
-      if (!is_commit(commit)) return in_.fail("'sha' is no commit of 40 hexadecimal digits");
+      if (!is_commit(commit)) return in_.fail("'sha' is not a commit of 40 hexadecimal digits");
       out_.commit = commit;
-      good = true;
+      parsed = true;
     } else if (key == "siblings") {
-      if (std::exchange(files_seen, true)) return in_.fail("'siblings' stands twice");
-      good = read_files();
+      if (std::exchange(files_seen, true)) return in_.fail("duplicate key 'siblings'");
+      parsed = read_files();
     } else {
-      good = skip();
+      parsed = skip();
     }
-    if (!good) return false;
+    if (!parsed) return false;
   }
   if (!in_.end()) return false;
-  if (out_.commit.empty()) return in_.fail("there is no 'sha'");
-  return files_seen || in_.fail("there are no 'siblings'");
+  if (out_.commit.empty()) return in_.fail("missing key 'sha'");
+  return files_seen || in_.fail("missing key 'siblings'");
 }
 
 bool listing_reader::read_files() {
@@ -100,24 +100,24 @@ bool listing_reader::read_file() {
   if (!in_.enter_object()) return false;
   while (in_.next_key(key)) {
     std::string_view text;
-    bool good = false;
+    bool parsed = false;
     if (key == "rfilename") {
-      good = in_.string(text);
+      parsed = in_.string(text);
       next.name = text;
-      if (good && !stays_inside(text)) {
-        return in_.fail("the file's name '" + printable(text) + "' leaves the model");
+      if (parsed && !stays_inside(text)) {
+        return in_.fail("the file name '" + printable(text) + "' leaves the model");
       }
     } else if (key == "blobId" && in_.peek() == '"') {
-      good = in_.string(text);
+      parsed = in_.string(text);
       blob = text;
     } else if (key == "size") {
-      good = read_size(next.bytes);
+      parsed = read_size(next.bytes);
     } else if (key == "lfs" && in_.peek() == '{') {
-      good = read_lfs(next);
+      parsed = read_lfs(next);
     } else {
-      good = skip();
+      parsed = skip();
     }
-    if (!good) return false;
+    if (!parsed) return false;
   }
   if (in_.failed()) return false;
   if (next.name.empty()) return in_.fail("a file has no 'rfilename'");
@@ -130,19 +130,20 @@ bool listing_reader::read_lfs(hub_file& into) {
   std::string_view key;
   in_.enter_object();
   while (in_.next_key(key)) {
-    bool good = false;
+    bool parsed = false;
     if (key == "sha256") {
       std::string_view digest;
       if (!in_.string(digest)) return false;
-      if (!is_hex(digest, sha256_digits)) return in_.fail("'sha256' is no 64 hexadecimal digits");
+      if (!is_hex(digest, sha256_digits))
+        return in_.fail("'sha256' does not have 64 hexadecimal digits");
       into.digest = digest;
-      good = true;
+      parsed = true;
     } else if (key == "size") {
-      good = read_size(into.bytes);
+      parsed = read_size(into.bytes);
     } else {
-      good = skip();
+      parsed = skip();
     }
-    if (!good) return false;
+    if (!parsed) return false;
   }
   return !in_.failed();
 }
@@ -162,8 +163,8 @@ std::string page_of(std::string_view endpoint, const model_name& model) {
 }  // namespace
 
 const hub_file* hub_listing::find(std::string_view name) const noexcept {
-  const auto at = std::ranges::lower_bound(files, name, {}, &hub_file::name);
-  return at != files.end() && at->name == name ? &*at : nullptr;
+  const auto found = std::ranges::lower_bound(files, name, {}, &hub_file::name);
+  return found != files.end() && found->name == name ? &*found : nullptr;
 }
 
 void add_entry(std::string_view name, std::vector<std::string>& to) {
@@ -184,7 +185,7 @@ std::string hub_file_address(std::string_view endpoint, const std::string& repos
 
 result<hub_listing> parse_hub_listing(std::string_view json) {
   if (const std::size_t valid = utf8_valid_bytes(json); valid != json.size()) {
-    return fault{errc::malformed_answer, "byte " + grouped(valid), "it is not UTF-8 from here on"};
+    return fault{errc::malformed_answer, "byte " + grouped(valid), "invalid UTF-8"};
   }
   listing_reader reader(json);
   if (!reader.read()) return reader.at_fault();
@@ -192,7 +193,7 @@ result<hub_listing> parse_hub_listing(std::string_view json) {
   std::ranges::sort(out.files, {}, &hub_file::name);
   const auto twice = std::ranges::adjacent_find(out.files, {}, &hub_file::name);
   if (twice != out.files.end()) {
-    return fault{errc::malformed_answer, "", "it lists '" + printable(twice->name) + "' twice"};
+    return fault{errc::malformed_answer, "", "duplicate file '" + printable(twice->name) + "'"};
   }
   return out;
 }
@@ -215,7 +216,7 @@ fault hub_fault(const hub_refusal& answer, std::string_view endpoint, const mode
                 : "the model is gated: ask for access on its page, then give the token of the "
                   "account that has it"};
   }
-  // What it hides from a stranger, and what is not there, the hub answers in the same way.
+  // The hub gives the same answer for hidden models and for models that do not exist.
   if (refuses || answer.status == 404 || answer.error_code == "RepoNotFound") {
     return {refuses ? errc::access_denied : errc::source_not_found, page,
             answer.had_token ? "there is no such model, or it is private and the token is not "

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view index_suffix = ".index.json";
 
-// What is opened when one of these is: itself, and the shards of an index.
+// Returns the files that a load of `name` opens: the file itself and, for an index, the shards.
 std::vector<std::string> files_behind(const model_folder& snapshot, const std::string& name) {
   std::vector<std::string> out = {name};
   if (!name.ends_with(index_suffix)) return out;
@@ -26,7 +26,7 @@ std::vector<std::string> files_behind(const model_folder& snapshot, const std::s
   const std::string shard = name.substr(0, name.size() - index_suffix.size());
   const auto index = text ? parse_shard_index(*text, fs::path(shard).extension().native())
                           : result<shard_index>(text.error());
-  // An index that cannot be read is for the load to refuse.
+  // If the index cannot be read, the load reports the fault.
   if (index) out.insert(out.end(), index->shards.begin(), index->shards.end());
   return out;
 }
@@ -40,14 +40,14 @@ std::string cached_checkpoint(const std::string& cache, const model_name& model,
   std::vector<std::string> names = {file};
   if (file.empty()) {
     std::vector<std::string> listed;
-    for (const hub_file& each : listing.files) add_entry(each.name, listed);
+    for (const hub_file& entry : listing.files) add_entry(entry.name, listed);
     const auto chosen = choose_checkpoint(listed);
     if (!chosen) return {};
     names = chosen->index.empty() ? chosen->files : std::vector{chosen->index};
   }
   for (const std::string& name : names) {
-    for (const std::string& each : files_behind(*snapshot, name)) {
-      if (!snapshot->open_file(each)) return {};
+    for (const std::string& needed_name : files_behind(*snapshot, name)) {
+      if (!snapshot->open_file(needed_name)) return {};
     }
   }
   return file.empty() ? snapshot->shown() : snapshot->path_of(file);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the local cache has of a model of the hub.
+// Finds models of the hub in the local cache.
 
 #include <string>
 
@@ -10,13 +10,13 @@
 
 namespace ringload::inline v0::remote_http {
 
-// The path of the snapshot, or of `file` in it, if the cache has all that a load of it would open,
-// by the names that the hub lists; else empty.
+// Returns the path of the snapshot, or of `file` in the snapshot, if the cache has all files that a
+// load would open, by the names that the hub lists. Else returns an empty string.
 std::string cached_checkpoint(const std::string& cache, const model_name& model,
                               const hub_listing& listing, const std::string& file);
 
-// The same of the revision that the cache has, whatever the hub has by now; source_not_found where
-// it has none.
+// Returns the path of the revision that the cache has, without asking the hub. Returns
+// source_not_found if the cache does not have the revision.
 result<std::string> cached_revision(const std::string& cache, const hub_address& address);
 
 }  // namespace ringload::inline v0::remote_http

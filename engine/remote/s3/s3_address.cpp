@@ -23,7 +23,7 @@ bool is_alphanumeric(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// Old buckets have capitals and '_'.
+// Names of old buckets may have capitals and '_'.
 bool is_bucket(std::string_view name) noexcept {
   const auto allowed = [](char c) {
     return is_alphanumeric(c) || c == '-' || c == '.' || c == '_';
@@ -33,7 +33,7 @@ bool is_bucket(std::string_view name) noexcept {
          is_alphanumeric(name.back()) && name.find("..") == name.npos;
 }
 
-// S3 would allow such parts, but what joins a folder and a name would not keep them.
+// S3 allows such parts, but joining a folder and a name would lose them.
 bool has_odd_part(std::string_view key) noexcept {
   while (!key.empty()) {
     const std::size_t slash = key.find('/');
@@ -52,27 +52,29 @@ bool is_region(std::string_view name) noexcept {
 // The root of the bucket, with a path that ends with '/'.
 result<http_url> bucket_url(const s3_place& place, const std::string& bucket) {
   const std::string region(region_of(place));
-  if (!is_region(region)) return refused("the region '" + printable(region) + "' is no name");
+  if (!is_region(region))
+    return refused("the region '" + printable(region) + "' is not a valid region name");
   std::string endpoint = place.endpoint;
   if (endpoint.empty()) {
     endpoint = "https://s3." + region + ".amazonaws.com";
     if (region.starts_with("cn-")) endpoint += ".cn";
   }
-  auto at = parse_http_url(endpoint);
-  if (!at) return at.error();
-  if (at->target.find('?') != at->target.npos) return refused("an endpoint of S3 has no query");
-  if (!at->target.ends_with('/')) at->target += '/';
+  auto url = parse_http_url(endpoint);
+  if (!url) return url.error();
+  if (url->target.find('?') != url->target.npos)
+    return refused("the endpoint has a query; expected scheme, host, port and path");
+  if (!url->target.ends_with('/')) url->target += '/';
   const bool dotted = bucket.find('.') != bucket.npos;
   if (place.path_style.value_or(!place.endpoint.empty() || dotted)) {
-    at->target += percent_encoded(bucket) + "/";
+    url->target += percent_encoded(bucket) + "/";
   } else {
-    std::string host = bucket + "." + at->host;
+    std::string host = bucket + "." + url->host;
     std::ranges::transform(host, host.begin(), [](char c) {
       return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     });
-    at->host = std::move(host);
+    url->host = std::move(host);
   }
-  return at;
+  return url;
 }
 
 }  // namespace
@@ -80,13 +82,13 @@ result<http_url> bucket_url(const s3_place& place, const std::string& bucket) {
 bool is_s3_address(std::string_view text) noexcept { return begins_with_scheme(text, scheme); }
 
 result<s3_address> parse_s3_address(std::string_view text) {
-  if (!is_s3_address(text)) return refused("this is no address that begins with s3://");
+  if (!is_s3_address(text)) return refused("expected an address that begins with s3://");
   text.remove_prefix(scheme.size());
   const std::size_t slash = text.find('/');
   s3_address out;
   out.bucket = text.substr(0, slash);
   if (slash != text.npos) out.key = text.substr(slash + 1);
-  if (!is_bucket(out.bucket)) return refused("no bucket can have this name");
+  if (!is_bucket(out.bucket)) return refused("invalid bucket name");
   if (out.key.size() > key_bytes_max) return refused("the key has more than 1,024 bytes");
   if (has_control_character(out.key)) return refused("the key holds a control character");
   if (has_odd_part(out.key)) return refused("a part of the key is empty, '.' or '..'");
@@ -98,21 +100,21 @@ std::string_view region_of(const s3_place& place) noexcept {
 }
 
 result<http_url> s3_object_url(const s3_place& place, const s3_address& object) {
-  auto at = bucket_url(place, object.bucket);
-  if (at) at->target += percent_encoded_path(object.key);
-  return at;
+  auto url = bucket_url(place, object.bucket);
+  if (url) url->target += percent_encoded_path(object.key);
+  return url;
 }
 
 result<http_url> s3_list_url(const s3_place& place, const std::string& bucket,
                              std::string_view prefix, std::string_view token, s3_depth depth) {
-  auto at = bucket_url(place, bucket);
-  if (!at) return at;
-  // Sorted by name, as the signature wants them.
-  at->target += "?";
-  if (!token.empty()) at->target += "continuation-token=" + percent_encoded(token) + "&";
-  if (depth == s3_depth::one) at->target += "delimiter=%2F&";
-  at->target += "encoding-type=url&list-type=2&prefix=" + percent_encoded(prefix);
-  return at;
+  auto url = bucket_url(place, bucket);
+  if (!url) return url;
+  // The signature requires query parameters sorted by name.
+  url->target += "?";
+  if (!token.empty()) url->target += "continuation-token=" + percent_encoded(token) + "&";
+  if (depth == s3_depth::one) url->target += "delimiter=%2F&";
+  url->target += "encoding-type=url&list-type=2&prefix=" + percent_encoded(prefix);
+  return url;
 }
 
 }  // namespace ringload::inline v0::remote_http

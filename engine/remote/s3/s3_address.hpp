@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// s3://bucket/key and the http addresses that it stands for: of an object, and of a listing. Pure.
+// Parses s3://bucket/key and builds the HTTP addresses of objects and listings. Pure functions.
 
 #include <cstdint>
 #include <optional>
@@ -15,37 +15,36 @@ namespace ringload::inline v0::remote_http {
 
 struct s3_address {
   std::string bucket;
-  std::string key;  // Of an object, or of a prefix with or without its last '/'; empty: the bucket.
+  std::string key;  // Key of an object, or a prefix with or without '/'; empty: the bucket.
 };
 
 bool is_s3_address(std::string_view text) noexcept;
 
-// The key is taken as it is written, not percent-decoded. invalid_source_name where no bucket can
-// be called so, and for a key of more than 1,024 bytes, with control characters, or with parts that
-// are empty, "." or "..".
+// The key is not percent-decoded. Returns invalid_source_name for an invalid bucket name, and for a
+// key that has more than 1,024 bytes, control characters, or a part that is empty, "." or "..".
 result<s3_address> parse_s3_address(std::string_view text);
 
-// Where a bucket is reached.
+// Region and endpoint of a bucket.
 struct s3_place {
-  std::string region;    // Empty: us-east-1, or what the server says a bucket's region is.
-  std::string endpoint;  // "https://host[:port]"; empty: Amazon's of the region.
-  std::optional<bool> path_style;  // https://host/bucket/key; empty: where there is an endpoint, or
-                                   // the bucket's name has a '.', which no certificate is for.
+  std::string region;    // Empty: the region that the server reports, else us-east-1.
+  std::string endpoint;  // "https://host[:port]"; empty: Amazon's endpoint of the region.
+  // Whether addresses are https://host/bucket/key. Empty: if there is an endpoint, or if the bucket
+  // name has a '.', for which certificates are not valid.
+  std::optional<bool> path_style;
 };
 
 inline constexpr std::string_view s3_default_region = "us-east-1";
 std::string_view region_of(const s3_place& place) noexcept;
 
-// The address of an object.
 result<http_url> s3_object_url(const s3_place& place, const s3_address& object);
 
 enum class s3_depth : std::uint8_t {
-  one,  // What lies in the folder itself.
-  all,  // In its sub-folders as well.
+  one,  // Objects and sub-folders of the folder itself.
+  all,  // Objects of the folder and of all its sub-folders.
 };
 
-// ListObjectsV2 of what lies in a folder: `prefix` is empty or ends with '/'. `token` is that of
-// the page before, or empty.
+// Address of a ListObjectsV2 request for a folder: `prefix` is empty or ends with '/'. `token` is
+// the token of the previous page, or empty.
 result<http_url> s3_list_url(const s3_place& place, const std::string& bucket,
                              std::string_view prefix, std::string_view token, s3_depth depth);
 

@@ -16,7 +16,7 @@ namespace ringload::inline v0::remote_http {
 
 namespace {
 
-constexpr std::size_t page_objects_max = 10'000;  // Amazon's have 1,000.
+constexpr std::size_t page_objects_max = 10'000;  // Pages of Amazon have 1,000.
 constexpr std::size_t code_bytes_max = 64;
 constexpr std::size_t token_bytes_max = 2048;
 
@@ -34,8 +34,8 @@ class page_reader {
   bool read();
   result<s3_page> take();
   fault at_fault() const {
-    const std::string why = cause_.empty() ? in_.cause() : cause_;
-    return {errc::malformed_answer, "byte " + grouped(in_.position()), why};
+    const std::string cause = cause_.empty() ? in_.cause() : cause_;
+    return {errc::malformed_answer, "byte " + grouped(in_.position()), cause};
   }
 
  private:
@@ -59,26 +59,27 @@ bool page_reader::read() {
   if (!in_.root(name)) return false;
   if (name != "ListBucketResult") return fail("expected a 'ListBucketResult'");
   while (in_.next_child(name)) {
-    bool good = false;
+    bool parsed = false;
     if (name == "Contents") {
-      good = read_object();
+      parsed = read_object();
     } else if (name == "CommonPrefixes") {
-      good = read_prefix();
+      parsed = read_prefix();
     } else if (name == "IsTruncated") {
-      good = in_.text(text);
+      parsed = in_.text(text);
       truncated_ = text == "true";
     } else if (name == "NextContinuationToken") {
-      good = in_.text(out_.next);
+      parsed = in_.text(out_.next);
     } else if (name == "EncodingType") {
-      good = in_.text(text);
+      parsed = in_.text(text);
       encoded_ = text == "url";
     } else {
-      good = in_.skip();
+      parsed = in_.skip();
     }
-    if (!good) return false;
+    if (!parsed) return false;
   }
   if (in_.failed() || !in_.end()) return false;
-  if (truncated_ && out_.next.empty()) return fail("there is a next page, and no token for it");
+  if (truncated_ && out_.next.empty())
+    return fail("the page is truncated but has no token for the next page");
   if (out_.next.size() > token_bytes_max) return fail("the next page's token is too long");
   if (!truncated_) out_.next.clear();
   return true;
@@ -90,21 +91,21 @@ bool page_reader::read_object() {
   std::string_view name;
   std::string text;
   while (in_.next_child(name)) {
-    bool good = false;
+    bool parsed = false;
     if (name == "Key") {
-      good = in_.text(next.key);
+      parsed = in_.text(next.key);
     } else if (name == "ETag") {
-      good = in_.text(next.etag);
+      parsed = in_.text(next.etag);
     } else if (name == "Size") {
       if (!in_.text(text)) return false;
       const auto bytes = whole_number(text);
-      if (!bytes) return fail("the size of an object is no number");
+      if (!bytes) return fail("the size of an object is not a number");
       next.bytes = *bytes;
-      good = sized = true;
+      parsed = sized = true;
     } else {
-      good = in_.skip();
+      parsed = in_.skip();
     }
-    if (!good) return false;
+    if (!parsed) return false;
   }
   if (in_.failed()) return false;
   if (next.key.empty()) return fail("an object has no key");
@@ -120,8 +121,8 @@ bool page_reader::read_prefix() {
   std::string_view name;
   std::string text;
   while (in_.next_child(name)) {
-    const bool good = name == "Prefix" ? in_.text(text) : in_.skip();
-    if (!good) return false;
+    const bool parsed = name == "Prefix" ? in_.text(text) : in_.skip();
+    if (!parsed) return false;
   }
   if (in_.failed()) return false;
   if (out_.prefixes.size() == page_objects_max) {
@@ -140,19 +141,19 @@ result<void> decode_key(std::string& key) {
 }
 
 result<s3_page> page_reader::take() {
-  result<void> good;
+  result<void> outcome;
   if (!encoded_) return std::move(out_);
-  for (s3_object& each : out_.objects) {
-    if (good) good = decode_key(each.key);
+  for (s3_object& object : out_.objects) {
+    if (outcome) outcome = decode_key(object.key);
   }
-  for (std::string& each : out_.prefixes) {
-    if (good) good = decode_key(each);
+  for (std::string& prefix : out_.prefixes) {
+    if (outcome) outcome = decode_key(prefix);
   }
-  if (!good) return good.error();
+  if (!outcome) return outcome.error();
   return std::move(out_);
 }
 
-// Only what can be a code's or a region's name: it is shown to people.
+// Returns the text if it may name a code or a region, else an empty string: errors show the text.
 std::string word(std::string_view text) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -169,7 +170,7 @@ constexpr std::array<std::string_view, 4> credentials_codes = {
 
 result<s3_page> parse_s3_page(std::string_view xml) {
   if (const std::size_t valid = utf8_valid_bytes(xml); valid != xml.size()) {
-    return fault{errc::malformed_answer, "byte " + grouped(valid), "it is not UTF-8 from here on"};
+    return fault{errc::malformed_answer, "byte " + grouped(valid), "invalid UTF-8"};
   }
   page_reader reader(xml);
   if (!reader.read()) return reader.at_fault();
@@ -195,11 +196,11 @@ s3_error parse_s3_error(std::string_view xml) {
 }
 
 fault s3_fault(const s3_refusal& answer, const std::string& shown) {
-  const std::string& code = answer.why.code;
+  const std::string& code = answer.error.code;
   const std::string because = code.empty() ? "" : " (" + code + ")";
-  if (!answer.why.region.empty() && (answer.status == 301 || answer.status == 400)) {
+  if (!answer.error.region.empty() && (answer.status == 301 || answer.status == 400)) {
     return {errc::remote_failed, shown,
-            "the bucket is in the region " + answer.why.region + ": give that region"};
+            "the bucket is in the region " + answer.error.region + ": give that region"};
   }
   if (code == "NoSuchBucket") return {errc::source_not_found, shown, "there is no such bucket"};
   if (answer.status == 404) {
@@ -207,7 +208,7 @@ fault s3_fault(const s3_refusal& answer, const std::string& shown) {
   }
   if (code == "RequestTimeTooSkewed") {
     return {errc::access_denied, shown,
-            "the server refuses the signature, for its clock and this machine's differ too much"};
+            "the server refuses the signature: its clock and this machine's clock differ too much"};
   }
   const bool of_credentials = std::ranges::find(credentials_codes, code) != credentials_codes.end();
   if (answer.status == 401 || answer.status == 403 || of_credentials) {
@@ -216,7 +217,7 @@ fault s3_fault(const s3_refusal& answer, const std::string& shown) {
             (answer.was_signed
                  ? (of_credentials ? "the server does not accept the credentials"
                                    : "these credentials give no access, or there is no such object")
-                 : "it is not public: give credentials") +
+                 : "the object is not public: give credentials") +
                 because + (has_reason ? "; " + answer.missing_keys_reason : "")};
   }
   return {errc::remote_failed, shown,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What S3 answers: a page of a listing (ListObjectsV2), and an error. Pure.
+// Parses the answers of S3: pages of a listing (ListObjectsV2) and errors. Pure functions.
 
 #include <cstdint>
 #include <string>
@@ -13,42 +13,42 @@
 namespace ringload::inline v0::remote_http {
 
 inline constexpr std::uint64_t s3_page_bytes_max = std::uint64_t{8} << 20;
-inline constexpr std::size_t s3_objects_max = 100'000;  // Of all pages of a listing.
+inline constexpr std::size_t s3_objects_max = 100'000;  // Limit for all pages of a listing.
 
 struct s3_object {
   std::string key;
   std::uint64_t bytes = 0;
-  std::string etag;  // With its quotes, as the header has it.
+  std::string etag;  // Includes the quotes if the server lists them.
 };
 
 struct s3_page {
   std::vector<s3_object> objects;
-  std::vector<std::string> prefixes;  // Of keys that lie deeper: each ends with '/'.
-  std::string next;                   // The token of the next page; empty: this is the last.
+  std::vector<std::string> prefixes;  // Sub-folders; each name ends with '/'.
+  std::string next;                   // Token of the next page; empty: this page is the last.
 };
 
-// malformed_answer where it is not what ListObjectsV2 promises. Keys are decoded where the page
-// says that they are encoded.
+// Returns malformed_answer if the body is not a valid ListObjectsV2 answer. Keys are decoded if the
+// page declares an encoding.
 result<s3_page> parse_s3_page(std::string_view xml);
 
 struct s3_error {
-  std::string code;    // "NoSuchBucket"; empty where the body is no error of S3.
-  std::string region;  // Where the bucket is, if the server says so.
+  std::string code;    // "NoSuchBucket"; empty: the body is not an S3 error.
+  std::string region;  // Region of the bucket, if the server reports a region.
 };
 
-// Of a body that came with another status than 200: nothing else of it is to be shown, since it may
-// hold a signature.
+// Parses the body of an answer with a status other than 200. Errors must not show any other part of
+// the body, because the body may hold a signature.
 s3_error parse_s3_error(std::string_view xml);
 
 struct s3_refusal {
   unsigned status = 0;
-  s3_error why;
+  s3_error error;
   bool was_signed = false;
   std::string missing_keys_reason = {};  // See s3_options.
 };
 
-// What such an answer means, and what can be done about it: source_not_found, access_denied, or
-// remote_failed. `shown` is what was asked for.
+// Converts a refusal to a fault with advice: source_not_found, access_denied, or remote_failed.
+// `shown` names the requested object.
 fault s3_fault(const s3_refusal& answer, const std::string& shown);
 
 }  // namespace ringload::inline v0::remote_http

@@ -40,10 +40,10 @@ sha256_value hmac(const sha256_value& key, std::string_view text) {
   return hmac(std::string_view(reinterpret_cast<const char*>(key.data()), key.size()), text);
 }
 
-std::string stamp_of(std::chrono::sys_seconds at) {
-  const auto day = std::chrono::floor<std::chrono::days>(at);
+std::string stamp_of(std::chrono::sys_seconds now) {
+  const auto day = std::chrono::floor<std::chrono::days>(now);
   const std::chrono::year_month_day date(day);
-  const std::chrono::hh_mm_ss time(at - day);
+  const std::chrono::hh_mm_ss time(now - day);
   std::array<char, stamp_bytes + 16> text = {};
   std::snprintf(text.data(), text.size(), "%04d%02u%02uT%02d%02d%02dZ", int(date.year()),
                 unsigned(date.month()), unsigned(date.day()), int(time.hours().count()),
@@ -59,7 +59,7 @@ std::string in_lower_case(std::string_view text) {
   return out;
 }
 
-// Without the blanks around it; inside, a row of blanks counts as one.
+// Removes blanks at both ends and replaces inner sequences of blanks by one blank.
 std::string folded(std::string_view value) {
   std::string out;
   for (const char c : value) {
@@ -95,9 +95,9 @@ struct canonical {
 canonical canonical_of(const outgoing_request& request, std::span<const header_field> added,
                        std::string_view payload_hash) {
   std::vector<header_field> fields = {{"host", request.to.authority()}};
-  for (const auto from : {request.fields, added}) {
-    for (const header_field& each : from) {
-      fields.push_back({in_lower_case(each.name), folded(each.value)});
+  for (const auto group : {request.fields, added}) {
+    for (const header_field& field : group) {
+      fields.push_back({in_lower_case(field.name), folded(field.value)});
     }
   }
   std::ranges::sort(fields, {}, &header_field::name);
@@ -107,9 +107,9 @@ canonical canonical_of(const outgoing_request& request, std::span<const header_f
   out.request = std::string(request.method) + "\n" + std::string(target.substr(0, mark)) + "\n";
   if (mark != target.npos) out.request += canonical_query(target.substr(mark + 1));
   out.request += "\n";
-  for (const header_field& each : fields) {
-    out.request += each.name + ":" + each.value + "\n";
-    out.signed_names += (out.signed_names.empty() ? "" : ";") + each.name;
+  for (const header_field& field : fields) {
+    out.request += field.name + ":" + field.value + "\n";
+    out.signed_names += (out.signed_names.empty() ? "" : ";") + field.name;
   }
   out.request += "\n" + out.signed_names + "\n" + std::string(payload_hash);
   return out;
@@ -124,22 +124,25 @@ std::string sha256_hex(std::string_view bytes) {
   return hex_of(out);
 }
 
-std::vector<header_field> sign_s3(const outgoing_request& request, const s3_credentials& by,
-                                  std::string_view region, std::chrono::sys_seconds at) {
-  const std::string stamp = stamp_of(at);
+std::vector<header_field> sign_s3(const outgoing_request& request,
+                                  const s3_credentials& credentials, std::string_view region,
+                                  std::chrono::sys_seconds now) {
+  const std::string stamp = stamp_of(now);
   const std::string day = stamp.substr(0, day_bytes);
   const std::string scope = day + "/" + std::string(region) + "/s3/aws4_request";
   const std::string no_payload = sha256_hex("");
   std::vector<header_field> out = {{"X-Amz-Content-Sha256", no_payload}, {"X-Amz-Date", stamp}};
-  if (!by.session_token.empty()) out.push_back({"X-Amz-Security-Token", by.session_token});
+  if (!credentials.session_token.empty())
+    out.push_back({"X-Amz-Security-Token", credentials.session_token});
 
-  const canonical what = canonical_of(request, out, no_payload);
-  const std::string to_sign =
-      std::string(algorithm) + "\n" + stamp + "\n" + scope + "\n" + sha256_hex(what.request);
-  const sha256_value key =
-      hmac(hmac(hmac(hmac("AWS4" + by.secret_access_key, day), region), "s3"), "aws4_request");
-  out.push_back({"Authorization", std::string(algorithm) + " Credential=" + by.access_key_id + "/" +
-                                      scope + ", SignedHeaders=" + what.signed_names +
+  const canonical canonical_request = canonical_of(request, out, no_payload);
+  const std::string to_sign = std::string(algorithm) + "\n" + stamp + "\n" + scope + "\n" +
+                              sha256_hex(canonical_request.request);
+  const sha256_value key = hmac(
+      hmac(hmac(hmac("AWS4" + credentials.secret_access_key, day), region), "s3"), "aws4_request");
+  out.push_back({"Authorization", std::string(algorithm) +
+                                      " Credential=" + credentials.access_key_id + "/" + scope +
+                                      ", SignedHeaders=" + canonical_request.signed_names +
                                       ", Signature=" + hex_of(hmac(key, to_sign))});
   return out;
 }

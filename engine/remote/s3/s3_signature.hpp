@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Requests of S3 signed by AWS Signature Version 4: for GET and HEAD, which have no body. Pure but
-// for the hashes, which are OpenSSL's.
+// Signs GET and HEAD requests, which have no body, by AWS Signature Version 4. Pure functions;
+// OpenSSL computes the hashes.
 
 #include <chrono>
 #include <span>
@@ -18,16 +18,17 @@ namespace ringload::inline v0::remote_http {
 struct s3_credentials {
   std::string access_key_id;  // Empty: requests are not signed.
   std::string secret_access_key;
-  std::string session_token;  // Of temporary credentials; else empty.
+  std::string session_token;  // Only temporary credentials have a token; else empty.
 };
 
-// The fields to be added to the request: X-Amz-Date, X-Amz-Content-Sha256, Authorization, and with
-// a session token X-Amz-Security-Token. The fields of `request` are signed too. The target is taken
-// as it is, so it must be percent-encoded once, and its query sorted by name.
-std::vector<header_field> sign_s3(const outgoing_request& request, const s3_credentials& by,
-                                  std::string_view region, std::chrono::sys_seconds at);
+// Returns the fields to add to the request: X-Amz-Date, X-Amz-Content-Sha256, Authorization, and
+// X-Amz-Security-Token if there is a session token. The fields of `request` are signed too. The
+// target must be percent-encoded once, and its query must be sorted by name.
+std::vector<header_field> sign_s3(const outgoing_request& request,
+                                  const s3_credentials& credentials, std::string_view region,
+                                  std::chrono::sys_seconds now);
 
-// The SHA-256 of the bytes as 64 hexadecimal digits.
+// Returns the SHA-256 as 64 hexadecimal digits.
 std::string sha256_hex(std::string_view bytes);
 
 }  // namespace ringload::inline v0::remote_http

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view blanks = " \t\r\n";
 constexpr std::size_t tag_bytes_max = 128;
-constexpr std::size_t entity_bytes_max = 10;  // "&#x10FFFF;" without its '&'.
+constexpr std::size_t entity_bytes_max = 10;  // "&#x10FFFF;" without the '&'.
 
 bool is_blank(char c) noexcept { return blanks.find(c) != blanks.npos; }
 
@@ -61,64 +61,66 @@ bool xml_reader::fail(std::string cause) {
 }
 
 void xml_reader::skip_blanks() noexcept {
-  while (rest() && is_blank(text_[at_])) ++at_;
+  while (rest() && is_blank(text_[position_])) ++position_;
 }
 
 bool xml_reader::root(std::string_view& name) {
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
-  if (text_.starts_with(byte_order_mark)) at_ = byte_order_mark.size();
-  if (text_.substr(at_).starts_with("<?xml")) {
-    const std::size_t close = text_.find("?>", at_);
-    if (close == text_.npos) return fail("the XML declaration does not end");
-    at_ = close + 2;
+  if (text_.starts_with(byte_order_mark)) position_ = byte_order_mark.size();
+  if (text_.substr(position_).starts_with("<?xml")) {
+    const std::size_t close = text_.find("?>", position_);
+    if (close == text_.npos) return fail("the XML declaration is not closed");
+    position_ = close + 2;
   }
   skip_blanks();
-  if (!rest() || text_[at_] != '<') return fail("expected an element");
+  if (!rest() || text_[position_] != '<') return fail("expected an element");
   return begin_tag(name);
 }
 
-// <name attribute="value">, or <name/>
+// Reads <name attribute="value"> or <name/>.
 bool xml_reader::begin_tag(std::string_view& name) {
-  const std::size_t begin = at_ + 1;
+  const std::size_t begin = position_ + 1;
   std::size_t name_end = begin;
   while (name_end < text_.size() && is_name_character(text_[name_end])) ++name_end;
   name = text_.substr(begin, name_end - begin);
   if (name.empty() || name.size() > tag_bytes_max) return fail("expected the name of an element");
-  if (depth_ == depth_max) return fail("elements stand too deep inside each other");
-  at_ = name_end;
+  if (depth_ == depth_max) return fail("elements are nested too deep");
+  position_ = name_end;
   char quote = '\0';
-  while (rest() && (quote != '\0' || text_[at_] != '>')) {
-    const char c = text_[at_++];
+  while (rest() && (quote != '\0' || text_[position_] != '>')) {
+    const char c = text_[position_++];
     if (quote != '\0') {
       if (c == quote) quote = '\0';
-      if (c == '<') return fail("a '<' stands in an attribute");
+      if (c == '<') return fail("an attribute holds a '<'");
     } else if (c == '"' || c == '\'') {
       quote = c;
     } else if (c == '<') {
-      return fail("a '<' stands in a tag");
+      return fail("a tag holds a '<'");
     }
   }
-  if (!rest()) return fail("a tag does not end");
-  empty_ = text_[at_ - 1] == '/';
-  // An '/' belongs to the tag's end only.
-  const std::string_view attributes = text_.substr(name_end, at_ - name_end - (empty_ ? 1 : 0));
+  if (!rest()) return fail("a tag is not closed");
+  empty_ = text_[position_ - 1] == '/';
+  // A '/' may only be the last character of the tag.
+  const std::string_view attributes =
+      text_.substr(name_end, position_ - name_end - (empty_ ? 1 : 0));
   if (!attributes.empty() && !is_blank(attributes.front())) {
     return fail("expected a blank after the name of an element");
   }
-  ++at_;
+  ++position_;
   open_[depth_++] = name;
   return true;
 }
 
-// </name>, of the element that is open
+// Reads </name>, the end of the open element.
 bool xml_reader::end_tag() {
   const std::string_view name = open_[depth_ - 1];
-  at_ += 2;
-  if (!text_.substr(at_).starts_with(name)) return fail("expected the end of another element");
-  at_ += name.size();
+  position_ += 2;
+  if (!text_.substr(position_).starts_with(name))
+    return fail("expected the end tag of the open element");
+  position_ += name.size();
   skip_blanks();
-  if (!rest() || text_[at_] != '>') return fail("expected '>'");
-  ++at_;
+  if (!rest() || text_[position_] != '>') return fail("expected '>'");
+  ++position_;
   --depth_;
   return true;
 }
@@ -131,9 +133,9 @@ bool xml_reader::next_child(std::string_view& name) {
     return false;
   }
   skip_blanks();
-  if (!rest()) return fail("an element does not end");
-  if (text_[at_] != '<') return fail("expected an element, and no text");
-  if (text_.substr(at_).starts_with("</")) {
+  if (!rest()) return fail("an element is not closed");
+  if (text_[position_] != '<') return fail("expected an element, found text");
+  if (text_.substr(position_).starts_with("</")) {
     end_tag();
     return false;
   }
@@ -141,17 +143,17 @@ bool xml_reader::next_child(std::string_view& name) {
 }
 
 bool xml_reader::entity(std::string& into) {
-  const std::size_t end = text_.substr(at_, entity_bytes_max + 1).find(';');
+  const std::size_t end = text_.substr(position_, entity_bytes_max + 1).find(';');
   const std::string_view name =
-      end == text_.npos ? std::string_view() : text_.substr(at_ + 1, end - 1);
+      end == text_.npos ? std::string_view() : text_.substr(position_ + 1, end - 1);
   if (const auto plain = named_entity(name)) {
     into += *plain;
   } else if (const auto numbered = numbered_entity(name)) {
     append_utf8(into, *numbered);
   } else {
-    return fail("an entity that is not read");
+    return fail("unsupported entity");
   }
-  at_ += end + 1;
+  position_ += end + 1;
   return true;
 }
 
@@ -163,15 +165,15 @@ bool xml_reader::text(std::string& value) {
     --depth_;
     return true;
   }
-  while (rest() && text_[at_] != '<') {
-    if (text_[at_] == '&') {
+  while (rest() && text_[position_] != '<') {
+    if (text_[position_] == '&') {
       if (!entity(value)) return false;
     } else {
-      value += text_[at_++];
+      value += text_[position_++];
     }
   }
-  if (!rest()) return fail("an element does not end");
-  if (!text_.substr(at_).starts_with("</")) return fail("expected text, and no element");
+  if (!rest()) return fail("an element is not closed");
+  if (!text_.substr(position_).starts_with("</")) return fail("expected text, found an element");
   return end_tag();
 }
 
@@ -184,11 +186,11 @@ bool xml_reader::skip() {
     return true;
   }
   while (depth_ > outside) {
-    at_ = std::min(text_.find('<', at_), text_.size());
-    if (!rest()) return fail("an element does not end");
+    position_ = std::min(text_.find('<', position_), text_.size());
+    if (!rest()) return fail("an element is not closed");
     std::string_view name;
-    const bool good = text_.substr(at_).starts_with("</") ? end_tag() : begin_tag(name);
-    if (!good) return false;
+    const bool parsed = text_.substr(position_).starts_with("</") ? end_tag() : begin_tag(name);
+    if (!parsed) return false;
     if (empty_) {
       empty_ = false;
       --depth_;
@@ -200,7 +202,7 @@ bool xml_reader::skip() {
 bool xml_reader::end() {
   skip_blanks();
   if (failed() || depth_ > 0) return false;
-  return !rest() || fail("the text goes on after the outermost element");
+  return !rest() || fail("unexpected content after the outermost element");
 }
 
 }  // namespace ringload::inline v0::remote_http
