@@ -61,7 +61,7 @@ void caching::advance() {
   } while (!wanted.compare_exchange_strong(seen, 0));
 }
 
-// Called after the last read.
+// Called after the last read, and before the digest check.
 void caching::finish() {
   const std::vector<byte_range> gaps = blob->missing();
   std::uint64_t bytes = 0;

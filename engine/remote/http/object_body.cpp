@@ -122,7 +122,7 @@ void object_body::add(const shared_read& waiting) {
   }
 }
 
-// Ends a read whose memory is no longer accessed.
+// Ends a read. No code accesses the memory of the read afterwards.
 void object_body::end_read(const shared_read& waiting, const std::exception_ptr& failed) {
   const shared_read kept = waiting;
   if (std::exchange(kept->ended, true)) return;

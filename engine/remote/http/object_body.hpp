@@ -99,7 +99,7 @@ class object_body final : public transfer_goal,
   bool ranged_ = false;
   bool sized_ = false;  // The size is known before the end of the body.
 
-  // In the lane's thread.
+  // Only the lane's thread uses the members below.
   std::function<void(const result<void>&)> opened_;  // Empty: already called.
   std::shared_ptr<transfer> carried_;                // Null: no transfer is in progress.
   body_window window_;
