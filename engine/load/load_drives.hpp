@@ -20,7 +20,8 @@ namespace ringload::inline v0::detail {
 
 class load_drives {
  public:
-  // `reads`: true if the load has reads. Only such a load counts as a load of the drives.
+  // `reads`: true if the load has reads. A load without reads does not count as a load of the
+  // drives.
   void begin(std::span<const open_file> files, bool reads, drives& all_drives) {
     drives_ = &all_drives;
     for (const open_file& file : files) {

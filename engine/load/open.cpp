@@ -89,7 +89,7 @@ result<checked_fill> chosen_of(const load_request& request, const opened_checkpo
   const ringload::catalog& catalog = from.named->catalog();
   if (request.fill && !request.wanted.requests().places.empty()) {
     return fault{errc::invalid_selection, "selection",
-                 "the destinations of a fill say which devices they are on"};
+                 "a fill takes the devices from its destinations, expected no placement"};
   }
   auto tensors = boxes_of(request, from, devices);
   if (!tensors) return tensors.error();
@@ -115,11 +115,12 @@ result<mapping_request> refs_of(const load_request& request, const device_set& d
   if (options.memory != tensor_memory::mapped) return mapping_request::none;
   const char* const place = "load_options::memory";
   if (request.fill) {
-    return fault{errc::invalid_options, place, "a fill has memory, so nothing is mapped"};
+    return fault{errc::invalid_options, place,
+                 "a fill writes to the memory of the caller, so files cannot be mapped"};
   }
   if (options.window_bytes > 0) {
     return fault{errc::invalid_options, place,
-                 "what is mapped takes no memory, so it needs no window"};
+                 "mapped tensors take no memory: window_bytes must be 0"};
   }
   const bool copies = options.unmappable == on_unmappable::copy;
   const bool one_host = devices.size() == 1 && devices.listed().front().kind() == device_kind::host;
@@ -138,7 +139,7 @@ result<void> check_mappable(const opened_checkpoint& from, const load_options& o
     views = mapping_request::none;
     if (options.unmappable == on_unmappable::copy) return {};
     return fault{errc::not_mappable, printable_path(file.path),
-                 "it is not a file of a file system"};
+                 "the object is not a file, so it cannot be mapped"};
   }
   return {};
 }
@@ -267,7 +268,7 @@ result<opened_load> open_load(const load_request& request, const open_services& 
   if (!views) return views.error();
   if (fills && options.window_bytes > 0) {
     return fault{errc::invalid_options, "load_options::window_bytes",
-                 "a fill takes no memory for tensors, so it has no window"};
+                 "a fill takes no memory for tensors: window_bytes must be 0"};
   }
   if (options.window_bytes > 0 && services.devices.size() > 1) {
     return fault{errc::invalid_options, "load_options::window_bytes",

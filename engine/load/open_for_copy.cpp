@@ -31,7 +31,7 @@ result<void> check(const copy_request& request, const device_set& devices) {
   const dtype target_type = request.as.value_or(from);
   if (from == target_type || converts(from, target_type, request.to)) return {};
   return fault{errc::unsupported_dtype, place,
-               "its elements are " + std::string(name(from)) + ", which are not converted to " +
+               "cannot convert " + std::string(name(from)) + " to " +
                    std::string(name(target_type)) + " in the memory of " + request.to.name()};
 }
 
