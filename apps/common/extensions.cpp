@@ -21,9 +21,9 @@ namespace ringload::tool {
 namespace {
 
 void tell_of_cache(const hub_cached_file& file) {
-  if (file.why.empty()) return;
+  if (file.error_text.empty()) return;
   std::fprintf(stderr, "ringload: %s is not written into the cache: %s\n", file.name.c_str(),
-               file.why.c_str());
+               file.error_text.c_str());
 }
 
 // A setting that is refused is named as the user gave it.

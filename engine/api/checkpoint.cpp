@@ -13,12 +13,12 @@
 namespace ringload::inline v0 {
 
 checkpoint::checkpoint(std::shared_ptr<const detail::opened_checkpoint> opened) noexcept
-    : of_(std::move(opened)) {}
+    : opened_(std::move(opened)) {}
 
-const ringload::catalog& checkpoint::catalog() const noexcept { return of_->named->catalog(); }
+const ringload::catalog& checkpoint::catalog() const noexcept { return opened_->named->catalog(); }
 
 const tensor_info* checkpoint::find(std::string_view name) const noexcept {
-  const auto t = of_->named->find(name);
+  const auto t = opened_->named->find(name);
   return t ? &catalog().tensors[*t] : nullptr;
 }
 
@@ -26,7 +26,7 @@ const tensor_info& checkpoint::at(std::string_view name) const {
   if (const tensor_info* const found = find(name)) return *found;
   if (const auto* const object = unreadable_named(catalog(), name))
     throw to_error(fault_of(*object));
-  throw error(errc::no_such_tensor, printable_path(of_->name) + ": " + tensor_place(name), {});
+  throw error(errc::no_such_tensor, printable_path(opened_->name) + ": " + tensor_place(name), {});
 }
 
 std::vector<std::string_view> checkpoint::matching(std::string_view glob) const {

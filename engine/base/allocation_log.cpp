@@ -141,12 +141,12 @@ allocation_log::allocation_log(std::ostream& sink)
 
 bool allocation_log::failed() const noexcept { return to_ && to_->failed; }
 
-allocation_log::pause::pause(const allocation_log& log) noexcept : of_(log.to_) {
-  if (of_) ++of_->pauses;
+allocation_log::pause::pause(const allocation_log& log) noexcept : sink_(log.to_) {
+  if (sink_) ++sink_->pauses;
 }
 
 allocation_log::pause::~pause() {
-  if (of_) --of_->pauses;
+  if (sink_) --sink_->pauses;
 }
 
 logged_allocation::logged_allocation(const allocation_log& log, calls names, const void* address,

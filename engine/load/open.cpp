@@ -74,7 +74,7 @@ result<std::vector<chosen_tensor>> boxes_of(const load_request& request,
   }
   const named_catalog& catalog = *from.named;
   const bool tolerates =
-      request.fill && request.fill->how.unexpected != fill_options::on_unexpected::error;
+      request.fill && request.fill->rules.unexpected != fill_options::on_unexpected::error;
   if (!tolerates) {
     if (auto unreadable_object = unreadable_chosen(catalog.catalog(), request.wanted.requests()))
       return *unreadable_object;

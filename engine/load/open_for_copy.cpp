@@ -28,7 +28,7 @@ result<void> check(const copy_request& request, const device_set& devices) {
         "a copy is from or to the memory of " + end.name() + ", and " + devices.description()};
   }
   const dtype from = request.from.dtype();
-  const dtype target_type = request.as.value_or(from);
+  const dtype target_type = request.to_dtype.value_or(from);
   if (from == target_type || converts(from, target_type, request.to)) return {};
   return fault{errc::unsupported_dtype, place,
                "cannot convert " + std::string(name(from)) + " to " +
@@ -80,7 +80,7 @@ std::shared_ptr<const opened_checkpoint> source_of(const copy_request& request, 
 }
 
 conversion conversion_of(const copy_request& request) {
-  return conversion_between(request.from.dtype(), request.as.value_or(request.from.dtype()));
+  return conversion_between(request.from.dtype(), request.to_dtype.value_or(request.from.dtype()));
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ result<opened_load> open_copy(const copy_request& request, const open_services& 
   load.from = source_of(request, *services.devices.find(request.from.device()));
   load.named = load.from->named;
 
-  const dtype target_type = request.as.value_or(request.from.dtype());
+  const dtype target_type = request.to_dtype.value_or(request.from.dtype());
   const wanted_tensor whole_tensor = {0, alignment(target_type), 0, request.from.size_bytes(),
                                       conversion_of(request)};
   plan_input input;

@@ -54,7 +54,7 @@ std::string text_of(const group_call& call) {
   using enum group_call::what;
   const char* const names[] = {"tensor", "shard", "fused", "push"};
   std::string text = std::string(names[static_cast<unsigned>(call.kind)]) + "(";
-  if (call.kind == fused) text += "'" + call.as + "' of ";
+  if (call.kind == fused) text += "'" + call.fused_name + "' of ";
   for (const std::string& name : call.names) {
     text += (&name == &call.names.front() ? "'" : ", '") + name + "'";
   }
@@ -269,7 +269,7 @@ tensor group_job::block(const named_tensor& tensor_ref, std::uint32_t dim) {
 
 tensor group_job::fused(const group_call& call, const std::vector<named_tensor>& tensors) {
   tensor_info info = block_info(tensors.front(), call.dim);
-  info.name = call.as;
+  info.name = call.fused_name;
   info.shape[call.dim] = 0;
   info.bytes = 0;
   std::vector<tensor> parts;

@@ -187,7 +187,7 @@ box chooser::box_of(std::uint32_t t) const {
 }
 
 result<chosen_tensor> chooser::fuse(const detail::fuse_request& wish) {
-  chosen_tensor made = {wish.as, {}, {}, wish.dim};
+  chosen_tensor made = {wish.fused_name, {}, {}, wish.dim};
   for (const std::string& each : wish.names) {
     auto t = in_.find(each);
     if (!t) return t.error();

@@ -13,7 +13,7 @@ using detail::place_rule;
 using way = place_rule::way;
 
 bool concerns(const place_rule& wish, const tensor_info& t) {
-  return wish.how == way::chosen || matches(wish.glob, t.name);
+  return wish.placement == way::chosen || matches(wish.glob, t.name);
 }
 
 fault no_such_device(const catalog& from, const tensor_info& t, std::uint32_t device,
@@ -45,13 +45,13 @@ result<std::vector<device_choice>> choose_devices(const catalog& from,
     }
     device_choice& place = out[t];
     if (decides != nullptr) {
-      if (decides->how == way::one) place.device = decides->number;
-      if (decides->how == way::chosen) place.device = decides->device_of(info);
-      if (decides->how == way::spread) {
+      if (decides->placement == way::one) place.device = decides->number;
+      if (decides->placement == way::chosen) place.device = decides->device_of(info);
+      if (decides->placement == way::spread) {
         const auto least = std::ranges::min_element(bytes_on);
         place.device = static_cast<std::uint32_t>(least - bytes_on.begin());
       }
-      if (decides->how == way::sharded && devices > 1) place.dim = decides->number;
+      if (decides->placement == way::sharded && devices > 1) place.dim = decides->number;
     }
     place.everywhere = place.dim.has_value() || place.device == all_devices;
     if (place.everywhere) place.device = 0;
@@ -62,7 +62,7 @@ result<std::vector<device_choice>> choose_devices(const catalog& from,
   const auto unused = std::ranges::find(used, false);
   if (unused == used.end() || requests.missing_is_allowed) return out;
   const place_rule& wish = requests.places[static_cast<std::size_t>(unused - used.begin())];
-  if (wish.how == way::chosen) return out;
+  if (wish.placement == way::chosen) return out;
   return fault{errc::no_such_tensor, source, "no tensor matches '" + printable(wish.glob) + "'"};
 }
 

@@ -90,7 +90,7 @@ result<checked_fill> check_fill(const fill_request& what, const load_options& op
                                 const device_set& devices, const std::vector<chosen_tensor>& which,
                                 const ringload::catalog& chosen) {
   if (auto good = check_options(what, options, devices); !good) return good.error();
-  auto matched = match(chosen, what.into, what.how, fill_converts);
+  auto matched = match(chosen, what.into, what.rules, fill_converts);
   if (!matched) return matched.error();
   checked_fill out;
   out.state.missing = std::move(matched->missing);

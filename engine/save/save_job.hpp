@@ -36,7 +36,7 @@ class save_job final : public work,
   bool stopped() const noexcept { return outcome_.stopped(); }
   const std::atomic<bool>& stop_flag() const noexcept { return outcome_.stop_flag(); }
   const save_request& request() const noexcept { return request_; }
-  const save_options& options() const noexcept { return request_.how; }
+  const save_options& options() const noexcept { return request_.options; }
 
   // ---- Engine thread only ----
 

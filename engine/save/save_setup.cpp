@@ -30,19 +30,20 @@ std::uint64_t direct_unit() noexcept {
 }
 
 bool is_zt(const save_request& request) {
-  if (request.how.format != save_format::by_name) return request.how.format == save_format::zt;
+  if (request.options.format != save_format::by_name)
+    return request.options.format == save_format::zt;
   return request.path.ends_with(".zt");
 }
 
 // Decides between file and folder by the name of the path and by the existing entry.
 result<save_target> target_of(const save_request& request) {
-  save_target out = {request.path, entry_kind::file, request.how.replace};
+  save_target out = {request.path, entry_kind::file, request.options.replace};
   if (is_zt(request) || out.path.extension() == ".safetensors") return out;
   out.kind = entry_kind::folder;
   std::error_code ignored;
   const bool is_folder = !out.path.has_filename() || fs::is_directory(out.path, ignored);
   const bool has_dot = out.path.filename().native().find('.') != std::string::npos;
-  if (request.how.format == save_format::by_name && has_dot && !is_folder) {
+  if (request.options.format == save_format::by_name && has_dot && !is_folder) {
     return fault{
         errc::invalid_saving, printable_path(request.path),
         "the name ends with neither .safetensors nor .zt, and save_options::format is not set"};
@@ -86,7 +87,8 @@ struct checked_tensors {
 };
 
 result<checked_tensors> check_tensors(const save_request& request, const save_services& services) {
-  const unsigned passes = 1 + (request.how.read_back ? 1 : 0) + (request.how.digest ? 1 : 0);
+  const unsigned passes =
+      1 + (request.options.read_back ? 1 : 0) + (request.options.digest ? 1 : 0);
   checked_tensors out;
   for (const tensor_ref& tensor : request.tensors) {
     backend* const source_backend = services.devices.find(tensor.on);
@@ -95,7 +97,7 @@ result<checked_tensors> check_tensors(const save_request& request, const save_se
           errc::device_unavailable, tensor_place(tensor.name),
           "it is in the memory of " + tensor.on.name() + ", and " + services.devices.description()};
     }
-    const auto target_type = stored_type(tensor, request.how);
+    const auto target_type = stored_type(tensor, request.options);
     if (!target_type) return target_type.error();
     if (const auto bytes = stored_bytes(tensor, *target_type); !bytes) return bytes.error();
     out.described.push_back({tensor.name, *target_type, tensor.shape});
@@ -108,7 +110,7 @@ result<checked_tensors> check_tensors(const save_request& request, const save_se
 result<checkpoint_layout> lay_out(const save_request& request, const checked_tensors& tensors,
                                   const save_target& target) {
   if (is_zt(request)) {
-    if (request.how.shard_bytes > 0 || request.how.shard_count > 0) {
+    if (request.options.shard_bytes > 0 || request.options.shard_count > 0) {
       return fault{errc::invalid_saving, "saving",
                    "shards were requested for a .zt file, expected none"};
     }
@@ -117,17 +119,17 @@ result<checkpoint_layout> lay_out(const save_request& request, const checked_ten
         static_cast<std::uint32_t>(sources.size()), [&](auto t) { return sources[t]->view().data; },
         [&](auto a, auto b) { return sources[a]->same_as(*sources[b]); });
     zt_settings settings;
-    settings.metadata = request.how.metadata;
-    settings.alignment = std::max<std::uint64_t>(request.how.alignment, settings.alignment);
+    settings.metadata = request.options.metadata;
+    settings.alignment = std::max<std::uint64_t>(request.options.alignment, settings.alignment);
     settings.bytes_of = first_tensor;
     return lay_out_zt(tensors.described, settings);
   }
   safetensors_settings settings;
-  settings.metadata = request.how.metadata;
-  settings.order = request.how.order;
-  settings.alignment = request.how.alignment;
+  settings.metadata = request.options.metadata;
+  settings.order = request.options.order;
+  settings.alignment = request.options.alignment;
   settings.folder = target.kind == entry_kind::folder;
-  settings.shards = {request.how.shard_bytes, request.how.shard_count};
+  settings.shards = {request.options.shard_bytes, request.options.shard_count};
   return lay_out_safetensors(tensors.described, settings);
 }
 
@@ -197,7 +199,7 @@ result<save_setup> set_up_save(const save_request& request, const save_services&
   if (!target) return target.error();
   auto checked = check_tensors(request, services);
   if (!checked) return checked.error().in(place);
-  if (request.how.digest == digest_algorithm::sha256 && !request.how.sha256) {
+  if (request.options.digest == digest_algorithm::sha256 && !request.options.sha256) {
     return fault{errc::digest_unavailable, place,
                  "sha256 was requested, but no sha256 hasher is set"};
   }

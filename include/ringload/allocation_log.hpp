@@ -52,7 +52,7 @@ class RINGLOAD_EXPORT allocation_log {
     ~pause();
 
    private:
-    const std::shared_ptr<detail::allocation_sink> of_;
+    const std::shared_ptr<detail::allocation_sink> sink_;
   };
 
   /// Returns whether a row could not be written, because the disk is full or the sink failed.

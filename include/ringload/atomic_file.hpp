@@ -26,8 +26,8 @@ class RINGLOAD_EXPORT atomic_file {
   /// set. A regular file can be replaced by a file. A folder can be replaced by a folder if it
   /// contains only files of a checkpoint.
   atomic_file(std::filesystem::path target, entry_kind kind, bool may_replace);
-  atomic_file(atomic_file&& other) noexcept;
-  atomic_file& operator=(atomic_file&& other) noexcept;
+  atomic_file(atomic_file&& source) noexcept;
+  atomic_file& operator=(atomic_file&& source) noexcept;
   /// Removes the file or folder if it is not published.
   ~atomic_file();
 

@@ -48,9 +48,9 @@ class RINGLOAD_EXPORT checkpoint {
  public:
   /// An empty handle: only assignment, destruction and operator bool are allowed.
   checkpoint() noexcept = default;
-  explicit checkpoint(std::shared_ptr<const detail::opened_checkpoint> of) noexcept;
+  explicit checkpoint(std::shared_ptr<const detail::opened_checkpoint> source) noexcept;
 
-  explicit operator bool() const noexcept { return of_ != nullptr; }
+  explicit operator bool() const noexcept { return opened_ != nullptr; }
 
   /// Valid as long as any copy of this handle.
   const ringload::catalog& catalog() const noexcept;
@@ -77,10 +77,12 @@ class RINGLOAD_EXPORT checkpoint {
   }
   std::vector<tensor_info>::const_iterator end() const noexcept { return catalog().tensors.end(); }
 
-  const std::shared_ptr<const detail::opened_checkpoint>& opened() const noexcept { return of_; }
+  const std::shared_ptr<const detail::opened_checkpoint>& opened() const noexcept {
+    return opened_;
+  }
 
  private:
-  std::shared_ptr<const detail::opened_checkpoint> of_;
+  std::shared_ptr<const detail::opened_checkpoint> opened_;
 };
 
 /// Returns an empty selection, like `select()`. The argument only documents the checkpoint.

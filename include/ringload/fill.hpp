@@ -27,10 +27,10 @@ struct RINGLOAD_EXPORT destination {
   /// Row-major and dense, in the memory of `on`.
   destination(std::string name, void* data, ringload::dtype dtype, std::vector<std::uint64_t> shape,
               ringload::device on = host());
-  destination(const destination& other);
-  destination(destination&& other) noexcept;
-  destination& operator=(const destination& other);
-  destination& operator=(destination&& other) noexcept;
+  destination(const destination& source);
+  destination(destination&& source) noexcept;
+  destination& operator=(const destination& source);
+  destination& operator=(destination&& source) noexcept;
   ~destination();
 
   std::string name;
@@ -65,10 +65,10 @@ struct RINGLOAD_EXPORT fill_options {
   enum class on_shape : std::uint8_t { exact, broadcast };
 
   fill_options();
-  fill_options(const fill_options& other);
-  fill_options(fill_options&& other) noexcept;
-  fill_options& operator=(const fill_options& other);
-  fill_options& operator=(fill_options&& other) noexcept;
+  fill_options(const fill_options& source);
+  fill_options(fill_options&& source) noexcept;
+  fill_options& operator=(const fill_options& source);
+  fill_options& operator=(fill_options&& source) noexcept;
   ~fill_options();
 
   /// A destination without a tensor in the checkpoint: `errc::no_such_tensor`, or the destination

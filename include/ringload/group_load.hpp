@@ -54,13 +54,13 @@ struct group_call {
   enum class what : std::uint8_t { tensor, shard, fused, push };
 
   group_call(what k, std::vector<std::string> n, std::uint32_t d, std::uint32_t t, std::string a)
-      : kind(k), names(std::move(n)), dim(d), to(t), as(std::move(a)) {}
+      : kind(k), names(std::move(n)), dim(d), to(t), fused_name(std::move(a)) {}
 
   what kind;
   std::vector<std::string> names;
   std::uint32_t dim;
   std::uint32_t to;
-  std::string as;
+  std::string fused_name;
 };
 
 using group_load_signature = void(std::exception_ptr, group_load);

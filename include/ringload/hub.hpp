@@ -35,7 +35,7 @@ struct hub_cached_file {
   std::uint64_t missing_bytes = 0;
   /// The error. Empty: there was no error, but the file was not loaded as a whole; or the digest is
   /// wrong, and the load has failed with that error.
-  std::string why;
+  std::string error_text;
 };
 
 struct hub_options {

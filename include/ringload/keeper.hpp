@@ -59,10 +59,10 @@ struct initiate_attach {
 /// Permissions and limits of a keeper.
 struct RINGLOAD_EXPORT keeper_options {
   keeper_options();
-  keeper_options(const keeper_options& other);
-  keeper_options(keeper_options&& other) noexcept;
-  keeper_options& operator=(const keeper_options& other);
-  keeper_options& operator=(keeper_options&& other) noexcept;
+  keeper_options(const keeper_options& source);
+  keeper_options(keeper_options&& source) noexcept;
+  keeper_options& operator=(const keeper_options& source);
+  keeper_options& operator=(keeper_options&& source) noexcept;
   ~keeper_options();
 
   /// The mode of the socket: users with write permission may connect.

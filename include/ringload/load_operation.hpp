@@ -29,11 +29,11 @@ using tensor_signature = void(std::exception_ptr, tensor);
 using next_signature = void(std::exception_ptr, std::optional<tensor>);
 using model_signature = void(std::exception_ptr, model);
 
-RINGLOAD_EXPORT void await_tensor(const std::shared_ptr<job>& of, std::string name,
+RINGLOAD_EXPORT void await_tensor(const std::shared_ptr<job>& load, std::string name,
                                   std::unique_ptr<operation<tensor>> waiting);
-RINGLOAD_EXPORT void await_next(const std::shared_ptr<job>& of,
+RINGLOAD_EXPORT void await_next(const std::shared_ptr<job>& load,
                                 std::unique_ptr<operation<std::optional<tensor>>> waiting);
-RINGLOAD_EXPORT void await_finish(const std::shared_ptr<job>& of,
+RINGLOAD_EXPORT void await_finish(const std::shared_ptr<job>& load,
                                   std::unique_ptr<operation<model>> waiting);
 
 // Initiations hold their state by value, because a completion token may start the operation later,
@@ -44,29 +44,29 @@ struct initiation {
 };
 
 struct initiate_tensor : initiation {
-  std::shared_ptr<job> of;
-  explicit initiate_tensor(std::shared_ptr<job> j) : of(std::move(j)) {}
+  std::shared_ptr<job> load;
+  explicit initiate_tensor(std::shared_ptr<job> j) : load(std::move(j)) {}
   template <class Handler>
   void operator()(Handler&& handler, std::string name) const {
-    await_tensor(of, std::move(name), make_operation<tensor>(std::forward<Handler>(handler)));
+    await_tensor(load, std::move(name), make_operation<tensor>(std::forward<Handler>(handler)));
   }
 };
 
 struct initiate_next : initiation {
-  std::shared_ptr<job> of;
-  explicit initiate_next(std::shared_ptr<job> j) : of(std::move(j)) {}
+  std::shared_ptr<job> load;
+  explicit initiate_next(std::shared_ptr<job> j) : load(std::move(j)) {}
   template <class Handler>
   void operator()(Handler&& handler) const {
-    await_next(of, make_operation<std::optional<tensor>>(std::forward<Handler>(handler)));
+    await_next(load, make_operation<std::optional<tensor>>(std::forward<Handler>(handler)));
   }
 };
 
 struct initiate_finish : initiation {
-  std::shared_ptr<job> of;
-  explicit initiate_finish(std::shared_ptr<job> j) : of(std::move(j)) {}
+  std::shared_ptr<job> load;
+  explicit initiate_finish(std::shared_ptr<job> j) : load(std::move(j)) {}
   template <class Handler>
   void operator()(Handler&& handler) const {
-    await_finish(of, make_operation<model>(std::forward<Handler>(handler)));
+    await_finish(load, make_operation<model>(std::forward<Handler>(handler)));
   }
 };
 
@@ -84,9 +84,9 @@ class RINGLOAD_EXPORT load_operation {
  public:
   /// An empty handle: only assignment and destruction are allowed.
   load_operation() noexcept = default;
-  explicit load_operation(std::shared_ptr<detail::job> of) noexcept : job_(std::move(of)) {}
-  load_operation(load_operation&& other) noexcept = default;
-  load_operation& operator=(load_operation&& other) noexcept;
+  explicit load_operation(std::shared_ptr<detail::job> load) noexcept : job_(std::move(load)) {}
+  load_operation(load_operation&& source) noexcept = default;
+  load_operation& operator=(load_operation&& source) noexcept;
   ~load_operation();
 
   /// Completes when the tensor `name` is loaded, and prioritizes its reads. For a tensor on several

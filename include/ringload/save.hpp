@@ -32,10 +32,10 @@ struct RINGLOAD_EXPORT tensor_ref {
   /// A loaded tensor, under its own name or a new name. The tensor_ref keeps the tensor alive.
   tensor_ref(const tensor& source);  // Implicit on purpose.
   tensor_ref(std::string name, const tensor& source);
-  tensor_ref(const tensor_ref& other);
-  tensor_ref(tensor_ref&& other) noexcept;
-  tensor_ref& operator=(const tensor_ref& other);
-  tensor_ref& operator=(tensor_ref&& other) noexcept;
+  tensor_ref(const tensor_ref& source);
+  tensor_ref(tensor_ref&& source) noexcept;
+  tensor_ref& operator=(const tensor_ref& source);
+  tensor_ref& operator=(tensor_ref&& source) noexcept;
   ~tensor_ref();
 
   std::string name;
@@ -103,10 +103,10 @@ class save_progress {
 /// The options of a save.
 struct RINGLOAD_EXPORT save_options {
   save_options();
-  save_options(const save_options& other);
-  save_options(save_options&& other) noexcept;
-  save_options& operator=(const save_options& other);
-  save_options& operator=(save_options&& other) noexcept;
+  save_options(const save_options& source);
+  save_options(save_options&& source) noexcept;
+  save_options& operator=(const save_options& source);
+  save_options& operator=(save_options&& source) noexcept;
   ~save_options();
 
   save_format format = save_format::by_name;

@@ -47,7 +47,7 @@ struct shard_request {
 };
 
 struct fuse_request {
-  std::string as;
+  std::string fused_name;
   std::vector<std::string> names;
   std::uint32_t dim;
 };
@@ -63,7 +63,7 @@ struct place_rule {
   enum class way : std::uint8_t { one, chosen, spread, sharded };
 
   std::string glob;
-  way how = way::one;
+  way placement = way::one;
   std::uint32_t number = 0;  // The device position or all_devices; for shards, the dimension.
   std::function<std::uint32_t(const tensor_info&)> device_of;  // Replaces the glob.
 };
@@ -91,10 +91,10 @@ class RINGLOAD_EXPORT selection {
  public:
   /// Selects all tensors.
   selection();
-  selection(const selection& other);
-  selection(selection&& other) noexcept;
-  selection& operator=(const selection& other);
-  selection& operator=(selection&& other) noexcept;
+  selection(const selection& source);
+  selection(selection&& source) noexcept;
+  selection& operator=(const selection& source);
+  selection& operator=(selection&& source) noexcept;
   ~selection();
 
   // The next three functions select tensors. A tensor is selected if any call selects it. Without

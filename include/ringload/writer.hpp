@@ -38,10 +38,10 @@ namespace ringload::inline v0 {
 /// Storage options of one object. Only .zt has them; safetensors ignores them.
 struct RINGLOAD_EXPORT object_options {
   object_options();
-  object_options(const object_options& other);
-  object_options(object_options&& other) noexcept;
-  object_options& operator=(const object_options& other);
-  object_options& operator=(object_options&& other) noexcept;
+  object_options(const object_options& source);
+  object_options(object_options&& source) noexcept;
+  object_options& operator=(const object_options& source);
+  object_options& operator=(object_options&& source) noexcept;
   ~object_options();
 
   int zstd_level = 0;  // 1 to 22; 0: raw.
@@ -56,10 +56,10 @@ struct RINGLOAD_EXPORT object_options {
 /// An object that has several components: a sparse matrix, a quantised group.
 struct RINGLOAD_EXPORT object_info {
   object_info();
-  object_info(const object_info& other);
-  object_info(object_info&& other) noexcept;
-  object_info& operator=(const object_info& other);
-  object_info& operator=(object_info&& other) noexcept;
+  object_info(const object_info& source);
+  object_info(object_info&& source) noexcept;
+  object_info& operator=(const object_info& source);
+  object_info& operator=(object_info&& source) noexcept;
   ~object_info();
 
   std::string name;
@@ -88,10 +88,10 @@ RINGLOAD_EXPORT planned_tensor planned(const tensor_info& tensor, const load_opt
 /// The options of a writer.
 struct RINGLOAD_EXPORT writer_options {
   writer_options();
-  writer_options(const writer_options& other);
-  writer_options(writer_options&& other) noexcept;
-  writer_options& operator=(const writer_options& other);
-  writer_options& operator=(writer_options&& other) noexcept;
+  writer_options(const writer_options& source);
+  writer_options(writer_options&& source) noexcept;
+  writer_options& operator=(const writer_options& source);
+  writer_options& operator=(writer_options&& source) noexcept;
   ~writer_options();
 
   /// The alignment of tensors in the file: a power of two up to 2 MiB. 0: 64. For safetensors, only
@@ -195,8 +195,8 @@ class RINGLOAD_EXPORT writer {
                           std::vector<std::pair<std::string, std::string>> metadata,
                           writer_options options = {});
 
-  writer(writer&& other) noexcept = default;
-  writer& operator=(writer&& other) noexcept;
+  writer(writer&& source) noexcept = default;
+  writer& operator=(writer&& source) noexcept;
   ~writer();
 
   /// Adds a dense tensor in host memory or on the device of its loader. Fails with

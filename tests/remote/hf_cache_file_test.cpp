@@ -298,7 +298,7 @@ TEST_CASE("hf_cache_source: what passes is cached, and read from there by the ne
   CHECK(remote->reads == 3);
   REQUIRE(told.size() == 1);
   CHECK(told[0].whole);
-  CHECK(told[0].why.empty());
+  CHECK(told[0].error_text.empty());
   CHECK(told[0].name == "owner/name/unet/model.safetensors");
   CHECK(file_text(repository_in(at.path()) / "blobs" / sha256_hex(content)) == content);
 
@@ -329,7 +329,7 @@ TEST_CASE(
   REQUIRE(told.size() == 1);
   CHECK(!told[0].whole);
   CHECK(told[0].missing_bytes == 3'000'000);
-  CHECK(told[0].why.empty());
+  CHECK(told[0].error_text.empty());
   const int reads = remote->reads;
   const std::uint64_t bytes = remote->bytes_read;
   {
@@ -359,5 +359,5 @@ TEST_CASE("hf_cache_source: where the cache cannot be written, the load goes on 
   CHECK(source == remote);
   REQUIRE(told.size() == 1);
   CHECK(!told[0].whole);
-  CHECK(!told[0].why.empty());
+  CHECK(!told[0].error_text.empty());
 }

@@ -243,7 +243,7 @@ TEST_CASE("hub_store: bytes that are not the hub's are an error where all of the
   }
   REQUIRE(told.size() == 1);
   CHECK(!told[0].whole);
-  CHECK(told[0].why.empty());  // The load has said it.
+  CHECK(told[0].error_text.empty());  // The load has said it.
   CHECK(make_hub_store(client, how, false)->find("owner/model", {}).local_path.empty());
 }
 

@@ -280,7 +280,7 @@ remote_options remote_options_of(const nb::dict& given) {
   const setter on_cached = [&how](nb::handle value) {
     const auto to = std::make_shared<cache_reporter>(nb::cast<held_cache_reports&>(value).of);
     how.hub.on_cached = [to](const hub_cached_file& file) {
-      to->to->add({file.name, file.whole, file.missing_bytes, file.why});
+      to->to->add({file.name, file.whole, file.missing_bytes, file.error_text});
     };
   };
   const setter path_style = [&how](nb::handle value) {

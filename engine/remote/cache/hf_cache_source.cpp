@@ -92,7 +92,8 @@ void caching::tell() const {
   if (!on_cached) return;
   hub_cached_file out;
   out.name = name;
-  if (auto outcome = blob->advance(); !outcome && !raised) out.why = message_of(outcome.error());
+  if (auto outcome = blob->advance(); !outcome && !raised)
+    out.error_text = message_of(outcome.error());
   out.whole = blob->published();
   for (const byte_range& gap : blob->missing()) out.missing_bytes += gap.end - gap.begin;
   on_cached(out);
@@ -103,7 +104,7 @@ void report_failure(const std::function<void(const hub_cached_file&)>& on_cached
   if (!on_cached) return;
   hub_cached_file out;
   out.name = name;
-  out.why = std::move(reason);
+  out.error_text = std::move(reason);
   on_cached(out);
 }
 

@@ -37,19 +37,20 @@ using source_name = std::variant<std::string, path_list, found_source>;
 // Caller memory to be filled.
 struct fill_request {
   fill_request(std::vector<destination> d, fill_options h)
-      : into(std::move(d)), how(std::move(h)) {}
+      : into(std::move(d)), rules(std::move(h)) {}
 
   std::vector<destination> into;
-  fill_options how;
+  fill_options rules;
 };
 
 // A tensor to be copied into its own memory.
 struct copy_request {
-  copy_request(tensor f, device t, std::optional<dtype> a) : from(std::move(f)), to(t), as(a) {}
+  copy_request(tensor f, device t, std::optional<dtype> a)
+      : from(std::move(f)), to(t), to_dtype(a) {}
 
   tensor from;
   device to;
-  std::optional<dtype> as;  // Empty: the dtype of the tensor.
+  std::optional<dtype> to_dtype;  // Empty: the dtype of the tensor.
 };
 
 struct load_request {
@@ -83,11 +84,11 @@ inline load_request with_listed(load_request request, const manifest* checksums)
 
 struct save_request {
   save_request(std::string p, std::vector<tensor_ref> t, save_options h)
-      : path(std::move(p)), tensors(std::move(t)), how(std::move(h)) {}
+      : path(std::move(p)), tensors(std::move(t)), options(std::move(h)) {}
 
   std::string path;
   std::vector<tensor_ref> tensors;
-  save_options how;
+  save_options options;
 };
 
 }  // namespace ringload::inline v0::detail
