@@ -34,7 +34,7 @@ asio::awaitable<void> load(ringload::loader& loader, std::shared_ptr<ringload::g
   std::uint64_t bytes = 0;
   for (const ringload::tensor_info& info : load.catalog().tensors) {
     ringload::tensor part = co_await load.shard_async(info.name, 0);
-    bytes += part.bytes();
+    bytes += part.size_bytes();
   }
   const std::lock_guard lock(output);
   std::cout << "rank " << rank << ": " << bytes << " bytes\n";

@@ -16,20 +16,26 @@
 
 namespace asio = boost::asio;
 
-asio::awaitable<void> load_parts(ringload::loader& loader, std::string source) {
-  ringload::checkpoint checkpoint = co_await loader.open_async(source);
+// Loads the first half of one tensor's rows.
+asio::awaitable<void> load_slice(ringload::loader& loader, ringload::checkpoint checkpoint) {
   const ringload::tensor_info& first = *checkpoint.begin();
-  const std::uint64_t rows = first.shape.at(0) / 2;
-
-  // The first half of one tensor's rows.
+  const std::uint64_t rows = first.shape[0] / 2;
   ringload::selection half = ringload::select().slice(first.name, 0, 0, rows);
   ringload::model top = co_await loader.load_async(checkpoint, half);
-  std::cout << "half: " << top.at(first.name).bytes() << " of " << first.bytes << " bytes\n";
+  std::cout << "half: " << top.at(first.name).size_bytes() << " of " << first.bytes << " bytes\n";
+}
 
-  // Every tensor, divided along dimension 0 between 4 ranks: the part of rank 1.
+// Loads every tensor, divided along dimension 0 between 4 ranks: the part of rank 1.
+asio::awaitable<void> load_shard(ringload::loader& loader, ringload::checkpoint checkpoint) {
   ringload::selection part = ringload::select().shard("*", 0, 1, 4);
   ringload::model mine = co_await loader.load_async(checkpoint, part);
   std::cout << "rank 1 of 4: " << mine.size() << " tensors, " << mine.stats().bytes << " bytes\n";
+}
+
+asio::awaitable<void> load_parts(ringload::loader& loader, std::string source) {
+  ringload::checkpoint checkpoint = co_await loader.open_async(source);
+  co_await load_slice(loader, checkpoint);
+  co_await load_shard(loader, checkpoint);
 }
 
 int main(int argc, char** argv) {

@@ -182,7 +182,7 @@ class run_of_stream {
     }
     in_flight_ += one.now.bytes;
     reader::operation& read = one;
-    read.what = {};
+    read.request = {};
     read.request.fd = of_.files()[one.now.file].fd.get();
     read.request.direct = true;
     read.request.bytes = bytes_asked(one);
