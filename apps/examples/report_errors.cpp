@@ -22,7 +22,7 @@ asio::awaitable<void> load(ringload::loader& loader, std::string source) {
     // The place is "model.safetensors: tensor 'wte.weight': byte 4,096", as far as it is known.
     std::cout << "place: " << failure.place() << '\n';
     std::cout << "code: " << failure.code().message() << '\n';
-    if (failure.code() == boost::system::errc::no_such_file_or_directory) {
+    if (failure.code() == ringload::errc::source_not_found) {
       std::cout << "there is no such checkpoint\n";
     } else if (failure.code() == ringload::errc::malformed_header) {
       std::cout << "the checkpoint is damaged\n";

@@ -10,10 +10,11 @@ namespace ringload::inline v0 {
 
 namespace {
 
-namespace fs = std::filesystem;
+// Paths are strings here: if memory runs out in path::operator/, libstdc++ 12 frees what it did
+// not allocate.
 
 // Returns the number after a word, as in "MemAvailable: 4096 kB" and "inactive_file 4096".
-std::optional<std::uint64_t> number_after(const fs::path& file, std::string_view wanted) {
+std::optional<std::uint64_t> number_after(const std::string& file, std::string_view wanted) {
   std::ifstream in(file);
   for (std::string word; in >> word;) {
     std::uint64_t number = 0;
@@ -22,7 +23,7 @@ std::optional<std::uint64_t> number_after(const fs::path& file, std::string_view
   return std::nullopt;
 }
 
-std::optional<std::uint64_t> number_in(const fs::path& file) {
+std::optional<std::uint64_t> number_in(const std::string& file) {
   std::ifstream in(file);
   std::uint64_t number = 0;
   if (in >> number) return number;  // "max" is not a number: no limit.
@@ -49,7 +50,7 @@ struct own_groups {
 };
 
 // Parses the lines "0::/user.slice/a.service" and "4:cpu,memory:/a".
-own_groups groups_in(const fs::path& file) {
+own_groups groups_in(const std::string& file) {
   own_groups found;
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
@@ -63,23 +64,25 @@ own_groups groups_in(const fs::path& file) {
   return found;
 }
 
-std::optional<std::uint64_t> available_in(const fs::path& group, const group_files& files) {
-  const auto most = number_in(group / files.most);
-  const auto taken = number_in(group / files.taken);
+std::optional<std::uint64_t> available_in(const std::string& group,
+                                          const group_files& files) {
+  const auto most = number_in(group + "/" + files.most);
+  const auto taken = number_in(group + "/" + files.taken);
   if (!most || !taken) return std::nullopt;
-  const std::uint64_t cached = number_after(group / "memory.stat", files.inactive).value_or(0) +
-                               number_after(group / "memory.stat", files.active).value_or(0);
+  const std::uint64_t cached = number_after(group + "/memory.stat", files.inactive).value_or(0) +
+                               number_after(group + "/memory.stat", files.active).value_or(0);
   const std::uint64_t held = *taken - std::min(*taken, cached);
   return *most - std::min(*most, held);
 }
 
 // Reduces `least` to the limit of the group and of the groups around it, each of which limits those
 // inside it.
-void take_least(const fs::path& root, const std::string& own_group, const group_files& files,
+void take_least(const std::string& root, const std::string& own_group, const group_files& files,
                 std::optional<std::uint64_t>& least) {
   if (own_group.empty()) return;
-  for (fs::path group = fs::path(own_group).relative_path();; group = group.parent_path()) {
-    if (const auto group_bytes = available_in(root / files.folder / group, files)) {
+  for (std::string group = own_group;; group.resize(group.rfind('/'))) {
+    while (group.ends_with('/')) group.pop_back();
+    if (const auto group_bytes = available_in(root + "/" + files.folder + group, files)) {
       least = std::min(least.value_or(*group_bytes), *group_bytes);
     }
     if (group.empty()) return;
@@ -88,12 +91,13 @@ void take_least(const fs::path& root, const std::string& own_group, const group_
 
 }  // namespace
 
-std::optional<std::uint64_t> available_bytes(const fs::path& root) {
-  std::optional<std::uint64_t> least = number_after(root / "proc/meminfo", "MemAvailable:");
+std::optional<std::uint64_t> available_bytes(const std::filesystem::path& root) {
+  const std::string& folder = root.native();
+  std::optional<std::uint64_t> least = number_after(folder + "/proc/meminfo", "MemAvailable:");
   if (least) *least *= 1024;
-  const own_groups groups = groups_in(root / "proc/self/cgroup");
-  take_least(root, groups.of_version_2, version_2, least);
-  take_least(root, groups.of_version_1, version_1, least);
+  const own_groups groups = groups_in(folder + "/proc/self/cgroup");
+  take_least(folder, groups.of_version_2, version_2, least);
+  take_least(folder, groups.of_version_1, version_1, least);
   return least;
 }
 

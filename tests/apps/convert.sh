@@ -149,7 +149,7 @@ complains '0: File name too long$'
 expect 1 "$ringload" convert "$work/m" "$work/absent/x.zt"
 complains "absent/x.zt: the folder '.*/absent' does not exist"
 expect 1 "$ringload" convert "$work/m" ""
-complains '^ringload: error: the path names nothing new$'
+complains '^ringload: error: the path has no new file name$'
 # A full disk, or a limit of a file's size: the shard's name is the one that it would have.
 (ulimit -f 4000; expect 1 "$ringload" convert "$work/m" "$work/shards" --shard-bytes 3M) || exit 1
 complains 'shards/model-0000[1-9]-of-[0-9]*.safetensors: .*File too large'

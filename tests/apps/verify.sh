@@ -111,7 +111,7 @@ complains 'such.sums: '
 expect 1 "$ringload" sum "$work/m" --manifest "$work/no/such.sums"
 complains 'such.sums: '
 expect 1 "$ringload" sum "$work/m" --manifest "$work/fifo.sums"
-complains 'no regular file'
+complains 'not a regular file'
 [ -p "$work/fifo.sums" ] || fail "the FIFO is gone"
 cp "$work/crc32c.sums" "$work/before"
 expect 1 "$ringload" sum "$work/missing" --manifest "$work/crc32c.sums"

@@ -60,7 +60,7 @@ TEST_CASE("cuda: floating tensors are converted as they land, wherever they lie 
   if (!has_device()) return;
   loader with(last_cuda_device(), small_options());
   for (const std::size_t spaces : {0U, 1U, 2U, 4093U}) {
-    const made_file file(tensors_of_all_types(), spaces);
+    const made_file file(tensors_for_a_gpu(), spaces);
     for (const dtype to : conversion_targets) {
       const model loaded = get(with.load_async(file.name(), converting_to(to), use_future));
       CHECK(first_error(loaded, to) == "");
@@ -104,10 +104,24 @@ TEST_CASE("cuda: hundreds of small tensors share kernels, and those that stay as
   }
 }
 
+TEST_CASE("cuda: F64 that is to be converted is refused with its name, and loads unconverted") {
+  if (!has_device()) return;
+  loader with(last_cuda_device(), small_options());
+  const made_file file(tensors_of_all_types());
+  try {
+    (void)get(with.load_async(file.name(), converting_to(dtype::bf16), use_future));
+    FAIL("it was loaded");
+  } catch (const error& failure) {
+    CHECK(failure.code() == errc::unsupported_dtype);
+    CHECK(std::string(failure.what()).find("tensor 'f64'") != std::string::npos);
+  }
+  CHECK(first_difference_on_device(get(with.load_async(file.name(), use_future))) == "");
+}
+
 TEST_CASE("cuda: loads with and without conversion side by side") {
   if (!has_device()) return;
   loader with(last_cuda_device(), small_options(3));
-  const made_file file(tensors_of_all_types());
+  const made_file file(tensors_for_a_gpu());
   std::vector<std::future<model>> converted;
   std::vector<std::future<model>> plain;
   for (int i = 0; i < 3; ++i) {

@@ -169,7 +169,7 @@ TEST_CASE("cuda: a machine without a device says what is missing") {
   for (const auto& each : {
            without{cudaErrorInsufficientDriver, 0, "driver not found"},
            without{cudaErrorStubLibrary, 0, "only the toolkit's stub of the driver was found"},
-           without{cudaErrorInsufficientDriver, 11080, "the driver is for CUDA 11.8, and 1"},
+           without{cudaErrorInsufficientDriver, 11080, "the driver supports CUDA 11.8, but CUDA 1"},
            without{cudaErrorNoDevice, 13000, "the driver sees none"},
            without{cudaErrorIllegalAddress, 13000, "cudaErrorIllegalAddress: what CUDA says"},
        }) {
@@ -222,7 +222,7 @@ TEST_CASE("keeper: a model whose memory the driver does not give away is refused
       FAIL("it was published");
     } catch (const error& e) {
       CHECK(e.code() == boost::system::error_code(cudaErrorNotSupported, cuda_category()));
-      CHECK(holds(e.what(), "model 'm': cuda:1: giving memory to other processes"));
+      CHECK(holds(e.what(), "model 'm': cuda:1: exporting memory to other processes"));
     }
     CHECK(keeps.models().empty());
   }

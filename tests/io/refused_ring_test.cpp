@@ -52,7 +52,7 @@ TEST_CASE("ring: a refusal as containers refuse names what refused it") {
           "io_uring_setup: not permitted: kernel.io_uring_disabled is " + std::to_string(disabled));
   } else {
     CHECK(said ==
-          "io_uring_setup: not permitted: a seccomp filter refuses it, as the default one of "
+          "io_uring_setup: not permitted: a seccomp filter refuses it, as the default filter of "
           "containers does");
   }
 }

@@ -83,7 +83,7 @@ TEST_CASE("attach: a reply that is none is refused") {
   CHECK(holds(said_to([&](const unique_fd& to) {
                 (void)send_packet(to, std::as_bytes(std::span(long_text)));
               }),
-              "a packet is larger than any of the protocol"));
+              "a packet is larger than the protocol allows"));
   CHECK(said_to([](const unique_fd&) {}) == "the keeper closed the connection");
   CHECK(said_to(keep_reply{keep_answer::malformed, 0, 0}, {}) ==
         "the keeper did not understand the request");

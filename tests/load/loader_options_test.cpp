@@ -266,7 +266,7 @@ TEST_CASE(
   const load_stats s = get(with.load_async(file.name(), converting, asio::use_future)).stats();
   CHECK(s.pinned_bytes_peak == 4 * small_slot);
   CHECK(s.page_kind == "4k");
-  CHECK(holds(s.page_kind_reason, "65,536 bytes"));
+  CHECK(holds(s.page_kind_reason, "slot_bytes is 65,536"));
 }
 
 TEST_CASE("loader_options: by default a loader pins no more than 64 MiB") {

@@ -18,7 +18,7 @@ for options in "$work/mount/m.safetensors" "$work/mount/m"; do
   before=$(cd "$work/mount" && find . -type f -exec sha256sum {} +)
   for size in large medium; do
     expect 1 "$ringload" "$work/memory" "$options" <"$work/$size"
-    complains 'No space left on device\|bytes are to be written, and the file system has'
+    complains 'No space left on device\|bytes are needed, but the file system has'
     [ "$(cd "$work/mount" && find . -type f -exec sha256sum {} +)" = "$before" ] ||
       fail "$options is not what it was"
   done

@@ -34,6 +34,13 @@ inline std::vector<made_tensor> tensors_of_all_types() {
   };
 }
 
+// Without F64, which is converted only in host memory.
+inline std::vector<made_tensor> tensors_for_a_gpu() {
+  std::vector<made_tensor> tensors = tensors_of_all_types();
+  std::erase_if(tensors, [](const made_tensor& tensor) { return tensor.name == "f64"; });
+  return tensors;
+}
+
 inline load_options converting_to(dtype to) {
   load_options options;
   options.dtype = to;
