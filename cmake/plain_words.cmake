@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Plain English, as far as a machine can see it: function words as declared names, comments that
-# begin with a riddle, and examples in comments that a formatter would reflow. The limits are what the
-# tree has today. They may only be lowered.
+# begin with a riddle, and examples in comments that a formatter would reflow. The limits are what
+# the tree has today. They may only be lowered.
 #
 #   cmake [-D ROOT=tree] -P cmake/plain_words.cmake
 
@@ -49,8 +49,8 @@ foreach(file IN LISTS files)
     math(EXPR wrong "${wrong} + 1")
   endif()
   string(REGEX REPLACE "//[^\n]*" "" code "${text}")
-  string(REGEX REPLACE "(return|delete|new|throw|co_return|co_await|else|case|and|or|not) +(${words})"
-    "" code "${code}")
+  set(keywords "return|delete|new|throw|co_return|co_await|else|case|and|or|not")
+  string(REGEX REPLACE "(${keywords}) +(${words})" "" code "${code}")
   string(REGEX MATCHALL "${declared_name}" found "${code}")
   list(LENGTH found count)
   math(EXPR names "${names} + ${count}")
@@ -74,4 +74,5 @@ endif()
 if(wrong GREATER 0)
   message(FATAL_ERROR "plain_words: see CONTRIBUTING.md; -D SHOW=1 lists them")
 endif()
-message("plain_words: ${names} of at most ${names_max} names, ${comments} of at most ${comments_max} comments")
+message("plain_words: ${names} of at most ${names_max} names, "
+  "${comments} of at most ${comments_max} comments")

@@ -111,7 +111,8 @@ result<model> copied_to(device on, const model& from) {
     place.destination_offset =
         static_cast<std::uint64_t>(static_cast<std::byte*>(copy->data()) - copy->memory().data());
     where.push_back(place);
-    arenas.push_back({std::shared_ptr<arena>(copy, &copy->memory()), copy->size_bytes(), false, on});
+    arenas.push_back(
+        {std::shared_ptr<arena>(copy, &copy->memory()), copy->size_bytes(), false, on});
   }
   return assembled(from.catalog(), std::move(where), std::move(arenas));
 }

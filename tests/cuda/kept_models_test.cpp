@@ -123,7 +123,7 @@ TEST_CASE("keeper: a model on a GPU is attached there, by another process, and n
     // The driver's own error: a process does not open what it has allocated.
     CHECK(failure_to_attach(kept.socket, last_cuda_device()) != "attached");
     if (last_cuda_device().index() > 0) {
-      CHECK(holds(kept.attached(0).read_line(), "and the memory is of the one at"));
+      CHECK(holds(kept.attached(0).read_line(), "but the memory belongs to the GPU at"));
     }
     CHECK(holds(kept.attached(-1).read_line(), "cuda:-1"));
     CHECK(nobody_is_attached(kept.keeps));
