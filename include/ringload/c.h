@@ -42,7 +42,7 @@
 
 #ifdef __cplusplus
 #define RINGLOAD_STRUCT(type_name) (type_name{.struct_bytes = sizeof(type_name)})
-#define RINGLOAD_OF_INT : int  // So that a value that is none of the list is not undefined.
+#define RINGLOAD_OF_INT : int  // Unlisted values are not undefined behaviour.
 extern "C" {
 #else
 #define RINGLOAD_STRUCT(type_name) ((type_name){.struct_bytes = sizeof(type_name)})

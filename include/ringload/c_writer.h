@@ -81,7 +81,7 @@ RINGLOAD_C_EXPORT ringload_status ringload_writer_create(const char* path,
 RINGLOAD_C_EXPORT ringload_status ringload_writer_append(const char* path,
                                                          const ringload_writer_options* options,
                                                          ringload_writer** result);
-/// Releases the writer. If no finish has completed, nothing is left of the file, and pending
+/// Releases the writer. If no finish has completed, no file remains, and pending
 /// operations fail.
 RINGLOAD_C_EXPORT void ringload_writer_release(ringload_writer* writer);
 

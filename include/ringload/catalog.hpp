@@ -92,7 +92,7 @@ struct unreadable_info {
   std::uint32_t file = 0;  // Index into catalog::files.
   boost::system::error_code code = {};
   std::string place = {};   // The file, the object, and where the file describes it.
-  std::string reason = {};  // What is wrong with which value, and what was expected.
+  std::string reason = {};  // The wrong value, and the expected value.
   bool is_left_out = false;
 };
 

@@ -164,7 +164,7 @@ struct initiate_written : initiation {
 RINGLOAD_EXPORT std::vector<std::size_t> first_of_same(std::span<const tensor_ref> tensors);
 
 /// A file that is being written. If the writer is destroyed before finish_async has completed,
-/// nothing is left of the file.
+/// no file remains.
 ///
 /// The `_async` functions take any completion token, as those of `loader` do. The steps run in the
 /// order of the calls, in a thread of the writer. Each step completes with the current size of the
