@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Digests of the C interface: manifests, and what a save says of what it wrote.
+// Digests of the C interface: manifests, and the digests of a save.
 
 #include <ringload/c.h>
 
@@ -18,30 +18,30 @@ using namespace ringload::c;
 
 namespace {
 
-ringload_status hand_out(ringload::manifest of, const ringload_sha256* sha256,
-                         ringload_manifest** made) {
-  of.sha256 = hashers_of(sha256);
-  *made = new ringload_manifest{std::make_shared<const ringload::manifest>(std::move(of))};
+ringload_status hand_out(ringload::manifest list, const ringload_sha256* sha256,
+                         ringload_manifest** result) {
+  list.sha256 = hashers_of(sha256);
+  *result = new ringload_manifest{std::make_shared<const ringload::manifest>(std::move(list))};
   return RINGLOAD_OK;
 }
 
 }  // namespace
 
 ringload_status ringload_manifest_read(const char* path, const ringload_sha256* sha256,
-                                       ringload_manifest** made) {
+                                       ringload_manifest** result) {
   return guarded([&] {
-    required(made, "the place for the manifest is null") = nullptr;
-    return hand_out(ringload::read_manifest(&required(path, "the path is null")), sha256, made);
+    required(result, "the place for the manifest is null") = nullptr;
+    return hand_out(ringload::read_manifest(&required(path, "the path is null")), sha256, result);
   });
 }
 
 ringload_status ringload_manifest_parse(const char* text, const char* place,
-                                        const ringload_sha256* sha256, ringload_manifest** made) {
+                                        const ringload_sha256* sha256, ringload_manifest** result) {
   return guarded([&] {
-    required(made, "the place for the manifest is null") = nullptr;
+    required(result, "the place for the manifest is null") = nullptr;
     return hand_out(ringload::parse_manifest(&required(text, "the manifest's text is null"),
                                              place ? place : "manifest"),
-                    sha256, made);
+                    sha256, result);
   });
 }
 
@@ -55,7 +55,7 @@ ringload_status ringload_operation_saved_manifest(ringload_operation* operation,
     const auto hand_out_lines = [&](const auto& done) {
       std::call_once(operation->manifest_made, [&] {
         std::string lines;
-        for (const ringload::tensor_digest& of : done.digests) lines += manifest_line(of);
+        for (const ringload::tensor_digest& digest : done.digests) lines += manifest_line(digest);
         operation->manifest = std::move(lines);
       });
       *text = operation->manifest.c_str();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the C interface says of checkpoints, models and tensors, and the selections of them.
+// Checkpoints, models, tensors and selections of the C interface.
 
 #include <ringload/c.h>
 
@@ -18,19 +18,19 @@ using namespace ringload::c;
 namespace {
 
 const ringload::catalog& catalog_of(const ringload_checkpoint* checkpoint) {
-  return required(checkpoint, "the checkpoint is null").of.catalog();
+  return required(checkpoint, "the checkpoint is null").value.catalog();
 }
 
 const ringload::model& model_of(const ringload_model* model) {
-  return required(model, "the model is null").of;
+  return required(model, "the model is null").value;
 }
 
 const ringload::tensor& tensor_of(const ringload_tensor* tensor) {
-  return required(tensor, "the tensor is null").of;
+  return required(tensor, "the tensor is null").value;
 }
 
 ringload::selection& selection_of(ringload_selection* selection) {
-  return required(selection, "the selection is null").of;
+  return required(selection, "the selection is null").value;
 }
 
 std::string text(const char* given) { return &required(given, "a name or pattern is null"); }
@@ -47,7 +47,7 @@ ringload_status hand_out(ringload::tensor tensor, ringload_tensor** into) {
 void ringload_checkpoint_release(ringload_checkpoint* checkpoint) { delete checkpoint; }
 
 size_t ringload_checkpoint_size(const ringload_checkpoint* checkpoint) {
-  return checkpoint ? checkpoint->of.size() : 0;
+  return checkpoint ? checkpoint->value.size() : 0;
 }
 
 ringload_status ringload_checkpoint_tensor(const ringload_checkpoint* checkpoint, size_t position,
@@ -73,7 +73,7 @@ ringload_status ringload_checkpoint_find(const ringload_checkpoint* checkpoint, 
                                          size_t* position) {
   return guarded([&] {
     const ringload::catalog& catalog = catalog_of(checkpoint);
-    const ringload::tensor_info& found = checkpoint->of.at(text(name));
+    const ringload::tensor_info& found = checkpoint->value.at(text(name));
     required(position, "the place for the position is null") =
         static_cast<size_t>(&found - catalog.tensors.data());
     return RINGLOAD_OK;
@@ -94,17 +94,17 @@ ringload_status ringload_checkpoint_metadata(const ringload_checkpoint* checkpoi
 
 namespace {
 
-ringload_status give_attribute(const ringload::attributes& all, size_t position,
+ringload_status give_attribute(const ringload::attributes& elements, size_t position,
                                ringload_attribute* into) {
-  if (position >= all.size()) return RINGLOAD_END;
-  const auto& [key, value] = all[position];
-  ringload_attribute made = {};
-  made.key = key.c_str();
-  made.text = value.text().c_str();
-  made.cbor = value.encoded().data();
-  made.cbor_bytes = value.encoded().size();
-  made.is_text = value.is_text() ? 1 : 0;
-  give(into, made);
+  if (position >= elements.size()) return RINGLOAD_END;
+  const auto& [key, value] = elements[position];
+  ringload_attribute view = {};
+  view.key = key.c_str();
+  view.text = value.text().c_str();
+  view.cbor = value.encoded().data();
+  view.cbor_bytes = value.encoded().size();
+  view.is_text = value.is_text() ? 1 : 0;
+  give(into, view);
   return RINGLOAD_OK;
 }
 
@@ -129,14 +129,14 @@ ringload_status ringload_checkpoint_tensor_attribute(const ringload_checkpoint* 
 
 void ringload_model_release(ringload_model* model) { delete model; }
 
-size_t ringload_model_size(const ringload_model* model) { return model ? model->of.size() : 0; }
+size_t ringload_model_size(const ringload_model* model) { return model ? model->value.size() : 0; }
 
 ringload_status ringload_model_tensor(const ringload_model* model, size_t position,
                                       ringload_tensor** tensor) {
   return guarded([&] {
     required(tensor, "the place for the tensor is null") = nullptr;
     if (position >= model_of(model).size()) return RINGLOAD_END;
-    return hand_out(model->of[position], tensor);
+    return hand_out(model->value[position], tensor);
   });
 }
 
@@ -158,9 +158,9 @@ ringload_status ringload_model_stats(const ringload_model* model, ringload_stats
 ringload_status ringload_model_file_stats(const ringload_model* model, size_t position,
                                           ringload_file_stats* into) {
   return guarded([&] {
-    const auto& all = model_of(model).stats_of_files();
-    if (position >= all.size()) return RINGLOAD_END;
-    give(into, stats_of(all[position], model->of.catalog().files[position]));
+    const auto& elements = model_of(model).stats_of_files();
+    if (position >= elements.size()) return RINGLOAD_END;
+    give(into, stats_of(elements[position], model->value.catalog().files[position]));
     return RINGLOAD_OK;
   });
 }
@@ -169,16 +169,17 @@ void ringload_tensor_release(ringload_tensor* tensor) { delete tensor; }
 
 ringload_status ringload_tensor_look(const ringload_tensor* tensor, ringload_tensor_view* into) {
   return guarded([&] {
-    const ringload::tensor& of = tensor_of(tensor);
+    const ringload::tensor& loaded = tensor_of(tensor);
     ringload_tensor_view view = {};
     view.name = tensor->name.c_str();
-    view.data = of.data();
-    view.bytes = of.size_bytes();
-    view.shape = of.shape().data();
-    view.rank = of.shape().size();
-    view.dtype = dtype_of(of.dtype());
-    view.device = of.device().kind() == ringload::device_kind::cuda ? RINGLOAD_CUDA : RINGLOAD_HOST;
-    view.device_index = of.device().index();
+    view.data = loaded.data();
+    view.bytes = loaded.size_bytes();
+    view.shape = loaded.shape().data();
+    view.rank = loaded.shape().size();
+    view.dtype = dtype_of(loaded.dtype());
+    view.device =
+        loaded.device().kind() == ringload::device_kind::cuda ? RINGLOAD_CUDA : RINGLOAD_HOST;
+    view.device_index = loaded.device().index();
     give(into, view);
     return RINGLOAD_OK;
   });
@@ -204,9 +205,9 @@ ringload_status ringload_tensor_to_legacy_dlpack(const ringload_tensor* tensor,
 
 // --- Selections
 
-ringload_status ringload_selection_create(ringload_selection** made) {
+ringload_status ringload_selection_create(ringload_selection** view) {
   return guarded([&] {
-    required(made, "the place for the selection is null") = new ringload_selection();
+    required(view, "the place for the selection is null") = new ringload_selection();
     return RINGLOAD_OK;
   });
 }
@@ -250,13 +251,13 @@ ringload_status ringload_selection_shard(ringload_selection* selection, const ch
   });
 }
 
-ringload_status ringload_selection_fused(ringload_selection* selection, const char* as,
+ringload_status ringload_selection_fused(ringload_selection* selection, const char* name,
                                          const char* const* names, size_t count, uint32_t dim) {
   return guarded([&] {
     if (count > 0) required(names, "the names are null");
     std::vector<std::string> parts;
     for (size_t i = 0; i < count; ++i) parts.push_back(text(names[i]));
-    selection_of(selection).fused(text(as), std::move(parts), dim);
+    selection_of(selection).fused(text(name), std::move(parts), dim);
     return RINGLOAD_OK;
   });
 }
@@ -276,7 +277,7 @@ ringload_status ringload_selection_allow_missing(ringload_selection* selection) 
   });
 }
 
-// --- What a fill left out
+// --- Tensors that a fill left out
 
 ringload_status ringload_operation_fill_name(const ringload_operation* operation,
                                              ringload_fill_list list, size_t position,
@@ -292,11 +293,11 @@ ringload_status ringload_operation_fill_name(const ringload_operation* operation
     if (list == RINGLOAD_FILL_WHOLE || list == RINGLOAD_FILL_TORN) {
       if (state.status() == RINGLOAD_PENDING) return RINGLOAD_PENDING;
       try {
-        if (const std::exception_ptr why = state.failure()) std::rethrow_exception(why);
+        if (const std::exception_ptr failure = state.failure()) std::rethrow_exception(failure);
       } catch (const ringload::fill_error& e) {
         return give_name(list == RINGLOAD_FILL_WHOLE ? e.whole() : e.torn());
       } catch (...) {
-        // It had written nothing.
+        // The fill wrote nothing.
       }
       return RINGLOAD_END;
     }
@@ -309,7 +310,7 @@ ringload_status ringload_operation_fill_name(const ringload_operation* operation
   });
 }
 
-// --- What a save has written
+// --- Files that a save wrote
 
 ringload_status ringload_operation_saved_file(const ringload_operation* operation, size_t position,
                                               const char** path) {

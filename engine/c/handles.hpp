@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the opaque handles of ringload/c.h stand for.
+// Definitions of the opaque handles of ringload/c.h.
 
 #include <ringload/c.h>
 
@@ -26,54 +26,54 @@ class operation_state;
 }  // namespace ringload::c
 
 struct ringload_device {
-  ringload::device of;
+  ringload::device value;
 };
 
 struct ringload_extension {
-  ringload::extension of;
+  ringload::extension value;
 };
 
 struct ringload_loader {
   std::shared_ptr<ringload::c::completion_thread> thread;
-  std::shared_ptr<ringload::loader> of;  // Shared with operations that are yet to begin.
+  std::shared_ptr<ringload::loader> value;  // Shared with operations that have not begun.
 };
 
 struct ringload_checkpoint {
-  ringload::checkpoint of;
+  ringload::checkpoint value;
 };
 
 struct ringload_selection {
-  ringload::selection of;
+  ringload::selection value;
 };
 
 struct ringload_manifest {
-  std::shared_ptr<const ringload::manifest> of;  // Shared with the loads that it is given to.
+  std::shared_ptr<const ringload::manifest> value;  // Shared with the loads that use it.
 };
 
 struct ringload_operation {
   std::shared_ptr<ringload::c::operation_state> state;
-  std::once_flag manifest_made;  // What is given out by ringload_operation_saved_manifest().
+  std::once_flag manifest_made;  // Guards `manifest`, see ringload_operation_saved_manifest().
   std::string manifest;
 };
 
 struct ringload_loading {
   std::shared_ptr<ringload::c::completion_thread> thread;
-  std::shared_ptr<ringload::load_operation> of;  // Shared with operations that are yet to begin.
+  std::shared_ptr<ringload::load_operation> value;  // Shared with operations that have not begun.
 };
 
 struct ringload_writer {
   std::shared_ptr<ringload::c::completion_thread> thread;
-  std::shared_ptr<ringload::writer> of;  // Shared with operations that are yet to begin.
-  ringload::device on;                   // Of tensors that say so.
+  std::shared_ptr<ringload::writer> value;  // Shared with operations that have not begun.
+  ringload::device on;                      // Device of tensors with on_device set.
 };
 
 struct ringload_model {
-  ringload::model of;
+  ringload::model value;
 };
 
 struct ringload_tensor {
-  explicit ringload_tensor(ringload::tensor t) : of(std::move(t)), name(of.name()) {}
+  explicit ringload_tensor(ringload::tensor t) : value(std::move(t)), name(value.name()) {}
 
-  ringload::tensor of;
-  std::string name;  // That of `of` need not end with a 0 byte.
+  ringload::tensor value;
+  std::string name;  // Copy with a 0 byte at the end.
 };

@@ -12,16 +12,16 @@
 
 using namespace ringload::c;
 
-ringload_status ringload_hdf5_extension(const char* program, ringload_extension** made) {
+ringload_status ringload_hdf5_extension(const char* program, ringload_extension** extension) {
   return guarded([&]() -> ringload_status {
-    required(made, "the place for the extension is null") = nullptr;
+    required(extension, "the place for the extension is null") = nullptr;
 #if RINGLOAD_C_HAS_HDF5
     if (program) {
-      ringload::hdf5_process how;
-      how.program = program;
-      *made = new ringload_extension{ringload::hdf5(std::move(how))};
+      ringload::hdf5_process process;
+      process.program = program;
+      *extension = new ringload_extension{ringload::hdf5(std::move(process))};
     } else {
-      *made = new ringload_extension{ringload::hdf5()};
+      *extension = new ringload_extension{ringload::hdf5()};
     }
     return RINGLOAD_OK;
 #else

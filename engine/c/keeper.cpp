@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Keepers of the C interface, and who attaches to them.
+// Keepers of the C interface, and attaching to keepers.
 
 #include <ringload/c.h>
 
@@ -17,7 +17,7 @@
 using namespace ringload::c;
 
 struct ringload_keeper {
-  ringload::keeper of;
+  ringload::keeper value;
 };
 
 namespace {
@@ -28,12 +28,12 @@ const char* const no_socket = "the socket's path is null";
 
 ringload::keeper_options settings_of(const ringload_keeper_options* from) {
   const ringload_keeper_options given = received(from);
-  ringload::keeper_options how;
+  ringload::keeper_options options;
   if (given.users_count > 0) required(given.users, "the users are null");
-  how.users.assign(given.users, given.users + given.users_count);
-  if (given.mode != 0) how.mode = given.mode;
-  if (given.connections_max != 0) how.connections_max = given.connections_max;
-  return how;
+  options.users.assign(given.users, given.users + given.users_count);
+  if (given.mode != 0) options.mode = given.mode;
+  if (given.connections_max != 0) options.connections_max = given.connections_max;
+  return options;
 }
 
 [[noreturn]] void throw_not_served(const char* name) {
@@ -50,11 +50,12 @@ ringload_status ringload_shared_host_device(ringload_device** device) {
   });
 }
 
-ringload_status ringload_keeper_create(const char* socket, const ringload_keeper_options* how,
-                                       ringload_keeper** made) {
+ringload_status ringload_keeper_create(const char* socket, const ringload_keeper_options* options,
+                                       ringload_keeper** result) {
   return guarded([&] {
-    required(made, "the place for the keeper is null") = nullptr;
-    *made = new ringload_keeper{ringload::keeper(&required(socket, no_socket), settings_of(how))};
+    required(result, "the place for the keeper is null") = nullptr;
+    *result =
+        new ringload_keeper{ringload::keeper(&required(socket, no_socket), settings_of(options))};
     return RINGLOAD_OK;
   });
 }
@@ -65,14 +66,15 @@ ringload_status ringload_keeper_publish(ringload_keeper* keeper, const char* nam
                                         const ringload_model* model) {
   return guarded([&] {
     required(keeper, no_keeper)
-        .of.publish(&required(name, no_name), required(model, "the model is null").of);
+        .value.publish(&required(name, no_name), required(model, "the model is null").value);
     return RINGLOAD_OK;
   });
 }
 
 ringload_status ringload_keeper_withdraw(ringload_keeper* keeper, const char* name) {
   return guarded([&] {
-    if (!required(keeper, no_keeper).of.withdraw(&required(name, no_name))) throw_not_served(name);
+    if (!required(keeper, no_keeper).value.withdraw(&required(name, no_name)))
+      throw_not_served(name);
     return RINGLOAD_OK;
   });
 }
@@ -81,10 +83,10 @@ ringload_status ringload_keeper_model(const ringload_keeper* keeper, const char*
                                       ringload_kept_model* into) {
   return guarded([&] {
     const std::string wanted = &required(name, no_name);
-    const std::vector<ringload::kept_model> all = required(keeper, no_keeper).of.models();
+    const std::vector<ringload::kept_model> models = required(keeper, no_keeper).value.models();
     const auto found =
-        std::find_if(all.begin(), all.end(), [&](const auto& m) { return m.name == wanted; });
-    if (found == all.end()) throw_not_served(name);
+        std::find_if(models.begin(), models.end(), [&](const auto& m) { return m.name == wanted; });
+    if (found == models.end()) throw_not_served(name);
     ringload_kept_model model = {};
     model.version = found->version;
     model.bytes = found->bytes;

@@ -73,7 +73,7 @@ ringload_status operation_state::wait(std::int64_t milliseconds) {
   if (milliseconds < 0) {
     ended_.wait(lock, ended);
   } else {
-    // The clock's own range would overflow; nobody waits for a century.
+    // Limits the wait to a century, because the clock's range would overflow.
     const std::int64_t most = std::int64_t{100} * 366 * 24 * 3600 * 1000;
     ended_.wait_for(lock, std::chrono::milliseconds(std::min(milliseconds, most)), ended);
   }

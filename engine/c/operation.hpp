@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// An operation of the C interface: a completion handler whose result is kept until it is asked for.
+// An operation of the C interface: a completion handler that keeps its result for the caller.
 //
-//   completion thread     begins operations, cancels them, receives their results, calls callbacks:
-//                         so neither the cancellation signal nor the order of a callback needs more
-//   any thread            waits, asks for the descriptor and the result
+//   completion thread     begins and cancels operations, receives results, calls callbacks. So the
+//                         cancellation signal and the order of callbacks need no other lock.
+//   any thread            waits, requests the descriptor and the result
 
 #include <ringload/c.h>
 
@@ -38,8 +38,8 @@
 
 namespace ringload::c {
 
-/// One thread that runs an io_context. Shared by a loader, its loadings and operations; it ends
-/// after the last of them, when everything pending has ended.
+/// One thread that runs an io_context. A loader, its loadings and its operations share the thread.
+/// The thread ends after the last owner is released and all pending work is complete.
 class completion_thread {
  public:
   completion_thread();
@@ -51,13 +51,13 @@ class completion_thread {
   bool is_this() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:
-  // Shared with the thread, which may be the one that destroys this.
+  // Shared with the thread, because the thread itself may destroy this object.
   std::shared_ptr<boost::asio::io_context> context_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   std::thread thread_;
 };
 
-/// An empty tensor is the end of those that a loading gives.
+/// An empty tensor marks the end of a loading's tensors.
 using any_result = std::variant<std::monostate, checkpoint, model, load_operation, tensor,
                                 fill_result, save_result, write_result, group_load, std::uint64_t>;
 
@@ -71,7 +71,7 @@ inline any_result any_result_of(std::optional<tensor> next) {
 
 class operation_state : public std::enable_shared_from_this<operation_state> {
  public:
-  /// Keeps `kept` until it has ended and nobody has it any more.
+  /// Keeps `kept` alive until the operation is complete and has no owner.
   explicit operation_state(std::shared_ptr<completion_thread> in,
                            std::shared_ptr<void> kept = nullptr)
       : thread_(std::move(in)), kept_(std::move(kept)) {}
@@ -79,7 +79,8 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   operation_state& operator=(const operation_state&) = delete;
   ~operation_state();
 
-  /// Begins it: `initiate` is called in the completion thread with the handler for a result of T.
+  /// Begins the operation: calls `initiate` in the completion thread with the handler for a result
+  /// of type T.
   template <class T, class Initiate>
   void begin(Initiate initiate) {
     boost::asio::post(
@@ -99,13 +100,13 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
 
   void cancel();
 
-  /// RINGLOAD_PENDING, or how it ended; why is then the thread's last error.
+  /// Returns RINGLOAD_PENDING or the final status. On failure, sets the thread's last error.
   ringload_status status() const noexcept;
   ringload_status wait(std::int64_t milliseconds);
   int descriptor();
   void on_end(void (*then)(void*, ringload_status), void* context);
 
-  /// Calls `use` with the result; any other status is returned as it is.
+  /// Calls `use` with the result. Returns any status other than RINGLOAD_OK unchanged.
   template <class T, class Use>
   ringload_status with_result(Use use) {
     const ringload_status now = status();
@@ -116,7 +117,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
     return use(*result);
   }
 
-  /// Whether it has ended with a result of T.
+  /// True if the operation is complete and has a result of type T.
   template <class T>
   bool gives() const {
     const std::scoped_lock lock(mutex_);
@@ -126,10 +127,10 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   const std::shared_ptr<completion_thread>& thread() const noexcept { return thread_; }
   const std::shared_ptr<void>& kept() const noexcept { return kept_; }
 
-  /// What it failed with; null while it has not.
+  /// The operation's exception; null if the operation has not failed.
   std::exception_ptr failure() const noexcept;
 
-  /// To take a loading, of which there is one only. With the lock of with_result() held.
+  /// Drops a result that only one caller may take. The lock of with_result() must be held.
   void forget_result() noexcept { result_.emplace<std::monostate>(); }
 
  private:
@@ -138,9 +139,9 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
 
   const std::shared_ptr<completion_thread> thread_;
   const std::shared_ptr<void> kept_;
-  boost::asio::cancellation_signal signal_;  // Used in the completion thread only.
+  boost::asio::cancellation_signal signal_;  // Only used in the completion thread.
 
-  mutable std::mutex mutex_;  // Guards the rest.
+  mutable std::mutex mutex_;  // Guards the members below.
   std::condition_variable ended_;
   bool has_ended_ = false;
   std::exception_ptr failure_;
@@ -150,7 +151,7 @@ class operation_state : public std::enable_shared_from_this<operation_state> {
   void* then_context_ = nullptr;
 };
 
-/// Begins an operation, which keeps `kept`, and hands it out.
+/// Begins an operation that keeps `kept` alive, and returns its handle in `begun`.
 template <class T, class Initiate>
 ringload_status begin_operation(const std::shared_ptr<completion_thread>& in,
                                 ringload_operation** begun, Initiate initiate,
@@ -163,7 +164,7 @@ ringload_status begin_operation(const std::shared_ptr<completion_thread>& in,
   return RINGLOAD_OK;
 }
 
-/// The blocking form: begins by `begin`, waits, and calls `take` if it succeeded.
+/// The blocking form: calls `begin`, waits, and calls `take` if the operation succeeded.
 template <class Begin, class Take>
 ringload_status begin_and_wait(Begin begin, Take take) noexcept {
   ringload_operation* operation = nullptr;
@@ -175,18 +176,19 @@ ringload_status begin_and_wait(Begin begin, Take take) noexcept {
   return status;
 }
 
-/// The same of one without a result of its own.
+/// The blocking form of an operation without a result.
 template <class Begin>
 ringload_status begin_and_wait(Begin begin) noexcept {
   return begin_and_wait(begin, [](ringload_operation*) { return RINGLOAD_OK; });
 }
 
-/// The same of one whose result `take`, a function of the interface, hands out.
+/// The blocking form of an operation whose result `take`, a function of the interface, returns.
 template <class Begin, class Handle>
 ringload_status begin_and_wait(Begin begin, ringload_status (*take)(ringload_operation*, Handle**),
                                Handle** result) noexcept {
   if (result) *result = nullptr;
-  return begin_and_wait(begin, [&](ringload_operation* of) { return take(of, result); });
+  return begin_and_wait(begin,
+                        [&](ringload_operation* operation) { return take(operation, result); });
 }
 
 }  // namespace ringload::c

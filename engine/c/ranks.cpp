@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Groups of the C interface, and the loads that their ranks make together.
+// Groups of the C interface, and the loads of a group.
 
 #include <ringload/c.h>
 
@@ -20,22 +20,22 @@ using namespace ringload::c;
 
 namespace ringload::c {
 
-// The load waits for its calls, which the loader must outlive. So each operation keeps this, and
-// the last of them lets go of it when its own call is over.
+// The load waits for its calls, and the loader must outlive the calls. So each operation keeps a
+// rank_load. The last operation releases the rank_load when its own call is complete.
 struct rank_load {
-  std::shared_ptr<ringload::loader> by;
-  ringload::group_load of;
+  std::shared_ptr<ringload::loader> loader;
+  ringload::group_load value;
 };
 
 }  // namespace ringload::c
 
 struct ringload_group {
-  std::shared_ptr<ringload::group> of;
+  std::shared_ptr<ringload::group> value;
 };
 
 struct ringload_group_loading {
   std::shared_ptr<completion_thread> thread;
-  std::shared_ptr<rank_load> of;
+  std::shared_ptr<rank_load> value;
 };
 
 namespace {
@@ -52,19 +52,19 @@ ringload::group_reading reading_of(ringload_group_reading from) {
     case RINGLOAD_READING_DIVIDED: return ringload::group_reading::divided;
     case RINGLOAD_READING_OWN: return ringload::group_reading::own;
   }
-  throw invalid_argument("there is no such reading");
+  throw invalid_argument("no such ringload_group_reading");
 }
 
-// `make` is given the load and the handler. Throws as begin_operation() does.
+// Calls `make` with the load and the handler. Throws as begin_operation() does.
 template <class Make>
 ringload_status begin_call(ringload_group_loading* loading, ringload_operation** begun, Make make) {
-  const ringload_group_loading& with = required(loading, "the loading is null");
+  const ringload_group_loading& handle = required(loading, "the loading is null");
   return begin_operation<ringload::tensor>(
-      with.thread, begun,
-      [of = with.of.get(), make = std::move(make)](auto handler) mutable {
-        make(of->of, std::move(handler));
+      handle.thread, begun,
+      [load = handle.value.get(), make = std::move(make)](auto handler) mutable {
+        make(load->value, std::move(handler));
       },
-      with.of);
+      handle.value);
 }
 
 std::string name_of(const char* name) { return &required(name, "the name is null"); }
@@ -72,15 +72,15 @@ std::string name_of(const char* name) { return &required(name, "the name is null
 }  // namespace
 
 ringload_status ringload_thread_groups(uint32_t ranks, uint32_t milliseconds,
-                                       ringload_group** made) {
+                                       ringload_group** result) {
   return guarded([&] {
-    required(made, "the place for the groups is null");
+    required(result, "the place for the groups is null");
     auto groups = ringload::make_thread_ranks(ranks, group_timeout_of(milliseconds));
     std::vector<std::unique_ptr<ringload_group>> handles;
-    for (auto& each : groups) {
-      handles.push_back(std::make_unique<ringload_group>(ringload_group{std::move(each)}));
+    for (auto& rank_handle : groups) {
+      handles.push_back(std::make_unique<ringload_group>(ringload_group{std::move(rank_handle)}));
     }
-    for (auto& each : handles) *made++ = each.release();
+    for (auto& rank_handle : handles) *result++ = rank_handle.release();
     return RINGLOAD_OK;
   });
 }
@@ -98,37 +98,41 @@ ringload_status ringload_join_group(const char* socket, uint32_t rank, uint32_t 
 
 void ringload_group_release(ringload_group* group) { delete group; }
 
-uint32_t ringload_group_rank(const ringload_group* group) { return group ? group->of->rank() : 0; }
+uint32_t ringload_group_rank(const ringload_group* group) {
+  return group ? group->value->rank() : 0;
+}
 
-uint32_t ringload_group_size(const ringload_group* group) { return group ? group->of->size() : 0; }
+uint32_t ringload_group_size(const ringload_group* group) {
+  return group ? group->value->size() : 0;
+}
 
 ringload_status ringload_group_load_begin(ringload_loader* loader, ringload_group* group,
                                           const char* source, ringload_group_reading reading,
-                                          const ringload_load_options* how,
+                                          const ringload_load_options* load_options,
                                           ringload_operation** begun) {
   return guarded([&] {
-    const ringload_loader& with = required(loader, "the loader is null");
-    // What the options point to is not looked at: ranks refuse a manifest.
+    const ringload_loader& handle = required(loader, "the loader is null");
+    // Pointers in the options are ignored, because ranks refuse a manifest.
     ringload::group_options options;
-    options.load = options_of(how).of;
+    options.load = options_of(load_options).options;
     options.reading = reading_of(reading);
     return begin_operation<ringload::group_load>(
-        with.thread, begun,
-        [of = with.of, ranks = required(group, "the group is null").of,
+        handle.thread, begun,
+        [shared_loader = handle.value, ranks = required(group, "the group is null").value,
          name = std::string(&required(source, "the source is null")), options](auto handler) {
-          ringload::load_async(*of, ranks, name, options, std::move(handler));
+          ringload::load_async(*shared_loader, ranks, name, options, std::move(handler));
         },
-        with.of);
+        handle.value);
   });
 }
 
 ringload_status ringload_group_load(ringload_loader* loader, ringload_group* group,
                                     const char* source, ringload_group_reading reading,
-                                    const ringload_load_options* how,
+                                    const ringload_load_options* load_options,
                                     ringload_group_loading** loaded) {
   return begin_and_wait(
       [&](ringload_operation** begun) {
-        return ringload_group_load_begin(loader, group, source, reading, how, begun);
+        return ringload_group_load_begin(loader, group, source, reading, load_options, begun);
       },
       ringload_operation_group_loading, loaded);
 }
@@ -139,8 +143,8 @@ ringload_status ringload_operation_group_loading(ringload_operation* operation,
     required(result, "the place for the loading is null") = nullptr;
     operation_state& state = *required(operation, "the operation is null").state;
     return state.with_result<ringload::group_load>([&](ringload::group_load& loaded) {
-      auto by = std::static_pointer_cast<ringload::loader>(state.kept());
-      auto shared = std::make_shared<rank_load>(rank_load{std::move(by), loaded});
+      auto loader = std::static_pointer_cast<ringload::loader>(state.kept());
+      auto shared = std::make_shared<rank_load>(rank_load{std::move(loader), loaded});
       *result = new ringload_group_loading{state.thread(), std::move(shared)};
       state.forget_result();
       return RINGLOAD_OK;
@@ -153,7 +157,7 @@ void ringload_group_loading_release(ringload_group_loading* loading) { delete lo
 ringload_status ringload_group_loading_stats(const ringload_group_loading* loading,
                                              ringload_stats* into) {
   return guarded([&] {
-    give(into, stats_of(required(loading, "the loading is null").of->of.stats()));
+    give(into, stats_of(required(loading, "the loading is null").value->value.stats()));
     return RINGLOAD_OK;
   });
 }
@@ -161,8 +165,8 @@ ringload_status ringload_group_loading_stats(const ringload_group_loading* loadi
 ringload_status ringload_group_loading_tensor_begin(ringload_group_loading* loading,
                                                     const char* name, ringload_operation** begun) {
   return guarded([&] {
-    return begin_call(loading, begun, [wanted = name_of(name)](calls& of, auto handler) {
-      of.tensor_async(wanted, std::move(handler));
+    return begin_call(loading, begun, [wanted = name_of(name)](calls& load, auto handler) {
+      load.tensor_async(wanted, std::move(handler));
     });
   });
 }
@@ -180,8 +184,8 @@ ringload_status ringload_group_loading_shard_begin(ringload_group_loading* loadi
                                                    const char* name, uint32_t dim,
                                                    ringload_operation** begun) {
   return guarded([&] {
-    return begin_call(loading, begun, [wanted = name_of(name), dim](calls& of, auto handler) {
-      of.shard_async(wanted, dim, std::move(handler));
+    return begin_call(loading, begun, [wanted = name_of(name), dim](calls& load, auto handler) {
+      load.shard_async(wanted, dim, std::move(handler));
     });
   });
 }
@@ -195,27 +199,28 @@ ringload_status ringload_group_loading_shard(ringload_group_loading* loading, co
       ringload_operation_tensor, loaded);
 }
 
-ringload_status ringload_group_loading_fused_begin(ringload_group_loading* loading, const char* as,
-                                                   const char* const* names, size_t count,
-                                                   uint32_t dim, ringload_operation** begun) {
+ringload_status ringload_group_loading_fused_begin(ringload_group_loading* loading,
+                                                   const char* name, const char* const* names,
+                                                   size_t count, uint32_t dim,
+                                                   ringload_operation** begun) {
   return guarded([&] {
     if (count > 0) required(names, "the names are null");
     std::vector<std::string> wanted;
     for (size_t i = 0; i < count; ++i) wanted.push_back(name_of(names[i]));
     return begin_call(
         loading, begun,
-        [as = name_of(as), wanted = std::move(wanted), dim](calls& of, auto handler) mutable {
-          of.fused_async(as, std::move(wanted), dim, std::move(handler));
+        [name = name_of(name), wanted = std::move(wanted), dim](calls& load, auto handler) mutable {
+          load.fused_async(name, std::move(wanted), dim, std::move(handler));
         });
   });
 }
 
-ringload_status ringload_group_loading_fused(ringload_group_loading* loading, const char* as,
+ringload_status ringload_group_loading_fused(ringload_group_loading* loading, const char* name,
                                              const char* const* names, size_t count, uint32_t dim,
                                              ringload_tensor** loaded) {
   return begin_and_wait(
       [&](ringload_operation** begun) {
-        return ringload_group_loading_fused_begin(loading, as, names, count, dim, begun);
+        return ringload_group_loading_fused_begin(loading, name, names, count, dim, begun);
       },
       ringload_operation_tensor, loaded);
 }
@@ -223,8 +228,8 @@ ringload_status ringload_group_loading_fused(ringload_group_loading* loading, co
 ringload_status ringload_group_loading_push_begin(ringload_group_loading* loading, const char* name,
                                                   uint32_t to, ringload_operation** begun) {
   return guarded([&] {
-    return begin_call(loading, begun, [wanted = name_of(name), to](calls& of, auto handler) {
-      of.push_async(wanted, to, std::move(handler));
+    return begin_call(loading, begun, [wanted = name_of(name), to](calls& load, auto handler) {
+      load.push_async(wanted, to, std::move(handler));
     });
   });
 }

@@ -44,52 +44,52 @@ std::optional<bool> path_style_of(ringload_s3_style from) {
 }
 
 ringload::remote_options options_of(const ringload_remote_options& given) {
-  ringload::remote_options how;
-  set(how.connections, given.connections);
-  set(how.chunk_bytes, given.chunk_bytes);
-  set(how.threads, given.threads);
-  set(how.connect_time_max, given.connect_milliseconds_max);
-  set(how.silence_time_max, given.silence_milliseconds_max);
-  set(how.stall_time_max, given.stall_milliseconds_max);
-  set(how.request_time_max, given.request_milliseconds_max);
-  set(how.tries_max, given.tries_max);
-  set(how.retry_delay, given.retry_milliseconds);
-  set(how.retry_delay_max, given.retry_milliseconds_max);
-  set(how.redirects_max, given.redirects_max);
-  if (given.refuse_redirects != 0) how.redirects_max = 0;
-  how.private_redirects = given.private_redirects != 0;
+  ringload::remote_options options;
+  set(options.connections, given.connections);
+  set(options.chunk_bytes, given.chunk_bytes);
+  set(options.threads, given.threads);
+  set(options.connect_time_max, given.connect_milliseconds_max);
+  set(options.silence_time_max, given.silence_milliseconds_max);
+  set(options.stall_time_max, given.stall_milliseconds_max);
+  set(options.request_time_max, given.request_milliseconds_max);
+  set(options.tries_max, given.tries_max);
+  set(options.retry_delay, given.retry_milliseconds);
+  set(options.retry_delay_max, given.retry_milliseconds_max);
+  set(options.redirects_max, given.redirects_max);
+  if (given.refuse_redirects != 0) options.redirects_max = 0;
+  options.private_redirects = given.private_redirects != 0;
   if (given.hosts_count > 0) required(given.hosts, "the hosts are null");
   for (size_t i = 0; i < given.hosts_count; ++i) {
-    how.hosts.emplace_back(&required(given.hosts[i], "a host is null"));
+    options.hosts.emplace_back(&required(given.hosts[i], "a host is null"));
   }
-  set(how.proxy, given.proxy);
-  set(how.ca_file, given.ca_file);
-  set(how.whole_bytes_max, given.whole_bytes_max);
-  set(how.hub.endpoint, given.hub_endpoint);
-  set(how.hub.token, given.hub_token);
-  set(how.hub.cache_folder, given.hub_cache_folder);
-  how.hub.cache = cache_of(given.hub_cache);
-  how.s3.path_style = path_style_of(given.s3_style);
-  set(how.s3.region, given.s3_region);
-  set(how.s3.endpoint, given.s3_endpoint);
-  set(how.s3.access_key_id, given.s3_access_key_id);
-  set(how.s3.secret_access_key, given.s3_secret_access_key);
-  set(how.s3.session_token, given.s3_session_token);
-  how.offline = given.offline != 0;
-  return how;
+  set(options.proxy, given.proxy);
+  set(options.ca_file, given.ca_file);
+  set(options.whole_bytes_max, given.whole_bytes_max);
+  set(options.hub.endpoint, given.hub_endpoint);
+  set(options.hub.token, given.hub_token);
+  set(options.hub.cache_folder, given.hub_cache_folder);
+  options.hub.cache = cache_of(given.hub_cache);
+  options.s3.path_style = path_style_of(given.s3_style);
+  set(options.s3.region, given.s3_region);
+  set(options.s3.endpoint, given.s3_endpoint);
+  set(options.s3.access_key_id, given.s3_access_key_id);
+  set(options.s3.secret_access_key, given.s3_secret_access_key);
+  set(options.s3.session_token, given.s3_session_token);
+  options.offline = given.offline != 0;
+  return options;
 }
 
 }  // namespace
 
 #endif
 
-ringload_status ringload_remote_extension(const ringload_remote_options* how,
-                                          ringload_extension** made) {
+ringload_status ringload_remote_extension(const ringload_remote_options* options,
+                                          ringload_extension** extension) {
   return guarded([&]() -> ringload_status {
-    required(made, "the place for the extension is null") = nullptr;
-    const ringload_remote_options given = received(how);
+    required(extension, "the place for the extension is null") = nullptr;
+    const ringload_remote_options given = received(options);
 #if RINGLOAD_C_HAS_REMOTE
-    *made = new ringload_extension{ringload::remote(options_of(given))};
+    *extension = new ringload_extension{ringload::remote(options_of(given))};
     return RINGLOAD_OK;
 #else
     static_cast<void>(given);

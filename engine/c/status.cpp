@@ -12,7 +12,7 @@ namespace ringload::c {
 
 namespace {
 
-// Of a fixed size, so that there is a text where there is no memory.
+// The size is fixed, so that an error text needs no allocation.
 thread_local std::array<char, 4096> last_error = {};
 
 void keep(std::string_view text) noexcept {
@@ -72,13 +72,13 @@ ringload_status status_of(const boost::system::error_code& code) noexcept {
   return RINGLOAD_SYSTEM_ERROR;
 }
 
-// What a failure is, and its text, which is written into `keep_text`'s buffer if that is true.
-ringload_status examine(const std::exception_ptr& why, bool keep_text) noexcept {
+// Returns the status of a failure. If `keep_text` is true, also stores the text as the last error.
+ringload_status examine(const std::exception_ptr& failure, bool keep_text) noexcept {
   const auto say = [&](std::string_view text) {
     if (keep_text) keep(text);
   };
   try {
-    std::rethrow_exception(why);
+    std::rethrow_exception(failure);
   } catch (const invalid_argument& e) {
     say(e.what());
     return RINGLOAD_INVALID_ARGUMENT;
@@ -93,19 +93,19 @@ ringload_status examine(const std::exception_ptr& why, bool keep_text) noexcept 
     say(e.what());
     return RINGLOAD_INTERNAL_ERROR;
   } catch (...) {
-    say("an exception that is no std::exception");
+    say("an exception that is not a std::exception");
     return RINGLOAD_INTERNAL_ERROR;
   }
 }
 
 }  // namespace
 
-ringload_status status_of(const std::exception_ptr& why) noexcept {
-  return why ? examine(why, false) : RINGLOAD_OK;
+ringload_status status_of(const std::exception_ptr& failure) noexcept {
+  return failure ? examine(failure, false) : RINGLOAD_OK;
 }
 
-ringload_status report(const std::exception_ptr& why) noexcept {
-  return why ? examine(why, true) : RINGLOAD_OK;
+ringload_status report(const std::exception_ptr& failure) noexcept {
+  return failure ? examine(failure, true) : RINGLOAD_OK;
 }
 
 }  // namespace ringload::c

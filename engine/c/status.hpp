@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Failures of the C++ interface as those of the C interface: a status, and a text for each thread.
+// Turns exceptions of the C++ interface into the status and the per-thread text of the C interface.
 
 #include <ringload/c.h>
 
@@ -13,26 +13,26 @@
 
 namespace ringload::c {
 
-/// A call that is wrong in itself, as by a null handle.
+/// Invalid arguments of a call, for example a null handle.
 class RINGLOAD_EXPORT invalid_argument : public std::exception {
  public:
-  /// `what` must be a literal.
-  explicit invalid_argument(const char* what) noexcept : what_(what) {}
-  const char* what() const noexcept override { return what_; }
+  /// `text` must be a literal.
+  explicit invalid_argument(const char* text) noexcept : text_(text) {}
+  const char* what() const noexcept override { return text_; }
 
  private:
-  const char* what_;
+  const char* text_;
 };
 
-/// The status of a failure; `why` of null is success.
-ringload_status status_of(const std::exception_ptr& why) noexcept;
+/// Returns the status of a failure. A null `failure` is success.
+ringload_status status_of(const std::exception_ptr& failure) noexcept;
 
-/// status_of, and the text of it becomes this thread's last error. Libraries of further components
-/// call it, too.
-RINGLOAD_EXPORT ringload_status report(const std::exception_ptr& why) noexcept;
+/// Returns the status of a failure and sets this thread's last error text. Libraries of further
+/// components call this function too.
+RINGLOAD_EXPORT ringload_status report(const std::exception_ptr& failure) noexcept;
 
-/// Ends every function of the interface: what it throws is reported, and it returns RINGLOAD_OK or
-/// what `body` returns.
+/// Wraps every function of the interface: reports an exception of `body`, otherwise returns the
+/// status that `body` returns.
 template <class Body>
 ringload_status guarded(Body&& body) noexcept {
   try {
@@ -42,10 +42,10 @@ ringload_status guarded(Body&& body) noexcept {
   }
 }
 
-/// A handle or an output that must not be null.
+/// Throws invalid_argument with `text` if a handle or an output is null.
 template <class T>
-T& required(T* pointer, const char* what) {
-  if (!pointer) throw invalid_argument(what);
+T& required(T* pointer, const char* text) {
+  if (!pointer) throw invalid_argument(text);
   return *pointer;
 }
 

@@ -15,7 +15,7 @@ namespace ringload::c {
 
 namespace {
 
-// The types of C are those of C++ in the same order, after RINGLOAD_AS_STORED.
+// The C types have the same order as the C++ types, after RINGLOAD_AS_STORED.
 static_assert(static_cast<int>(dtype::boolean) + 1 == RINGLOAD_BOOL);
 static_assert(static_cast<int>(dtype::f8_e8m0) + 1 == RINGLOAD_F8_E8M0);
 static_assert(static_cast<int>(dtype::bf16) + 1 == RINGLOAD_BF16);
@@ -68,45 +68,45 @@ embedded_digests embedded_digests_of(ringload_embedded_digests from) {
 }
 
 destination plain(const ringload_destination& from, const device& on) {
-  destination made(from.name, from.data, dtype_of(from.dtype), shape_of(from.shape, from.rank),
-                   from.on_device != 0 ? on : host());
-  if (from.strides) made.strides.assign(from.strides, from.strides + from.rank);
-  made.bytes = from.bytes;
-  return made;
+  destination tensor(from.name, from.data, dtype_of(from.dtype), shape_of(from.shape, from.rank),
+                     from.on_device != 0 ? on : host());
+  if (from.strides) tensor.strides.assign(from.strides, from.strides + from.rank);
+  tensor.bytes = from.bytes;
+  return tensor;
 }
 
 tensor_ref plain(const ringload_saved_tensor& from, const device& on) {
   if (from.loaded) {
-    return {from.name ? std::string(from.name) : from.loaded->name, from.loaded->of};
+    return {from.name ? std::string(from.name) : from.loaded->name, from.loaded->value};
   }
   required(from.name, "a tensor's name is null");
-  tensor_ref made(from.name, from.data, dtype_of(from.dtype), shape_of(from.shape, from.rank),
-                  from.on_device != 0 ? on : host());
-  if (from.strides) made.strides.assign(from.strides, from.strides + from.rank);
-  made.bytes = from.bytes;
-  return made;
+  tensor_ref tensor(from.name, from.data, dtype_of(from.dtype), shape_of(from.shape, from.rank),
+                    from.on_device != 0 ? on : host());
+  if (from.strides) tensor.strides.assign(from.strides, from.strides + from.rank);
+  tensor.bytes = from.bytes;
+  return tensor;
 }
 
-// The array's elements as `T`s: by `describe` where DLPack describes them, else by plain(). All
-// DLPack tensors are taken, also when this throws.
+// Converts the array's elements to `T`: with `describe` if the element has a DLPack tensor,
+// otherwise with plain(). Takes ownership of all DLPack tensors, even if the call throws.
 template <class T, class From, class Describe>
 std::vector<T> all_of(const From* from, std::size_t count, const device& on, Describe describe) {
   if (count > 0) required(from, "the array of tensors is null");
-  std::vector<T> all;
+  std::vector<T> tensors;
   std::exception_ptr failure;
-  const auto* at = reinterpret_cast<const char*>(from);
+  const auto* first = reinterpret_cast<const char*>(from);
   for (std::size_t i = 0; i < count; ++i) {
     dlpack::managed_tensor_versioned* exported = nullptr;
     try {
-      // Elements are as far apart as the caller's struct is long.
-      const From one = received(reinterpret_cast<const From*>(at + i * from->struct_bytes));
-      exported = reinterpret_cast<dlpack::managed_tensor_versioned*>(one.from_dlpack);
+      // The caller's struct size is the distance between elements.
+      const From element = received(reinterpret_cast<const From*>(first + i * from->struct_bytes));
+      exported = reinterpret_cast<dlpack::managed_tensor_versioned*>(element.from_dlpack);
       if (!failure) {
         if (exported) {
-          required(one.name, "a tensor's name is null");
-          all.push_back(describe(one.name, std::exchange(exported, nullptr)));
+          required(element.name, "a tensor's name is null");
+          tensors.push_back(describe(element.name, std::exchange(exported, nullptr)));
         } else {
-          all.push_back(plain(one, on));
+          tensors.push_back(plain(element, on));
         }
       }
     } catch (...) {
@@ -115,7 +115,7 @@ std::vector<T> all_of(const From* from, std::size_t count, const device& on, Des
     if (exported && exported->deleter) exported->deleter(exported);
   }
   if (failure) std::rethrow_exception(failure);
-  return all;
+  return tensors;
 }
 
 }  // namespace
@@ -161,61 +161,61 @@ loader_options loader_options_of(const ringload_loader_options* from) {
 
 open_options options_of(const ringload_open_options* from) {
   const ringload_open_options given = received(from);
-  open_options how;
-  how.strictness = given.as_reference != 0 ? strictness::reference : strictness::strict;
-  how.independent_files = given.independent_files != 0;
-  return how;
+  open_options options;
+  options.strictness = given.as_reference != 0 ? strictness::reference : strictness::strict;
+  options.independent_files = given.independent_files != 0;
+  return options;
 }
 
 std::function<hasher()> hashers_of(const ringload_sha256* from) {
   if (!from) return {};
-  const ringload_sha256 by = received(from);
-  if (!by.begin || !by.update || !by.finish || !by.release) {
+  const ringload_sha256 functions = received(from);
+  if (!functions.begin || !functions.update || !functions.finish || !functions.release) {
     throw invalid_argument("a function of the ringload_sha256 is null");
   }
-  return [by] {
-    void* const begun = by.begin(by.context);
+  return [functions] {
+    void* const begun = functions.begin(functions.context);
     if (!begun) throw std::bad_alloc();
-    const std::shared_ptr<void> state(begun, by.release);
-    hasher made;
-    made.update = [by, state](std::span<const std::byte> bytes) {
-      by.update(state.get(), bytes.data(), bytes.size());
+    const std::shared_ptr<void> state(begun, functions.release);
+    hasher created;
+    created.update = [functions, state](std::span<const std::byte> bytes) {
+      functions.update(state.get(), bytes.data(), bytes.size());
     };
-    made.finish = [by, state] {
+    created.finish = [functions, state] {
       std::vector<std::byte> digest(32);
-      by.finish(state.get(), reinterpret_cast<unsigned char*>(digest.data()));
+      functions.finish(state.get(), reinterpret_cast<unsigned char*>(digest.data()));
       return digest;
     };
-    return made;
+    return created;
   };
 }
 
 load_settings options_of(const ringload_load_options* from) {
   const ringload_load_options given = received(from);
-  load_options how;
-  how.window_bytes = given.window_bytes;
-  if (given.dtype != RINGLOAD_AS_STORED) how.dtype = dtype_of(given.dtype);
-  how.route = route_of(given.route);
-  how.allocation = allocation_of(given.allocation);
-  if (given.mapped != 0) how.memory = tensor_memory::mapped;
-  if (given.load_unmappable != 0) how.unmappable = on_unmappable::copy;
+  load_options options;
+  options.window_bytes = given.window_bytes;
+  if (given.dtype != RINGLOAD_AS_STORED) options.dtype = dtype_of(given.dtype);
+  options.route = route_of(given.route);
+  options.allocation = allocation_of(given.allocation);
+  if (given.mapped != 0) options.memory = tensor_memory::mapped;
+  if (given.load_unmappable != 0) options.unmappable = on_unmappable::copy;
   load_settings settings;
-  if (given.manifest) settings.listed = given.manifest->of;
-  how.verify.checksums = settings.listed.get();
-  how.verify.stored = embedded_digests_of(given.embedded_digests);
-  settings.of = how;
+  if (given.manifest) settings.listed = given.manifest->value;
+  options.verify.checksums = settings.listed.get();
+  options.verify.stored = embedded_digests_of(given.embedded_digests);
+  settings.options = options;
   return settings;
 }
 
 fill_options fill_options_of(const ringload_fill_options* from) {
   const ringload_fill_options given = received(from);
-  fill_options how;
-  if (given.allow_missing != 0) how.missing = fill_options::on_missing::report;
-  how.unexpected = given.refuse_unexpected != 0 ? fill_options::on_unexpected::error
-                                                : fill_options::on_unexpected::report;
-  if (given.convert != 0) how.dtype = fill_options::on_dtype::convert;
-  if (given.broadcast != 0) how.shape = fill_options::on_shape::broadcast;
-  return how;
+  fill_options options;
+  if (given.allow_missing != 0) options.missing = fill_options::on_missing::report;
+  options.unexpected = given.refuse_unexpected != 0 ? fill_options::on_unexpected::error
+                                                    : fill_options::on_unexpected::report;
+  if (given.convert != 0) options.dtype = fill_options::on_dtype::convert;
+  if (given.broadcast != 0) options.shape = fill_options::on_shape::broadcast;
+  return options;
 }
 
 std::vector<destination> destinations_of(const ringload_destination* from, std::size_t count,
@@ -234,23 +234,23 @@ std::vector<tensor_ref> refs_of(const ringload_saved_tensor* from, std::size_t c
 
 save_options save_options_of(const ringload_save_options* from) {
   const ringload_save_options given = received(from);
-  save_options how;
+  save_options options;
   if (given.metadata_count > 0) required(given.metadata, "the metadata is null");
   for (std::size_t i = 0; i < given.metadata_count; ++i) {
-    how.metadata.emplace_back(&required(given.metadata[2 * i], "a key is null"),
-                              &required(given.metadata[2 * i + 1], "a value is null"));
+    options.metadata.emplace_back(&required(given.metadata[2 * i], "a key is null"),
+                                  &required(given.metadata[2 * i + 1], "a value is null"));
   }
-  how.shard_bytes = given.shard_bytes;
-  how.shard_count = given.shard_count;
-  if (given.alignment != 0) how.alignment = given.alignment;
-  if (given.dtype != RINGLOAD_AS_STORED) how.dtype = dtype_of(given.dtype);
-  if (given.in_given_order != 0) how.order = tensor_order::given;
-  how.replace = given.keep_existing == 0;
-  how.sync = given.no_sync == 0;
-  how.read_back = given.read_back != 0;
-  how.digest = digest_of(given.digest);
-  how.sha256 = hashers_of(given.sha256);
-  return how;
+  options.shard_bytes = given.shard_bytes;
+  options.shard_count = given.shard_count;
+  if (given.alignment != 0) options.alignment = given.alignment;
+  if (given.dtype != RINGLOAD_AS_STORED) options.dtype = dtype_of(given.dtype);
+  if (given.in_given_order != 0) options.order = tensor_order::given;
+  options.replace = given.keep_existing == 0;
+  options.sync = given.no_sync == 0;
+  options.read_back = given.read_back != 0;
+  options.digest = digest_of(given.digest);
+  options.sha256 = hashers_of(given.sha256);
+  return options;
 }
 
 ringload_stats stats_of(const load_stats& from) noexcept {
@@ -271,10 +271,10 @@ ringload_stats stats_of(const load_stats& from) noexcept {
   return s;
 }
 
-ringload_file_stats stats_of(const file_stats& from, const file_info& of) noexcept {
+ringload_file_stats stats_of(const file_stats& from, const file_info& file) noexcept {
   ringload_file_stats s = {};
-  s.path = of.path.c_str();
-  s.bytes = of.bytes;
+  s.path = file.path.c_str();
+  s.bytes = file.bytes;
   s.bytes_read = from.bytes_read;
   s.seconds_to_first_read = from.seconds_to_first_read;
   s.seconds_reading = from.seconds_reading;

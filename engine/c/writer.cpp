@@ -22,50 +22,50 @@ using namespace ringload::c;
 namespace {
 
 ringload::writer_options writer_options_of(const ringload_writer_options& given) {
-  ringload::writer_options how;
-  how.alignment = given.alignment;
-  how.zstd_threads = given.zstd_threads;
-  how.replace = given.keep_existing == 0;
-  how.sync = given.no_sync == 0;
-  how.manifest_digest = digest_of(given.manifest_digest);
-  how.sha256 = hashers_of(given.sha256);
-  return how;
+  ringload::writer_options options;
+  options.alignment = given.alignment;
+  options.zstd_threads = given.zstd_threads;
+  options.replace = given.keep_existing == 0;
+  options.sync = given.no_sync == 0;
+  options.manifest_digest = digest_of(given.manifest_digest);
+  options.sha256 = hashers_of(given.sha256);
+  return options;
 }
 
 using attribute_pairs = std::vector<std::pair<std::string, ringload::attribute>>;
 
 attribute_pairs attributes_of(const char* const* from, std::size_t count) {
   if (count > 0) required(from, "the attributes are null");
-  attribute_pairs all;
+  attribute_pairs pairs;
   for (std::size_t i = 0; i < count; ++i) {
-    all.emplace_back(
+    pairs.emplace_back(
         &required(from[2 * i], "an attribute's key is null"),
         ringload::attribute::json(&required(from[2 * i + 1], "an attribute's value is null")));
   }
-  return all;
+  return pairs;
 }
 
 ringload::object_options object_options_of(const ringload_object_options* from) {
   const ringload_object_options given = received(from);
-  ringload::object_options how;
-  how.zstd_level = given.zstd_level;
-  how.digest = digest_of(given.digest);
-  if (given.type) how.type = given.type;
-  how.attributes = attributes_of(given.attributes, given.attributes_count);
-  return how;
+  ringload::object_options options;
+  options.zstd_level = given.zstd_level;
+  options.digest = digest_of(given.digest);
+  if (given.type) options.type = given.type;
+  options.attributes = attributes_of(given.attributes, given.attributes_count);
+  return options;
 }
 
 ringload::object_info object_of(const ringload_object* from) {
   const ringload_object given = received(&required(from, "the object is null"));
-  ringload::object_info what;
-  what.name = &required(given.name, "the object's name is null");
-  what.layout = &required(given.layout, "the object's layout is null");
-  what.shape = shape_of(given.shape, given.rank);
-  what.attributes = attributes_of(given.attributes, given.attributes_count);
-  return what;
+  ringload::object_info info;
+  info.name = &required(given.name, "the object's name is null");
+  info.layout = &required(given.layout, "the object's layout is null");
+  info.shape = shape_of(given.shape, given.rank);
+  info.attributes = attributes_of(given.attributes, given.attributes_count);
+  return info;
 }
 
-// Which objects are copied; empty: all.
+// Returns true for the objects to copy. Empty: all objects.
 std::function<bool(std::string_view)> chosen_of(const ringload_copy_options& given) {
   if (given.without_count == 0) return {};
   required(given.without, "the names that are left out are null");
@@ -77,57 +77,56 @@ std::function<bool(std::string_view)> chosen_of(const ringload_copy_options& giv
 }
 
 ringload::copy_options copy_options_of(const ringload_copy_options& given) {
-  ringload::copy_options how;
-  if (given.encode_anew != 0) how.zstd_level = given.zstd_level;
-  how.digest = digest_of(given.digest);
-  return how;
+  ringload::copy_options options;
+  if (given.encode_anew != 0) options.zstd_level = given.zstd_level;
+  options.digest = digest_of(given.digest);
+  return options;
 }
 
-// Takes the tensor that DLPack describes, also when it throws; so it comes first in a call.
-ringload::tensor_ref view_of(const ringload_writer* with, const ringload_saved_tensor* from) {
-  const ringload::device on = with ? with->on : ringload::host();
+// Takes ownership of the DLPack tensor, even if the call throws. So callers must call it first.
+ringload::tensor_ref view_of(const ringload_writer* handle, const ringload_saved_tensor* from) {
+  const ringload::device on = handle ? handle->on : ringload::host();
   return std::move(refs_of(&required(from, "the tensor is null"), 1, on).front());
 }
 
-ringload_status hand_out(ringload::writer made_one, const ringload_writer_options& given,
-                         ringload_writer** made) {
-  *made = new ringload_writer{std::make_shared<completion_thread>(),
-                              std::make_shared<ringload::writer>(std::move(made_one)),
-                              given.device ? given.device->of : ringload::host()};
+ringload_status hand_out(ringload::writer writer, const ringload_writer_options& given,
+                         ringload_writer** result) {
+  *result = new ringload_writer{std::make_shared<completion_thread>(),
+                                std::make_shared<ringload::writer>(std::move(writer)),
+                                given.device ? given.device->value : ringload::host()};
   return RINGLOAD_OK;
 }
 
-// `initiate` is given the writer and the handler, in the completion thread.
+// Calls `initiate` with the writer and the handler in the completion thread.
 template <class T = std::uint64_t, class Initiate>
 ringload_status begin_step(ringload_writer* writer, ringload_operation** begun, Initiate initiate) {
-  const ringload_writer& with = required(writer, "the writer is null");
-  return begin_operation<T>(with.thread, begun,
-                            [of = with.of, initiate = std::move(initiate)](auto handler) mutable {
-                              initiate(*of, std::move(handler));
-                            });
+  const ringload_writer& handle = required(writer, "the writer is null");
+  return begin_operation<T>(handle.thread, begun,
+                            [shared = handle.value, initiate = std::move(initiate)](
+                                auto handler) mutable { initiate(*shared, std::move(handler)); });
 }
 
 }  // namespace
 
-ringload_status ringload_writer_create(const char* path, const ringload_writer_options* how,
-                                       ringload_writer** made) {
+ringload_status ringload_writer_create(const char* path, const ringload_writer_options* options,
+                                       ringload_writer** result) {
   return guarded([&] {
-    required(made, "the place for the writer is null") = nullptr;
-    const ringload_writer_options given = received(how);
-    ringload::writer_options as = writer_options_of(given);
-    if (!path) return hand_out(ringload::writer::in_memory(std::move(as)), given, made);
-    return hand_out(ringload::writer(path, std::move(as)), given, made);
+    required(result, "the place for the writer is null") = nullptr;
+    const ringload_writer_options given = received(options);
+    ringload::writer_options converted = writer_options_of(given);
+    if (!path) return hand_out(ringload::writer::in_memory(std::move(converted)), given, result);
+    return hand_out(ringload::writer(path, std::move(converted)), given, result);
   });
 }
 
-ringload_status ringload_writer_append(const char* path, const ringload_writer_options* how,
-                                       ringload_writer** made) {
+ringload_status ringload_writer_append(const char* path, const ringload_writer_options* options,
+                                       ringload_writer** result) {
   return guarded([&] {
-    required(made, "the place for the writer is null") = nullptr;
-    const ringload_writer_options given = received(how);
+    required(result, "the place for the writer is null") = nullptr;
+    const ringload_writer_options given = received(options);
     return hand_out(
         ringload::writer::append(&required(path, "the path is null"), writer_options_of(given)),
-        given, made);
+        given, result);
   });
 }
 
@@ -135,22 +134,22 @@ void ringload_writer_release(ringload_writer* writer) { delete writer; }
 
 ringload_status ringload_writer_add_begin(ringload_writer* writer,
                                           const ringload_saved_tensor* tensor,
-                                          const ringload_object_options* how,
+                                          const ringload_object_options* options,
                                           ringload_operation** begun) {
   return guarded([&] {
-    ringload::tensor_ref what = view_of(writer, tensor);
+    ringload::tensor_ref ref = view_of(writer, tensor);
     return begin_step(writer, begun,
-                      [what = std::move(what), as = object_options_of(how)](ringload::writer& to,
-                                                                            auto handler) mutable {
-                        to.add_async(std::move(what), std::move(as), std::move(handler));
+                      [ref = std::move(ref), options = object_options_of(options)](
+                          ringload::writer& to, auto handler) mutable {
+                        to.add_async(std::move(ref), std::move(options), std::move(handler));
                       });
   });
 }
 
 ringload_status ringload_writer_add(ringload_writer* writer, const ringload_saved_tensor* tensor,
-                                    const ringload_object_options* how) {
+                                    const ringload_object_options* options) {
   return begin_and_wait([&](ringload_operation** begun) {
-    return ringload_writer_add_begin(writer, tensor, how, begun);
+    return ringload_writer_add_begin(writer, tensor, options, begun);
   });
 }
 
@@ -159,8 +158,8 @@ ringload_status ringload_writer_declare_begin(ringload_writer* writer,
                                               ringload_operation** begun) {
   return guarded([&] {
     return begin_step(writer, begun,
-                      [what = object_of(object)](ringload::writer& to, auto handler) mutable {
-                        to.declare_async(std::move(what), std::move(handler));
+                      [info = object_of(object)](ringload::writer& to, auto handler) mutable {
+                        to.declare_async(std::move(info), std::move(handler));
                       });
   });
 }
@@ -173,33 +172,34 @@ ringload_status ringload_writer_declare(ringload_writer* writer, const ringload_
 
 ringload_status ringload_writer_add_part_begin(ringload_writer* writer, const char* object,
                                                const ringload_saved_tensor* part,
-                                               const ringload_object_options* how,
+                                               const ringload_object_options* options,
                                                ringload_operation** begun) {
   return guarded([&] {
-    ringload::tensor_ref what = view_of(writer, part);
+    ringload::tensor_ref ref = view_of(writer, part);
     return begin_step(
         writer, begun,
-        [of = std::string(&required(object, "the object's name is null")), what = std::move(what),
-         as = object_options_of(how)](ringload::writer& to, auto handler) mutable {
-          to.add_part_async(std::move(of), std::move(what), std::move(as), std::move(handler));
+        [object = std::string(&required(object, "the object's name is null")), ref = std::move(ref),
+         options = object_options_of(options)](ringload::writer& to, auto handler) mutable {
+          to.add_part_async(std::move(object), std::move(ref), std::move(options),
+                            std::move(handler));
         });
   });
 }
 
 ringload_status ringload_writer_add_part(ringload_writer* writer, const char* object,
                                          const ringload_saved_tensor* part,
-                                         const ringload_object_options* how) {
+                                         const ringload_object_options* options) {
   return begin_and_wait([&](ringload_operation** begun) {
-    return ringload_writer_add_part_begin(writer, object, part, how, begun);
+    return ringload_writer_add_part_begin(writer, object, part, options, begun);
   });
 }
 
 ringload_status ringload_writer_add_alias_begin(ringload_writer* writer, const char* name,
-                                                const char* of, ringload_operation** begun) {
+                                                const char* object, ringload_operation** begun) {
   return guarded([&] {
     return begin_step(writer, begun,
                       [second = std::string(&required(name, "the name is null")),
-                       first = std::string(&required(of, "the object's name is null"))](
+                       first = std::string(&required(object, "the object's name is null"))](
                           ringload::writer& to, auto handler) {
                         to.add_alias_async(second, first, std::move(handler));
                       });
@@ -207,48 +207,50 @@ ringload_status ringload_writer_add_alias_begin(ringload_writer* writer, const c
 }
 
 ringload_status ringload_writer_add_alias(ringload_writer* writer, const char* name,
-                                          const char* of) {
+                                          const char* object) {
   return begin_and_wait([&](ringload_operation** begun) {
-    return ringload_writer_add_alias_begin(writer, name, of, begun);
+    return ringload_writer_add_alias_begin(writer, name, object, begun);
   });
 }
 
 ringload_status ringload_writer_copy_begin(ringload_writer* writer, const char* file,
-                                           const ringload_copy_options* how,
+                                           const ringload_copy_options* options,
                                            ringload_operation** begun) {
   return guarded([&] {
-    const ringload_copy_options given = received(how);
+    const ringload_copy_options given = received(options);
     return begin_step(
         writer, begun,
         [from = std::string(&required(file, "the path is null")), chosen = chosen_of(given),
-         as = copy_options_of(given)](ringload::writer& to, auto handler) mutable {
-          to.copy_async(from, std::move(chosen), as, std::move(handler));
+         options = copy_options_of(given)](ringload::writer& to, auto handler) mutable {
+          to.copy_async(from, std::move(chosen), options, std::move(handler));
         });
   });
 }
 
 ringload_status ringload_writer_copy(ringload_writer* writer, const char* file,
-                                     const ringload_copy_options* how) {
+                                     const ringload_copy_options* options) {
   return begin_and_wait([&](ringload_operation** begun) {
-    return ringload_writer_copy_begin(writer, file, how, begun);
+    return ringload_writer_copy_begin(writer, file, options, begun);
   });
 }
 
 ringload_status ringload_writer_replace_begin(ringload_writer* writer,
-                                              const ringload_saved_tensor* by,
+                                              const ringload_saved_tensor* tensor,
                                               ringload_operation** begun) {
   return guarded([&] {
-    ringload::tensor_ref what = view_of(writer, by);
+    ringload::tensor_ref ref = view_of(writer, tensor);
     return begin_step(writer, begun,
-                      [what = std::move(what)](ringload::writer& to, auto handler) mutable {
-                        to.replace_async(std::move(what), std::move(handler));
+                      [ref = std::move(ref)](ringload::writer& to, auto handler) mutable {
+                        to.replace_async(std::move(ref), std::move(handler));
                       });
   });
 }
 
-ringload_status ringload_writer_replace(ringload_writer* writer, const ringload_saved_tensor* by) {
-  return begin_and_wait(
-      [&](ringload_operation** begun) { return ringload_writer_replace_begin(writer, by, begun); });
+ringload_status ringload_writer_replace(ringload_writer* writer,
+                                        const ringload_saved_tensor* tensor) {
+  return begin_and_wait([&](ringload_operation** begun) {
+    return ringload_writer_replace_begin(writer, tensor, begun);
+  });
 }
 
 ringload_status ringload_writer_set_attribute_begin(ringload_writer* writer, const char* key,

@@ -20,9 +20,9 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::size_t reason_bytes_max = 200;
-constexpr std::uint64_t shuffle_bytes_max = 255;  // What stored_stream has room for.
+constexpr std::uint64_t shuffle_bytes_max = 255;  // The maximum of stored_stream::shuffle_bytes.
 
-// One dataset at work.
+// Converts one dataset.
 class dataset_parser {
  public:
   dataset_parser(hdf5_dataset&& from, std::uint64_t file_bytes)
@@ -31,7 +31,7 @@ class dataset_parser {
   // The tensor, without its name.
   result<entry> parse();
 
-  // The bytes that come out of what the file stores for it.
+  // The number of decoded bytes of the dataset.
   std::uint64_t decoded_bytes() const noexcept { return decoded_bytes_; }
 
  private:
@@ -104,7 +104,7 @@ result<entry> dataset_parser::parse() {
   return out;
 }
 
-// Nothing was ever written: all elements have the fill value.
+// The form of a dataset that was never written: all elements have the fill value.
 std::shared_ptr<const stored_form> nothing_but_fill(const hdf5_dataset& dataset) {
   auto form = std::make_shared<stored_form>();
   form->swap_bytes = dataset.big_endian ? swapped_unit(dataset.dtype) : std::uint8_t{0};
@@ -243,7 +243,7 @@ result<piece> dataset_parser::piece_of(std::size_t chunk) {
   return out;
 }
 
-// Whether the fields of a stored_stream say it all: shuffle, then zlib, then the checksum.
+// True if the fields of stored_stream can express the filters: shuffle, zlib, then checksum.
 bool in_usual_order(const filter_chain& filters) noexcept {
   const auto place = [](const chain_filter& f) { return static_cast<int>(f.filter); };
   for (std::size_t i = 0; i + 1 < filters.size(); ++i) {
@@ -276,7 +276,7 @@ result<stored_stream> dataset_parser::stream_of(const hdf5_chunk& chunk, bool re
   const auto count = [&](kind filter_kind) {
     return std::ranges::count(filters, filter_kind, &chain_filter::filter);
   };
-  // Only zlib makes it shorter or longer by what is in it; a checksum takes 4 bytes.
+  // Only the size after zlib depends on the content. A checksum adds 4 bytes.
   const auto checksum_bytes = 4 * static_cast<std::uint64_t>(count(kind::fletcher32));
   const std::uint64_t unpacked_bytes =
       checked_add(chunk_bytes_, checksum_bytes).value_or(~std::uint64_t{0});

@@ -21,9 +21,9 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::uint64_t name_bytes_end = 64;  // Names are shorter than this.
+constexpr std::uint64_t name_bytes_end = 64;  // Limit of the length, exclusive.
 constexpr std::uint32_t gguf_rank_max = 4;
-// An info without a dimension, of the empty name.
+// The smallest info: an empty name and no dimension.
 constexpr std::uint64_t info_bytes_min = 8 + 4 + 4 + 8;
 
 struct prologue {
@@ -36,7 +36,7 @@ bool read_version(input_cursor& in, std::endian& order) {
   const std::uint64_t begin = in.position();
   std::uint32_t version = 0;
   if (!in.number(version)) return false;
-  // There is no flag for the byte order: a version of 2 or 3, swapped, ends with 16 zeros.
+  // GGUF has no flag for the byte order. Version 2 or 3, byte-swapped, ends with 16 zero bits.
   order = (version & 0xFFFFU) == 0 && version != 0 ? std::endian::big : std::endian::little;
   if (order == std::endian::big) version = __builtin_bswap32(version);
   if (version == 2 || version == 3) return true;
@@ -54,7 +54,7 @@ bool read_prologue(input_cursor& in, prologue& out) {
   if (!read_version(in, out.order)) return false;
   const std::uint64_t counts_at = in.position();
   if (!in.number(out.tensors, out.order) || !in.number(out.pairs, out.order)) return false;
-  // Before anything is allocated by these numbers.
+  // Checks the counts before they determine any allocation.
   const std::uint64_t left = in.left();
   if (out.tensors > left / info_bytes_min || out.pairs > left / gguf_pair_bytes_min ||
       out.tensors * info_bytes_min + out.pairs * gguf_pair_bytes_min > left) {
@@ -71,13 +71,13 @@ bool read_prologue(input_cursor& in, prologue& out) {
   return true;
 }
 
-// One tensor as its info says it.
+// One tensor as its info describes it.
 struct tensor_claim {
   std::uint64_t info_byte = 0;
   std::string name;
-  std::vector<std::uint64_t> dims;  // As in the file: the innermost first.
+  std::vector<std::uint64_t> dims;  // Innermost dimension first, as in the file.
   const gguf_type* type = nullptr;
-  std::uint64_t offset = 0;  // From the beginning of the data.
+  std::uint64_t offset = 0;  // Offset from the beginning of the data.
 };
 
 fault at_tensor(const tensor_claim& claim, errc code, std::string cause) {
@@ -157,15 +157,15 @@ result<std::uint64_t> bytes_of(const tensor_claim& claim) {
   return *bytes;
 }
 
-// Where the data is, and how far the tensors before have filled it.
+// The data section, and the part of it that earlier tensors fill.
 struct data_section {
   std::uint64_t begin = 0;
   std::uint64_t file_bytes = 0;
   std::uint64_t alignment = 0;
-  std::uint64_t filled = 0;  // From `begin`; a multiple of the alignment.
+  std::uint64_t filled = 0;  // Bytes from `begin`, a multiple of the alignment.
 };
 
-// Sets the extent, and moves `data.filled` past it.
+// Sets the tensor's extent and moves `data.filled` past the extent.
 std::optional<fault> place(const tensor_claim& claim, data_section& data, entry& out) {
   const auto bytes = bytes_of(claim);
   if (!bytes) return bytes.error();
@@ -184,7 +184,7 @@ std::optional<fault> place(const tensor_claim& claim, data_section& data, entry&
   }
   out.offset = data.begin + claim.offset;
   out.bytes = *bytes;
-  // It ends in the file, so only an alignment near 2^64 can carry this too far.
+  // The tensor ends inside the file, so only an alignment near 2^64 can overflow.
   const auto padded = checked_add(claim.offset + *bytes, data.alignment - 1);
   if (!padded) {
     return at_tensor(claim, errc::size_overflow, "its end, aligned, does not fit in 64 bits");
@@ -244,7 +244,7 @@ result<data_section> data_after(std::uint64_t header_end, std::uint64_t alignmen
 
 void add_notes(file_entries& found, const data_section& data, std::endian order,
                std::uint64_t data_end) {
-  // Padding after the last tensor may be there or not.
+  // Padding after the last tensor is optional.
   const std::uint64_t padded = checked_add(data.begin, data.filled).value_or(data_end);
   if (data.file_bytes > std::max(padded, data_end)) {
     found.notes.push_back("the file goes on after the last tensor, from byte " + grouped(padded) +
@@ -275,7 +275,7 @@ result<file_entries> parse_gguf(input& from, strictness strictness) {
   }
   std::vector<tensor_claim> claims;
   if (!read_infos(in, counts, strictness, claims)) return in.error();
-  // All of the header is read. Nothing below reads the file.
+  // The whole header was read. The code below does not read the file.
 
   auto data = data_after(in.position(), alignment, file_bytes, !claims.empty());
   if (!data) return data.error();

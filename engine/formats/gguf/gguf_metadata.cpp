@@ -40,7 +40,7 @@ enum class value_type : std::uint32_t {
 };
 constexpr std::uint32_t value_type_count = 13;
 
-// Of a value, and of an element of an array: bytes at least.
+// The minimal number of bytes of a value or of an array's element.
 std::uint64_t bytes_of(value_type type) noexcept {
   switch (type) {
     case value_type::u8:
@@ -54,7 +54,7 @@ std::uint64_t bytes_of(value_type type) noexcept {
     case value_type::u64:
     case value_type::i64:
     case value_type::f64:
-    case value_type::string: return 8;  // A string's length.
+    case value_type::string: return 8;  // The length of the string.
     case value_type::array: break;
   }
   return 12;
@@ -96,7 +96,7 @@ class metadata_reader {
     return true;
   }
 
-  // What would exceed the limit is read on, for what comes after it, and its text is let go.
+  // A value over the limit is read to its end, but its text is dropped.
   bool fits(const std::string& out) noexcept {
     if (out.size() > gguf_metadata_bytes_max - used_) left_out_ = true;
     return !left_out_;
@@ -105,8 +105,8 @@ class metadata_reader {
   input_cursor& in_;
   const std::endian order_;
   const bool strict_;
-  std::uint64_t used_ = 0;  // At most gguf_metadata_bytes_max.
-  bool left_out_ = false;   // The pair that is being read.
+  std::uint64_t used_ = 0;  // Bytes of text, at most gguf_metadata_bytes_max.
+  bool left_out_ = false;   // True if the current pair is left out.
 };
 
 bool metadata_reader::length(std::uint64_t bytes_max, std::size_t& out) {
@@ -122,8 +122,7 @@ bool metadata_reader::length(std::uint64_t bytes_max, std::size_t& out) {
   return true;
 }
 
-// A string that may be left out is not read at all: with escapes its JSON text can become six times
-// as long.
+// A string that may exceed the limit is not read. Escapes can make its JSON text six times as long.
 bool metadata_reader::string(std::string_view& out) {
   std::size_t bytes = 0;
   if (!length(string_bytes_max, bytes)) return false;
@@ -172,7 +171,7 @@ bool metadata_reader::array(std::string& out) {
             grouped(std::min(array_elements_max, in_.left() / bytes_of(element_type))) +
             " are possible");
   }
-  // Each of them has to be passed by itself.
+  // Each string must be skipped separately, so the number is limited.
   if (element_type == value_type::string && count > gguf_strings_max) {
     return in_.fail_at(begin, errc::header_too_large,
                        "an array of " + grouped(count) +

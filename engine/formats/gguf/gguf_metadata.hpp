@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The key-value pairs of a GGUF file.
+// Reads the key-value pairs of a GGUF file.
 
 #include <bit>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace ringload::inline v0 {
 
 inline constexpr std::uint64_t gguf_alignment_usual = 32;
 
-// A key of one byte, a type, and a value of one byte.
+// The smallest pair: a key of one byte, a type, and a value of one byte.
 inline constexpr std::uint64_t gguf_pair_bytes_min = 8 + 1 + 4 + 1;
 
 struct gguf_pairs {
@@ -23,8 +23,8 @@ struct gguf_pairs {
   ringload::strictness strictness = ringload::strictness::strict;
 };
 
-// Adds the pairs to the metadata of `found`, and sets `alignment` if a pair does. False: `in` says
-// why.
+// Adds the pairs to the metadata of `found`. Sets `alignment` if a pair states it. Returns false
+// after a failure, and `in` then has the fault.
 bool read_gguf_metadata(input_cursor& in, const gguf_pairs& pairs, file_entries& found,
                         std::uint64_t& alignment);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The element and block types of GGUF, as data: the list grows.
+// The table of element and block types of GGUF.
 
 #include <cstdint>
 #include <optional>
@@ -15,13 +15,13 @@ struct gguf_type {
   std::string_view name;  // "q4_k"
   std::uint32_t block_elements = 1;
   std::uint32_t block_bytes = 0;
-  std::optional<ringload::dtype> plain;  // Of types whose blocks are single elements.
+  std::optional<ringload::dtype> plain;  // Set for types whose blocks are single elements.
 };
 
-// Null for numbers that no type has, or no longer has.
+// Null if `id` is unknown or was removed from GGUF.
 const gguf_type* gguf_type_of(std::uint32_t id) noexcept;
 
-// Whether that number once was a type that files can no longer have.
+// True if `id` is a type that was removed from GGUF.
 bool gguf_type_removed(std::uint32_t id) noexcept;
 
 }  // namespace ringload::inline v0

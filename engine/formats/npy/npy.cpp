@@ -17,8 +17,8 @@ namespace {
 constexpr std::string_view member_suffix = ".npy";
 constexpr std::size_t usual_header_bytes = 128;
 
-// The elements of an array are the decoded bytes of `from`, from `first_byte` on. The tensor is
-// called later.
+// The elements of the array are the decoded bytes of `from` after `first_byte`. The caller must set
+// the tensor's name.
 entry entry_of(npy_header header, stored_stream from, std::uint64_t first_byte) {
   entry out;
   out.dtype = header.dtype;
@@ -30,7 +30,7 @@ entry entry_of(npy_header header, stored_stream from, std::uint64_t first_byte) 
     out.offset += first_byte;
     from.offset += first_byte;
     from.bytes = from.decoded_bytes = header.data_bytes;
-    from.crc32.reset();  // That of the header and of the elements together.
+    from.crc32.reset();  // The CRC covers the header and the elements.
     first_byte = 0;
   }
   out.shape = std::move(header.shape);
@@ -54,7 +54,7 @@ entry entry_of(npy_header header, stored_stream from, std::uint64_t first_byte) 
   return out;
 }
 
-// Whether the array fits in what holds it: a file, or a member.
+// Checks that the array fits in its file or member.
 result<void> check_bytes(std::uint64_t header_bytes, std::uint64_t data_bytes,
                          std::uint64_t holder_bytes, strictness strictness) {
   const std::uint64_t available = holder_bytes - header_bytes;
@@ -71,7 +71,7 @@ result<void> check_bytes(std::uint64_t header_bytes, std::uint64_t data_bytes,
   return {};
 }
 
-// The first bytes of a member, whichever way it is stored.
+// Reads the first decoded bytes of a member.
 result<std::span<const std::byte>> read_beginning(input& from, const zip_member& member,
                                                   inflater& inflating, std::size_t count) {
   const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(count, member.bytes));

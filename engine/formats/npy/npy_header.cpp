@@ -20,7 +20,7 @@ constexpr std::string_view npy_magic = "\x93NUMPY";
 constexpr std::size_t npy_dims_max = 64;  // As in NumPy 2.
 
 struct npy_type_row {
-  std::string_view text;  // Without the byte order.
+  std::string_view text;  // Type text without the byte order.
   ringload::dtype dtype;
   std::uint8_t swap_bytes;
 };
@@ -64,7 +64,7 @@ fault unsupported_dtype(std::size_t byte, std::string_view descr) {
   return {errc::unsupported_feature, "byte " + grouped(byte), std::move(cause)};
 }
 
-// The dictionary, as a Python literal: two strings, a word and a tuple of integers.
+// Reads the dictionary, a Python literal with two strings, a word and a tuple of integers.
 class npy_header_reader {
  public:
   npy_header_reader(std::string_view text, std::size_t text_offset, const read_options& options)
@@ -92,7 +92,7 @@ class npy_header_reader {
   npy_header found_;
 };
 
-// Skips white space, then that one character if it is there.
+// Skips white space, then `c` if it is the next character.
 bool npy_header_reader::take(char c) {
   constexpr std::string_view spaces = " \t\n\r\f";
   while (position_ < text_.size() && spaces.find(text_[position_]) != std::string_view::npos)
@@ -141,7 +141,7 @@ result<void> npy_header_reader::descr() {
     found_.dtype = *nameless.two_bytes;
     found_.swap_bytes = text->front() == '>' ? 2 : 0;
   } else if (type == "f1" && (nameless.one_byte || nameless.two_bytes)) {
-    found_.dtype = dtype::f8_e5m2;  // The only one of ml_dtypes' to which NumPy gives this name.
+    found_.dtype = dtype::f8_e5m2;  // NumPy gives this name to only one type of ml_dtypes.
   } else {
     return unsupported_dtype(begin, *text);
   }
@@ -174,7 +174,7 @@ result<std::uint64_t> npy_header_reader::integer() {
     value = *next;
   }
   if (position_ == begin) return expected("a dimension");
-  if (position_ < text_.size() && text_[position_] == 'L') ++position_;  // As Python 2 wrote it.
+  if (position_ < text_.size() && text_[position_] == 'L') ++position_;  // Python 2 writes an L.
   return value;
 }
 

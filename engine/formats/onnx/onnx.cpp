@@ -18,9 +18,10 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Gives each tensor a name that no other has. Initializers have theirs first; then constants that
-// have no name but their output's, which is theirs alone in a valid model; then those whose own
-// names exporters repeat ("value"): the first has it, and the others their output's.
+// Chooses a unique name for each tensor. Initializers are first. Constants that only have the name
+// of their output are next: this name is unique in a valid model. Constants with a name are last,
+// because exporters repeat names ("value"): the first keeps the name, and the others get the
+// output's name.
 class namer {
  public:
   bool take(const std::string& name) { return taken_.insert(name).second; }
@@ -30,7 +31,7 @@ class namer {
     if (!name.empty() && take(path + name)) return path + name;
     const std::string full_name = path + (fallback.empty() ? name : fallback);
     if (take(full_name)) return full_name;
-    // Once in a while, in models that are not valid; so the search is from the last number on.
+    // Only happens in invalid models. The search starts at the last number.
     while (true) {
       std::string numbered = full_name + "#" + std::to_string(++last_);
       if (take(numbered)) return numbered;
@@ -42,7 +43,7 @@ class namer {
   std::uint64_t last_ = 1;
 };
 
-// All that is made of a model, but for the metadata.
+// Assembles the entries of a model without the metadata.
 class assembler {
  public:
   assembler(const onnx_model& model, input& from, file_entries& found) noexcept
@@ -62,7 +63,7 @@ class assembler {
   file_entries& found_;
   onnx_files beside_;
   namer names_;
-  std::vector<std::string> chosen_;  // For each of model_.tensors.
+  std::vector<std::string> chosen_;  // One name for each of model_.tensors.
   std::uint64_t strings_ = 0;
   std::string first_string_;
 };
@@ -127,7 +128,7 @@ result<void> assembler::add_sparse(const onnx_sparse& found) {
                        tensor_place(whole.name) + ", byte " + grouped(found.file_byte),
                        "a sparse tensor must have values [n] and i64 indices [n] or [n, rank]"};
   if (values->shape.size() != 1 || indices->dtype != dtype::i64) return wrong;
-  // Indices are [n] or [n, rank], for the n of the values.
+  // Indices must be [n] or [n, rank] for n values.
   const std::vector<std::uint64_t>& shape = indices->shape;
   if (shape.empty() || shape.size() > 2 || shape[0] != values->shape[0]) return wrong;
   if (shape.size() == 2 && shape[1] != found.dims.size()) return wrong;
@@ -181,7 +182,7 @@ result<file_entries> parse_onnx(input& from, strictness) {
   onnx_model model;
   input_cursor in(from, 0, from.bytes());
   if (!read_onnx_model(in, model)) return in.error();
-  // Where every tensor stands and what its fields say is known.
+  // The fields and the position of every tensor are known.
 
   file_entries found;
   found.metadata.assign(model.metadata.begin(), model.metadata.end());

@@ -49,7 +49,7 @@ namespace sparse_field {
 enum field : std::uint32_t { values = 1, indices = 2, dims = 3 };
 }
 
-// The attributes of a Constant that are its value without being a tensor.
+// The attributes of a Constant that contain its value but are not tensors.
 struct value_attribute {
   std::string_view name;
   std::uint32_t field;
@@ -70,7 +70,7 @@ class graph_walker {
   bool model();
 
  private:
-  // Who a node is: its first output, which no other node of the graph has; else its name.
+  // Identifies a node: by its first output, which is unique in the graph, otherwise by its name.
   struct identity {
     std::string output;
     std::string name;
@@ -102,12 +102,12 @@ class graph_walker {
   std::uint64_t name_bytes_ = 0;
 };
 
-// Of what may stand there once: readers differ in which of two they take.
+// Refuses a second occurrence of a singular field, because readers differ in which one they use.
 bool graph_walker::once(const protobuf_field& part, std::uint32_t& seen) {
   const std::uint32_t bit = part.number < 32 ? 1U << part.number : 0;
   if ((seen & bit) != 0) {
     return in_.fail(part, errc::malformed_header,
-                    "the field " + grouped(part.number) + " stands there twice");
+                    "the field " + grouped(part.number) + " occurs twice");
   }
   seen |= bit;
   return true;
@@ -182,7 +182,7 @@ bool graph_walker::attribute_name(std::string& out) {
   return !in_.failed();
 }
 
-// The value of a Constant that is no tensor: a number, or a list of them in one dimension.
+// Reads the value of a Constant that is not a tensor: a number or a list of numbers.
 bool graph_walker::numbers(const protobuf_field& message, std::uint32_t field,
                            const std::string& path, const std::string& name) {
   const bool list = field == attribute_field::numbers || field == attribute_field::integers;
@@ -223,7 +223,7 @@ bool graph_walker::attribute(const protobuf_field& message, const std::string& p
   if (owner.type == "Constant" && plain != value_attributes.end()) {
     return numbers(message, plain->field, path, owner.key());
   }
-  // The value of a Constant is its output.
+  // The value of a Constant has the name of the output.
   const std::string attribute_path = owner.key() + "/" + name;
   const bool is_output = owner.type == "Constant" && (name == "value" || name == "sparse_value");
   const std::string& value = is_output ? owner.key() : attribute_path;
@@ -348,7 +348,7 @@ bool graph_walker::training(const protobuf_field& message, std::size_t index) {
   return true;
 }
 
-// What does not fit is left out, and so is all after it.
+// Metadata that exceeds the limit is left out, with all later metadata.
 bool graph_walker::metadata(const protobuf_field& message) {
   metadata_bytes_ += message.bytes;
   if (metadata_bytes_ > onnx_metadata_bytes_max) {

@@ -20,11 +20,11 @@ namespace {
 
 constexpr std::size_t runs_max = std::size_t{1} << 20;
 
-// Four such elements are three bytes of raw_data, but four values of int32_data; of the other
-// types a value is as many bits in both.
+// Four such elements are three bytes of raw_data but four values of int32_data. All other types
+// have the same number of bits in both fields.
 constexpr unsigned six_bits = 6;
 
-// TensorProto.
+// Field numbers of TensorProto.
 namespace tensor_field {
 enum field : std::uint32_t {
   dims = 1,
@@ -46,9 +46,9 @@ enum field : std::uint32_t {
 struct onnx_type_row {
   std::uint64_t id;
   ringload::dtype dtype;
-  unsigned bits;            // Of an element.
-  std::uint32_t typed;      // The field that holds values of it, where it is not raw_data.
-  std::string_view packed;  // What elements of less than a byte are called.
+  unsigned bits;            // Bits of an element.
+  std::uint32_t typed;      // The field with the values if raw_data is not used.
+  std::string_view packed;  // Type name if elements are smaller than a byte.
 };
 constexpr auto onnx_types = std::to_array<onnx_type_row>({
     {1, dtype::f32, 32, tensor_field::float_data, {}},
@@ -97,7 +97,7 @@ bool read_external(protobuf_reader& in, const protobuf_field& pair, onnx_tensor&
   if (in.failed()) return false;
   in.leave();
   const bool known = key == "location" || key == "offset" || key == "length";
-  if (!known) return true;  // The checksum is that of the whole other file.
+  if (!known) return true;  // The key `checksum` covers the whole external file and is ignored.
   const bool again = key == "location" ? out.location.has_value()
                      : key == "offset" ? out.external_offset.has_value()
                                        : out.external_bytes.has_value();
@@ -177,7 +177,7 @@ bool read_field(protobuf_reader& in, const protobuf_field& part, onnx_tensor& ou
   }
 }
 
-// Two of a field of which there is one: readers differ in which they take.
+// Singular fields must not occur twice, because readers differ in which one they use.
 bool is_singular(std::uint32_t number) noexcept {
   return number == tensor_field::data_type || number == tensor_field::name_field ||
          number == tensor_field::raw_data || number == tensor_field::data_location ||
@@ -189,7 +189,7 @@ const onnx_type_row* type_of(std::uint64_t id) noexcept {
   return found == onnx_types.end() ? nullptr : &*found;
 }
 
-// The path in parts, without those that change nothing; empty where it would leave the folder.
+// The normalised path. Empty if the path would leave the folder.
 std::string beneath(std::string_view location) {
   if (location.empty() || location.front() == '/' ||
       location.find_first_of(std::string_view("\0\\", 2)) != std::string_view::npos) {
@@ -207,7 +207,7 @@ std::string beneath(std::string_view location) {
   return out;
 }
 
-// The low six bits of each byte, one after the other, the first in the lowest bits.
+// Packs the low six bits of each byte, with the first in the lowest bits.
 std::vector<std::byte> packed_sixes(const std::vector<std::byte>& values) {
   std::vector<std::byte> out((values.size() * six_bits + 7) / 8);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -219,7 +219,7 @@ std::vector<std::byte> packed_sixes(const std::vector<std::byte>& values) {
   return out;
 }
 
-// What is to become of one tensor, step by step.
+// Converts one tensor step by step.
 class tensor_converter {
  public:
   tensor_converter(const onnx_tensor& tensor, input& from, onnx_files& beside) noexcept
@@ -318,18 +318,19 @@ std::optional<fault> tensor_converter::set_external() {
   return std::nullopt;
 }
 
-// Each integer becomes one element, or one byte of elements of less.
+// Each integer becomes one element, or one byte of smaller elements.
 std::optional<fault> tensor_converter::check_varints(std::uint64_t stored) {
   const std::uint64_t count = out_.bytes / (bits(out_.dtype) / 8);
   if (stored >= count && stored / varint_bytes_max <= count) return std::nullopt;
   return tensor_fault(tensor_, errc::wrong_tensor_bytes,
                       "it has " + grouped(count) + " elements, and " + grouped(stored) +
-                          " bytes of base-128 integers are not so many");
+                          " bytes of base-128 integers cannot encode this number");
 }
 
 std::optional<fault> tensor_converter::gather() {
   std::uint64_t stored = 0;
-  for (const onnx_run& run : tensor_.typed) stored += run.bytes;  // Disjoint, in one file.
+  for (const onnx_run& run : tensor_.typed)
+    stored += run.bytes;  // No overflow: the runs are disjoint and in one file.
   if (stored > onnx_values_bytes_max || out_.bytes > onnx_values_bytes_max) {
     return tensor_fault(tensor_, errc::unsupported_feature,
                         "its values stand in " + grouped(tensor_.typed.size()) +
@@ -339,7 +340,7 @@ std::optional<fault> tensor_converter::gather() {
   const std::size_t width = bits(out_.dtype) / 8;
   const bool integers = tensor_.typed_field != tensor_field::float_data &&
                         tensor_.typed_field != tensor_field::double_data;
-  // Of elements of six bits, one byte each until all are there.
+  // Elements of six bits use one byte each until packed_sixes().
   const std::uint64_t room =
       type_->bits == six_bits ? element_count(tensor_.dims).value_or(0) : out_.bytes;
   auto values = std::make_shared<std::vector<std::byte>>();
@@ -386,7 +387,7 @@ std::optional<fault> tensor_converter::set_typed() {
     return tensor_fault(tensor_, errc::malformed_header,
                         "values of its type do not stand in field " + grouped(tensor_.typed_field));
   }
-  if (tensor_.typed.empty()) return std::nullopt;  // No element, as was seen when it was read.
+  if (tensor_.typed.empty()) return std::nullopt;  // No elements, as read_onnx_tensor() checked.
   if (tensor_.typed.size() > 1 || type_->bits == six_bits) return gather();
   const onnx_run& run = tensor_.typed.front();
   stored_stream stream;
@@ -396,7 +397,7 @@ std::optional<fault> tensor_converter::set_typed() {
   if (tensor_.typed_field == tensor_field::float_data ||
       tensor_.typed_field == tensor_field::double_data) {
     if (run.bytes != out_.bytes) return wrong_bytes(run.bytes);
-    out_.offset = run.offset;  // Little-endian, one after the other: as they are.
+    out_.offset = run.offset;  // Contiguous little-endian elements need no stored form.
     return std::nullopt;
   }
   if (auto failure = check_varints(run.bytes)) return failure;
@@ -462,7 +463,7 @@ bool read_onnx_tensor(protobuf_reader& in, const protobuf_field& message, onnx_t
   }
   if (in.failed()) return false;
   in.leave();
-  // Here, and not when all are known: or a small file would make many of nothing.
+  // Checked for each tensor, so that a small file cannot declare many tensors without data.
   const bool has_data = out.raw || !out.typed.empty() || out.external;
   const bool empty = std::ranges::find(out.dims, std::uint64_t{0}) != out.dims.end();
   if (has_data || empty || out.data_type == onnx_string_type) return true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One TensorProto: what its fields say, and what tensor that makes.
+// Reads one TensorProto and converts it to a catalog entry.
 
 #include <cstdint>
 #include <optional>
@@ -18,7 +18,7 @@ namespace ringload::inline v0 {
 inline constexpr std::size_t onnx_rank_max = 64;
 inline constexpr std::uint64_t onnx_text_bytes_max = std::uint64_t{64} << 10;
 
-// Bytes of the file that hold values of a typed field.
+// Bytes of the file that contain values of a typed field.
 struct onnx_run {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -30,7 +30,7 @@ struct onnx_tensor {
   std::vector<std::uint64_t> dims;
   std::uint64_t data_type = 0;
   std::optional<onnx_run> raw;
-  std::uint32_t typed_field = 0;  // float_data and the like; 0: none.
+  std::uint32_t typed_field = 0;  // Number of float_data or a similar field. 0: no such field.
   std::vector<onnx_run> typed;
   bool external = false;
   std::optional<std::string> location;
@@ -40,21 +40,21 @@ struct onnx_tensor {
 
 constexpr std::uint64_t onnx_string_type = 8;
 
-// The fields of a message that `in` has just given.
+// Reads the fields of a message that in.next() returned.
 bool read_onnx_tensor(protobuf_reader& in, const protobuf_field& message, onnx_tensor& out);
 
-// The numbers of an attribute, which may stand in several fields: f32, or else i64. The tensor's
-// dims are the caller's; `count` is how many numbers came.
+// Reads the numbers of an attribute, f32 or i64, possibly from several fields. The caller must set
+// the tensor's dims. `count` is the number of values.
 bool read_onnx_numbers(protobuf_reader& in, const protobuf_field& values, bool floats,
                        onnx_tensor& out, std::uint64_t& count);
 
-// The files that hold external data, numbered from 1 on.
+// The files with external data, numbered from 1.
 struct onnx_files {
   std::vector<std::string> paths;
   std::unordered_map<std::string, std::uint32_t> numbers;
 };
 
-// All but the name. Values that do not lie in one run are gathered from the file.
+// Converts everything except the name. Values in several runs are read from the file into memory.
 result<entry> entry_of(const onnx_tensor& tensor, input& from, onnx_files& beside);
 
 }  // namespace ringload::inline v0

@@ -13,7 +13,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::size_t globals_max = 10'000;  // Of PyTorch's there are some dozens.
+constexpr std::size_t globals_max = 10'000;  // PyTorch's pickles use some dozens.
 constexpr unsigned protocol_min = 2;
 constexpr unsigned protocol_max = 5;
 
@@ -22,7 +22,7 @@ struct opcode_name {
   std::string_view name;
 };
 
-// Opcodes that are not read, for the message.
+// Names of unsupported opcodes, for the message.
 constexpr std::array<opcode_name, 18> other_opcodes = {{
     {'i', "INST"},
     {'o', "OBJ"},
@@ -88,7 +88,7 @@ bool pickle_machine::push_global(std::string_view module, std::string_view name)
   return push({pickle_kind::global, found->second});
 }
 
-// OrderedDict([["name", tensor], ...]), as Python 2 wrote it.
+// OrderedDict([["name", tensor], ...]), as written by Python 2.
 bool pickle_machine::fill_from_pairs(pickle_value pairs) {
   const std::vector<pickle_value> list = parsed_.container(pairs);
   for (const pickle_value pair : list) {
@@ -114,7 +114,7 @@ bool pickle_machine::call() {
   if (!callee.has_kind(pickle_kind::global) && !callee.has_kind(pickle_kind::call)) {
     return fail(errc::malformed_header, "something is called that is no function");
   }
-  // The one class whose objects are filled after they are made, and hold tensors.
+  // OrderedDict is the only class whose objects are filled after construction and contain tensors.
   if (callee.has_kind(pickle_kind::global) &&
       parsed_.global(callee).is_named("collections", "OrderedDict")) {
     const auto items = parsed_.tuple(arguments);
@@ -129,7 +129,7 @@ bool pickle_machine::call() {
   return push({pickle_kind::call, add_items(parts)});
 }
 
-// The state of an object, which nobody needs; but a tensor's would be another storage.
+// Drops the state of an object. The state of a tensor is refused: it would replace the storage.
 bool pickle_machine::build() {
   pickle_value state;
   if (!pop(state)) return false;
@@ -169,7 +169,7 @@ bool pickle_machine::step(unsigned char code) {
     case 0x8D:
     case 0x8E:
     case 0x96: return push_text(code);
-    case 0x95: return number<std::uint64_t>(value);  // FRAME: how much to read ahead.
+    case 0x95: return number<std::uint64_t>(value);  // FRAME: the number of bytes to read ahead.
     case '(':
       if (!charge(1) || !check_height(marks_.size())) return false;
       marks_.push_back(stack_.size());
@@ -206,7 +206,7 @@ bool pickle_machine::step(unsigned char code) {
     }
     default:
       return fail(errc::unsupported_feature,
-                  "the opcode " + shown(code) + " is none that a checkpoint of PyTorch's has");
+                  "the opcode " + shown(code) + " is not used by PyTorch's checkpoints");
   }
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A pickle as data. Python runs a pickle as a program that may call anything; this machine calls
-// nothing. What would be a call becomes a node that says which function and which arguments, and
-// whoever reads the nodes decides what they can mean.
+// Reads a pickle as data. Python runs a pickle as a program that may call any function. This
+// machine calls nothing: a call becomes a node with the function and the arguments, and the reader
+// of the nodes interprets the calls.
 //
-// The opcodes are those that Python's own writer uses for the values of a checkpoint, in protocols
-// 2 to 5. Any other opcode is refused by name. A value takes 8 bytes, whatever its kind, and the
+// The machine knows the opcodes that Python's writer uses for the values of a checkpoint, in
+// protocols 2 to 5. Any other opcode is refused by name. A value of any kind takes 8 bytes, and the
 // number of values is bounded.
 
 #include <cstddef>
@@ -19,26 +19,26 @@
 
 namespace ringload::inline v0 {
 
-// Together they keep a pickle that means harm below 100 MB of memory.
+// These limits keep a malicious pickle below 100 MB of memory.
 inline constexpr std::uint64_t pickle_bytes_max = 32'000'000;
 inline constexpr std::size_t pickle_values_max = 5'000'000;  // 100,000 tensors take 3,300,000.
-// On the stack at the same time, and as many marks. Writers put a thousand items there, then add
-// them to their list or dictionary; only a tuple is put there whole.
+// Limit of the stack and of the marks. Writers push a thousand items, then add the items to their
+// list or dictionary. Only a tuple is pushed as a whole.
 inline constexpr std::size_t pickle_stack_max = 1'000'000;
 
 enum class pickle_kind : std::uint8_t {
   none,
   boolean,
-  integer,     // That fits in 60 bits.
-  number,      // Any other: nobody asks for its value.
-  text,        // Or bytes, of Python 2.
-  bytes,       // Or a bytearray.
-  tuple,       // Or a frozenset.
-  list,        // Or a set.
-  dict,        // Or an OrderedDict: keys and values in turn.
+  integer,     // An integer of at most 60 bits.
+  number,      // Any other number. The value is not kept.
+  text,        // Text, or bytes of Python 2.
+  bytes,       // Bytes or a bytearray.
+  tuple,       // A tuple or a frozenset.
+  list,        // A list or a set.
+  dict,        // A dict or an OrderedDict: keys and values alternate.
   global,      // A class or a function, by name.
-  call,        // Of a global, or of what another call gave.
-  persistent,  // What the writer keeps elsewhere, by what it calls it.
+  call,        // A call of a global or of another call's result.
+  persistent,  // The key of an object outside of the pickle.
 };
 
 class pickle_value {
@@ -53,7 +53,7 @@ class pickle_value {
   std::int64_t integer() const noexcept { return static_cast<std::int64_t>(bits_) >> 4; }
   bool boolean() const noexcept { return a() != 0; }
 
-  // Where it lies in the parts of the pickle, and how long it is.
+  // Position and length in the parts of the pickle.
   std::uint32_t a() const noexcept { return static_cast<std::uint32_t>(bits_ >> 4); }
   std::uint32_t b() const noexcept { return static_cast<std::uint32_t>(bits_ >> 36); }
 
@@ -65,20 +65,20 @@ static_assert(sizeof(pickle_value) == 8);
 struct pickle_global {
   std::string_view module;
   std::string_view name;
-  std::uint32_t offset = 0;  // The byte of the pickle where it was first named.
+  std::uint32_t offset = 0;  // Byte of the pickle that first names the global.
 
   bool is_named(std::string_view module_name, std::string_view global_name) const noexcept {
     return module == module_name && name == global_name;
   }
 };
 
-// All that a pickle holds. It points into the bytes that it was read from. A function that takes a
-// value asks for one of its kind, and of this pickle.
+// The content of a pickle. Points into the input bytes. A value argument must be of this pickle and
+// of the kind that the function expects.
 struct pickle {
   std::string_view bytes;
-  std::size_t end = 0;  // Behind its last opcode.
+  std::size_t end = 0;  // Position after the last opcode.
   pickle_value root;
-  std::vector<pickle_global> globals;  // Each once.
+  std::vector<pickle_global> globals;  // Without duplicates.
   std::vector<pickle_value> persistents;
 
   std::vector<pickle_value> items;
@@ -95,9 +95,9 @@ struct pickle {
   pickle_value identity(pickle_value v) const { return items[v.a()]; }
 };
 
-// Reads one pickle from the front of `bytes`, of which no more than pickle_bytes_max count; they
-// outlive the answer. Where they end too early: errc::truncated_file. Faults name the byte, counted
-// from `first_byte` on.
+// Reads one pickle from the front of `bytes`, at most pickle_bytes_max bytes. `bytes` must outlive
+// the result. A pickle without its end is errc::truncated_file. Faults name the byte, counted from
+// `first_byte`.
 result<pickle> read_pickle(std::span<const std::byte> bytes, std::uint64_t first_byte = 0);
 
 }  // namespace ringload::inline v0

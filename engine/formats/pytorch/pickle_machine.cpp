@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t integer_max = (std::int64_t{1} << 59) - 1;
 constexpr std::uint32_t text_bytes_max = (1U << 28) - 1;
-constexpr std::size_t container_values = 4;  // What an empty one costs, in values.
+constexpr std::size_t container_values = 4;  // Cost of an empty container, in values.
 
 }  // namespace
 
@@ -19,8 +19,8 @@ pickle_machine::pickle_machine(std::string_view bytes, std::uint64_t first_byte)
     : first_byte_(first_byte) {
   parsed_.bytes = bytes.substr(0, pickle_bytes_max);
   longer_ = bytes.size() > pickle_bytes_max;
-  // Room for all that there can be, so that nothing is ever copied to grow: an opcode makes one
-  // value at most. What is not used has no pages.
+  // Reserves the maximum, so that no vector is copied to grow: an opcode creates at most one value.
+  // Unused memory has no pages.
   const std::size_t most = std::min(parsed_.bytes.size(), pickle_values_max);
   stack_.reserve(std::min(most, pickle_stack_max));
   parsed_.items.reserve(most);
@@ -83,7 +83,7 @@ bool pickle_machine::pop(pickle_value& out) {
   return true;
 }
 
-// Where the values above the last mark begin.
+// Returns the beginning of the values above the last mark, and removes the mark.
 bool pickle_machine::to_mark(std::size_t& begin) {
   if (marks_.empty()) return fail(errc::malformed_header, "there is no mark on the stack");
   begin = marks_.back();
@@ -119,7 +119,7 @@ bool pickle_machine::push_number(unsigned char code) {
     case 'G': return number<std::uint64_t>(value) && push({pickle_kind::number, 0});
     default: break;
   }
-  // LONG1: the lowest byte first, the highest bit of the last is the sign.
+  // LONG1: little-endian, the highest bit of the last byte is the sign.
   std::span<const std::byte> digits;
   if (!number<std::uint8_t>(value) || !take(static_cast<std::size_t>(value), digits)) return false;
   if (digits.size() > 8) {
@@ -180,18 +180,18 @@ bool pickle_machine::build_tuple(unsigned char code) {
   return push({pickle_kind::tuple, index, count});
 }
 
-// What a subclass of list or dict, made by a call, is filled with belongs to an object that is
-// never made.
+// A call may create a subclass of list or dict. The object is never created, so its items are
+// dropped.
 bool pickle_machine::extend(pickle_value into, std::span<const pickle_value> more) {
   if (into.has_kind(pickle_kind::call)) return true;
-  if (!charge(2 * more.size())) return false;  // It grows by copying.
+  if (!charge(2 * more.size())) return false;  // The vector copies its values to grow.
   std::vector<pickle_value>& to = parsed_.containers[into.a()];
   to.insert(to.end(), more.begin(), more.end());
   return true;
 }
 
 bool pickle_machine::fill(unsigned char code) {
-  const bool many = code == 'e' || code == 'u' || code == 0x90;  // ADDITEMS is as APPENDS.
+  const bool many = code == 'e' || code == 'u' || code == 0x90;  // ADDITEMS works as APPENDS.
   const bool dict = code == 's' || code == 'u';
   const std::size_t single = dict ? 2 : 1;
   std::size_t begin = 0;
@@ -234,7 +234,7 @@ bool pickle_machine::remember(unsigned char code) {
 bool pickle_machine::remember_as(std::uint64_t index) {
   if (stack_.size() <= floor()) return fail(errc::malformed_header, "the stack is empty here");
   if (index >= memo_.size()) {
-    // Writers count up; the gaps of an optimised pickle are few.
+    // Writers count upwards. Optimised pickles have few gaps.
     if (index >= pickle_values_max) {
       return fail(errc::header_too_large, "a value would be remembered as " + grouped(index));
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Carries out the opcodes of one pickle. Functions that return bool return false after a failure,
-// which is then in `fault_`.
+// Executes the opcodes of one pickle. Functions that return bool return false after a failure and
+// set `fault_`.
 
 #include <concepts>
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace ringload::inline v0 {
 
-// The longest name of a class or function, and of its module.
+// Limit for the name of a class or function, and for its module.
 inline constexpr std::size_t pickle_name_bytes_max = 1000;
 
 class pickle_machine {
@@ -68,7 +68,7 @@ class pickle_machine {
   std::vector<pickle_value> stack_;
   std::vector<std::size_t> marks_;
   std::vector<std::optional<pickle_value>> memo_;
-  std::uint64_t remembered_ = 0;  // Values in memo_, which MEMOIZE numbers by.
+  std::uint64_t remembered_ = 0;  // Number of values in memo_, the next index of MEMOIZE.
   std::map<std::pair<std::string_view, std::string_view>, std::uint32_t> global_numbers_;
   fault fault_;
 };

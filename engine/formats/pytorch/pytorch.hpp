@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checkpoints of `torch.save`: a zip archive since 1.6, several pickles in a row before. Nothing in
-// them is ever called; see formats/pytorch/pickle.hpp.
+// Checkpoints of `torch.save`: a zip archive since 1.6, several pickles in a row before. No
+// function of the pickles is called; see formats/pytorch/pickle.hpp.
 
 #include <ringload/catalog.hpp>
 #include <string>
@@ -16,18 +16,19 @@ namespace ringload::inline v0 {
 
 struct torch_options {
   ringload::strictness strictness = ringload::strictness::strict;
-  std::string lone_name;  // What a tensor is called that was saved by itself.
+  std::string lone_name;  // Name of a tensor that was saved alone.
 };
 
-// Whether the archive is one of PyTorch's, as the names of its members say.
+// True if the names of the members are those of a PyTorch archive.
 bool is_pytorch_archive(const zip_directory& members) noexcept;
 
-// TorchScript archives, which hold programs, are refused by name.
+// Refuses TorchScript archives, which contain programs, with a message.
 result<file_entries> parse_pytorch_zip(input& from, const zip_directory& members,
                                        const torch_options& options);
 
-// The form before 1.6: a magic number, a protocol, facts about the machine, the object and the keys
-// of its storages, a pickle each; then the storages, each behind its number of elements.
+// Reads the format before 1.6. The file begins with five pickles: a magic number, a protocol,
+// machine properties, the object, and the keys of its storages. Then each storage follows its
+// element count.
 result<file_entries> parse_pytorch_legacy(input& from, const torch_options& options);
 
 }  // namespace ringload::inline v0

@@ -22,9 +22,9 @@ constexpr std::string_view magic_number = "\x6C\xFC\x9C\x46\xF9\x20\x6A\xA8\x50\
 constexpr std::int64_t protocol_version = 1001;
 constexpr std::size_t window_bytes_min = std::size_t{256} << 10;
 constexpr std::size_t window_growth = 64;
-constexpr std::size_t count_bytes = 8;  // Before each storage's elements.
+constexpr std::size_t count_bytes = 8;  // The element count before each storage.
 
-// The five pickles that the file begins with, and where each of them does.
+// The five pickles at the beginning of the file, and their positions.
 struct pickles {
   std::vector<std::byte> bytes;
   std::array<pickle, 5> values;
@@ -56,8 +56,8 @@ result<void> read_all(pickles& to) {
   return {};
 }
 
-// Where the pickles end is known only once they are read, so more and more of the file is taken.
-// Each time they are read anew, so the second window is large.
+// The end of the pickles is unknown before parsing, so the window grows. Each window is parsed from
+// the beginning, so the second window is large.
 result<pickles> read_pickles(input& from) {
   pickles out;
   for (std::size_t wanted = window_bytes_min;; wanted *= window_growth) {
@@ -75,7 +75,7 @@ result<pickles> read_pickles(input& from) {
   }
 }
 
-// The width of the elements of each storage that the object names, sorted by key.
+// The element width of each storage that the object names, sorted by key.
 using widths = std::vector<std::pair<std::string_view, std::uint8_t>>;
 
 result<widths> widths_of(const pickle& object) {
@@ -91,10 +91,10 @@ result<widths> widths_of(const pickle& object) {
   return out;
 }
 
-// Goes over the storages in the order of their keys.
+// The storages in the order of their keys.
 struct found_storages {
   torch_storages storages;
-  std::uint64_t end = 0;  // Of the last.
+  std::uint64_t end = 0;  // End of the last storage.
 };
 
 result<found_storages> find_storages(input& from, const pickles& read) {
@@ -142,7 +142,7 @@ result<found_storages> find_storages(input& from, const pickles& read) {
   if (twice != out.storages.end()) {
     return malformed_at(read.begin[4], "the storage '" + printable(twice->key) + "' stands twice");
   }
-  // Little-endian on every machine: PyTorch turns the bytes around when it writes this form.
+  // PyTorch writes this format in little-endian order on every machine.
   return found_storages{std::move(out), offset};
 }
 

@@ -14,9 +14,9 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr std::string_view object_name = "/data.pkl";
-constexpr std::uint64_t record_bytes_max = 64;  // Of the small ones: "little", "3\n".
+constexpr std::uint64_t record_bytes_max = 64;  // Limit for small records: "little", "3\n".
 
-// Everything lies in one folder of the archive, which is called as the file was.
+// All members are in one folder, which has the original name of the file.
 std::string_view folder_of(const zip_directory& members) noexcept {
   if (members.members.empty()) return {};
   const std::string_view first = members.members.front().name;
@@ -34,7 +34,7 @@ bool is_torchscript(const zip_directory& members) {
                              [&](const zip_member& m) { return m.name.starts_with(code); });
 }
 
-// Absent: little-endian, as all were before the record.
+// Without the record, the archive is little-endian, as all older archives are.
 result<bool> is_big_endian(input& from, const zip_directory& members) {
   const zip_member* record = in_folder(members, "/byteorder");
   if (record == nullptr) return false;
@@ -54,7 +54,7 @@ torch_storages storages_of(const zip_directory& members) {
     if (!member.name.starts_with(data)) continue;
     out.storages.push_back({member.name.substr(data.size()), member.stream()});
   }
-  return out;  // In the order of the names, and so of the keys.
+  return out;  // Sorted by name, so also by key.
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ result<file_entries> parse_pytorch_zip(input& from, const zip_directory& members
   auto bytes = read_zip_member(from, object, pickle_bytes_max);
   if (!bytes) return bytes.error();
   const std::string place = member_place(object.name);
-  // Bytes of a stored member are those of the file; of a deflated one, its own.
+  // Messages count bytes of the file for a stored member, and bytes of the member otherwise.
   const std::uint64_t first_byte = object.stored_codec == codec::raw ? object.data_offset : 0;
   auto state = read_pickle(*bytes, first_byte);
   if (!state) {

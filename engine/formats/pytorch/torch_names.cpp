@@ -18,7 +18,7 @@ struct role_row {
 
 constexpr std::string_view utils = "torch._utils";
 
-// Those of the first block are what PyTorch's own restricted reader lets through besides tensors.
+// PyTorch's restricted reader also accepts the names of the first block.
 constexpr std::array<role_row, 33> roles = {{
     {"collections", "OrderedDict", torch_role::plain},
     {"collections", "Counter", torch_role::plain},
@@ -124,7 +124,7 @@ constexpr std::array<element_row, 22> torch_dtypes = {{
     {"complex32", 4, std::nullopt},
 }};
 
-// A checkpoint may name them as values. Tensors of them are not read.
+// A checkpoint may contain these dtypes as values. Tensors of these dtypes are not read.
 constexpr std::array<std::string_view, 24> other_dtypes = {
     "qint8", "quint8", "qint32", "quint4x2", "quint2x4", "bits1x8", "bits2x4", "bits4x2",
     "bits8", "bits16", "int1",   "int2",     "int3",     "int4",    "int5",    "int6",

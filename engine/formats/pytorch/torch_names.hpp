@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The classes and functions that PyTorch's pickles name, and what they mean to a reader that calls
-// none of them.
+// The classes and functions that PyTorch's pickles name, and their roles. No function is called.
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +15,7 @@ namespace ringload::inline v0 {
 
 enum class torch_role : std::uint8_t {
   unknown,
-  plain,          // A value that holds no tensor: a size, a device, a set. Or a container.
+  plain,          // A value without tensors: a size, a device, a set. Or a container.
   dtype,          // torch.float32
   storage,        // torch.FloatStorage
   tensor_class,   // torch.Tensor, Parameter
@@ -27,12 +26,12 @@ enum class torch_role : std::uint8_t {
   sparse,         // (layout, (indices..., values, size))
   layout,         // ("torch.sparse_coo")
   size,           // ((2, 3))
-  unsupported,    // A tensor of a kind that is not read.
+  unsupported,    // A tensor of an unsupported kind.
 };
 
 torch_role role_of(const pickle_global& global) noexcept;
 
-// Why a tensor of the role `unsupported` is not read: "a quantised tensor".
+// The kind of a tensor with the role `unsupported`: "a quantised tensor".
 std::string_view kind_of_unsupported(const pickle_global& global) noexcept;
 
 struct torch_element {
@@ -43,7 +42,7 @@ struct torch_element {
   bool pairs = false;  // Two elements of dtype f4 in each byte.
 };
 
-// Of a class of storages, or of a dtype; empty for names that are neither.
+// The element of a storage class or of a dtype. Empty for other names.
 std::optional<torch_element> element_of(const pickle_global& global) noexcept;
 
 // "torch.FloatStorage"

@@ -17,10 +17,10 @@ namespace ringload::inline v0 {
 namespace {
 
 constexpr unsigned state_depth_max = 100;
-constexpr std::size_t name_bytes_max = std::size_t{32} << 20;     // Of all tensors together.
-constexpr std::size_t joined_bytes_max = std::size_t{256} << 20;  // Of all names ever put together.
+constexpr std::size_t name_bytes_max = std::size_t{32} << 20;     // Limit for all tensor names.
+constexpr std::size_t joined_bytes_max = std::size_t{256} << 20;  // Limit for all joined names.
 
-// Things of one kind that were left out: how many, and which was the first.
+// Number of objects of one kind that were left out, and the first of them.
 struct left_out {
   std::uint64_t count = 0;
   std::string first;
@@ -40,7 +40,7 @@ class state_walker {
   result<file_entries> run();
 
  private:
-  // Each returns false once something was wrong.
+  // Each function returns false after a failure.
   bool check_globals();
   bool visit(pickle_value v, const std::string& name, unsigned depth);
   bool visit_dict(pickle_value v, const std::string& name, unsigned depth);
@@ -65,7 +65,7 @@ class state_walker {
   const torch_storages& storages_;
   const torch_state_source& from_;
   file_entries found_;
-  left_out plain_;    // No tensors.
+  left_out plain_;    // Values without tensors.
   left_out refused_;  // Tensors and objects that are not read.
   std::size_t visits_ = 0;
   std::size_t name_bytes_ = 0;
@@ -96,7 +96,7 @@ bool state_walker::joined(const std::string& to, std::string_view key, std::stri
   return true;
 }
 
-// What would make a tensor, or may hold some.
+// Handles an object that is a tensor or may contain tensors: refuses it or leaves it out.
 bool state_walker::not_read(const std::string& name, errc code, std::string cause) {
   if (strict()) return fail(name, code, std::move(cause));
   refused_.add(name, cause);
@@ -138,8 +138,8 @@ bool state_walker::visit_dict(pickle_value v, const std::string& name, unsigned 
   return true;
 }
 
-// What stands under a key that is a fraction, a tuple or the like. It is left out, which matters
-// only where it holds tensors.
+// Leaves out the value of a key that is a fraction, a tuple or similar. Only a value with tensors
+// is reported.
 bool state_walker::visit_nameless(pickle_value v, const std::string& container, unsigned depth) {
   const std::size_t tensors = found_.tensors.size();
   const std::size_t composites = found_.composites.size();
@@ -171,7 +171,8 @@ bool state_walker::visit(pickle_value v, const std::string& name, unsigned depth
       if (callee.has_kind(pickle_kind::global)) {
         return visit_call({in_.global(callee), in_.tuple(in_.arguments(v))}, name, depth + 1);
       }
-      return not_read(name, errc::unsupported_feature, "it is made by what a call has given");
+      return not_read(name, errc::unsupported_feature,
+                      "it is the result of calling an object that another call returned");
     }
     case pickle_kind::none: plain_.add(name, "None"); return true;
     case pickle_kind::boolean: plain_.add(name, "True or False"); return true;
@@ -263,7 +264,7 @@ bool state_walker::add_tensor(const torch_call& call, const std::string& name) {
   return true;
 }
 
-// The names that PyTorch gives the parts of each layout, in the order of its arguments.
+// PyTorch's names of the parts of each layout, in the order of the arguments.
 std::span<const std::string_view> parts_of(std::string_view layout) {
   static constexpr std::string_view coo[] = {"indices", "values"};
   static constexpr std::string_view by_row[] = {"crow_indices", "col_indices", "values"};

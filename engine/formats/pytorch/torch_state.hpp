@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The tensors of an object that PyTorch has saved: dictionaries, lists and tuples inside each
-// other, whose keys and positions, joined by dots, are the tensors' names.
+// Collects the tensors of an object that PyTorch saved: nested dictionaries, lists and tuples. A
+// tensor's name is the keys and positions joined by dots.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -18,18 +18,18 @@ namespace ringload::inline v0 {
 inline constexpr std::size_t torch_tensors_max = 250'000;
 
 struct torch_state_source {
-  std::string lone_name;         // What an object is called that is a tensor itself.
-  std::uint64_t file_bytes = 0;  // Tensors that repeat elements have at most so many bytes more...
-  std::uint64_t first_byte = 0;  // Of the pickle, for messages.
+  std::string lone_name;         // Name if the object itself is a tensor.
+  std::uint64_t file_bytes = 0;  // Limit for the bytes of repeated elements.
+  std::uint64_t first_byte = 0;  // First byte of the pickle, for messages.
   ringload::strictness strictness = ringload::strictness::strict;
 };
 
-// ...or at most so many, if that is more.
+// The limit for repeated elements is at least this number of bytes.
 inline constexpr std::uint64_t torch_repeated_bytes_usual = std::uint64_t{64} << 20;
 
-// In `strict`, a class or function that is none of PyTorch's own refuses the file, and so does a
-// tensor of a kind that is not read; in `reference`, what it would make is left out, with a note.
-// What holds no tensor is left out with a note in both.
+// `strict` refuses a file with a class or function outside of PyTorch or with an unsupported
+// tensor. `reference` leaves such objects out with a note. Both leave out values without tensors
+// with a note.
 result<file_entries> tensors_of_state(const pickle& in, const torch_storages& storages,
                                       const torch_state_source& from);
 

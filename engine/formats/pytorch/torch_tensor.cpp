@@ -27,7 +27,7 @@ result<std::uint64_t> natural(pickle_value v, std::string_view number) {
   return static_cast<std::uint64_t>(v.integer());
 }
 
-// {"conj": True}: elements that are to be turned around when they are used.
+// {"conj": True} or {"neg": True}: the reader must conjugate or negate the elements.
 bool is_lazy(const pickle& in, pickle_value metadata) {
   if (!metadata.has_kind(pickle_kind::dict)) return false;
   const auto& items = in.container(metadata);
@@ -42,11 +42,11 @@ bool is_lazy(const pickle& in, pickle_value metadata) {
   return false;
 }
 
-// What a call describes, before anyone asks whether it can be true.
+// The arguments of a call, not yet checked against the storage.
 struct description {
   torch_identity storage;
   torch_element element;
-  std::uint64_t offset = 0;  // In elements, from the storage's beginning.
+  std::uint64_t offset = 0;  // Elements from the beginning of the storage.
   dims size;
   dims stride;
 };
@@ -105,7 +105,7 @@ result<description> describe(const pickle& in, const torch_call& call) {
   return out;
 }
 
-// The number of elements from the first to the last that the tensor touches.
+// The number of elements from the tensor's first element to its last element in memory.
 std::optional<std::uint64_t> reach(const description& tensor) {
   std::uint64_t last = 0;
   for (std::size_t d = 0; d < tensor.size.size(); ++d) {
@@ -135,7 +135,7 @@ std::uint8_t swapped(const torch_element& element) {
   return unit == 1 ? std::uint8_t{0} : static_cast<std::uint8_t>(unit);
 }
 
-// The form of a tensor that touches these bytes of the storage.
+// The stored form of a tensor inside a storage.
 std::shared_ptr<const stored_form> form_of(const description& tensor, stored_stream stream,
                                            std::uint64_t first_byte, std::uint8_t swap) {
   auto form = std::make_shared<stored_form>();
@@ -146,7 +146,7 @@ std::shared_ptr<const stored_form> form_of(const description& tensor, stored_str
   whole.origin.assign(tensor.size.size(), 0);
   whole.extent = tensor.size;
   for (std::size_t d = 0; d < tensor.size.size(); ++d) {
-    // That of a single element is never used, and may be anything.
+    // The stride of a dimension with one element is not used and may have any value.
     whole.stride_bytes.push_back(tensor.size[d] == 1 ? 0 : tensor.stride[d] * tensor.element.bytes);
   }
   return form;
@@ -244,7 +244,7 @@ result<entry> rebuilt_tensor(const pickle& in, const torch_call& call,
                  {},
                  "a tensor of shape " + shape_text(tensor.size) + " does not fit in 64 bits"};
   }
-  if (*touched != 0 && *end > *stated / unit) {  // Without elements the offset says nothing.
+  if (*touched != 0 && *end > *stated / unit) {  // The offset of an empty tensor is not used.
     return fault{errc::extent_outside_file,
                  {},
                  "its last element would be number " + grouped(*end) + " of its " + key +
@@ -258,7 +258,7 @@ result<entry> rebuilt_tensor(const pickle& in, const torch_call& call,
   stored_stream stream = storage->stream;
   std::uint64_t first_byte = *touched == 0 ? 0 : *begin * unit;
   out.offset = stream.offset;
-  if (stream.how == codec::raw) {  // Only what is needed of it is read.
+  if (stream.how == codec::raw) {  // Only the tensor's bytes are read.
     stream.offset += first_byte;
     out.offset = stream.offset;
     stream.bytes = stream.decoded_bytes = *touched * unit;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A tensor, as PyTorch's pickles describe it: elements of a storage, from an offset on, with a
-// stride for each dimension. Whether all of them lie inside the storage is checked here.
+// Converts a tensor of PyTorch's pickles: elements of a storage from an offset, with a stride for
+// each dimension. Checks that all elements are inside the storage.
 
 #include <cstdint>
 #include <span>
@@ -16,7 +16,7 @@
 
 namespace ringload::inline v0 {
 
-// The bytes that the pickle calls by this key.
+// A storage and its key in the pickle.
 struct torch_storage {
   std::string_view key;
   stored_stream stream;
@@ -29,32 +29,32 @@ struct torch_storages {
   const torch_storage* find(std::string_view key) const noexcept;
 };
 
-// What a persistent value of a pickle names: ("storage", class, key, location, elements[, view]).
+// A persistent value of a pickle: ("storage", class, key, location, elements[, view]).
 struct torch_identity {
   std::string_view key;
   std::uint8_t element_bytes = 1;
   std::uint64_t elements = 0;
   pickle_global type;
-  // A view of the storage, which PyTorch before 0.4 had: where it begins.
+  // Offset of a view of the storage, used by PyTorch before 0.4.
   std::uint64_t view_offset = 0;
 };
 result<torch_identity> identity_of(const pickle& in, pickle_value persistent);
 
-// The dimensions of a tuple, a list or a torch.Size of integers.
+// Returns the dimensions from a tuple, a list or a torch.Size of integers.
 result<std::vector<std::uint64_t>> dims_of(const pickle& in, pickle_value v);
 
-// What would be called, and with what.
+// A call: the function and its arguments.
 struct torch_call {
   pickle_global function;
   std::span<const pickle_value> arguments;
 };
 
-// The tensor that a call of the roles `rebuild` and `rebuild_typed` describes; its name is the
-// caller's, and so is the place of a fault.
+// Returns the tensor of a call with the role `rebuild` or `rebuild_typed`. The caller must add the
+// name, and the place of a fault.
 result<entry> rebuilt_tensor(const pickle& in, const torch_call& call,
                              const torch_storages& storages);
 
-// How many bytes the tensor has beyond those that it is made of: elements that lie on each other.
+// The number of bytes that overlapping elements add to the tensor's stored bytes.
 std::uint64_t repeated_bytes(const entry& tensor) noexcept;
 
 }  // namespace ringload::inline v0

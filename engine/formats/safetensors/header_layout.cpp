@@ -29,8 +29,8 @@ std::string offsets(const claim& c) {
   return "[" + grouped(c.begin) + " : " + grouped(c.end) + "]";
 }
 
-// Multiplied from the left, as the reference does: [0, 2^63, 2^63] is 0, and [2^63, 2, 0]
-// overflows. Strict refuses both, since which of them a reader survives depends on its order.
+// Multiplies from the left, as the reference does: [0, 2^63, 2^63] is 0, and [2^63, 2, 0]
+// overflows. Strict refuses both shapes, because the overflow depends on the order of a reader.
 std::optional<std::uint64_t> elements(const entry& tensor, strictness strictness) noexcept {
   std::uint64_t product = 1;
   std::uint64_t nonzero_product = 1;
@@ -44,7 +44,7 @@ std::optional<std::uint64_t> elements(const entry& tensor, strictness strictness
   return product;
 }
 
-// `expected` is where the tensor before ends.
+// `expected` is the end of the previous tensor.
 std::optional<fault> check_place(const entry& tensor, const claim& c, std::uint64_t expected) {
   if (c.begin == expected && c.end >= c.begin) return std::nullopt;
   std::string cause = "its data_offsets are " + offsets(c);
@@ -80,13 +80,13 @@ std::optional<fault> check_size(const entry& tensor, const claim& c, strictness 
   return std::nullopt;
 }
 
-// `data_end`, the last tensor's end in the file, is not where the file ends.
+// Returns the fault if `data_end`, the last tensor's end, is not the end of the file.
 fault at_wrong_end(const safetensors_json& header, data_section data, std::uint64_t data_end) {
   if (data_end < data.file_bytes) {
     return {errc::trailing_bytes, "byte " + grouped(data_end),
             "the last tensor ends here but the file goes on to " + grouped(data.file_bytes)};
   }
-  // The first tensor that is not all there; the last one reaches as far as `data_end`.
+  // Finds the first tensor that is cut. The last tensor ends at `data_end`.
   const auto cut = std::ranges::find_if(
       header.claims, [&](const claim& c) { return c.end > data.file_bytes - data.begin; });
   return at_tensor(errc::extent_outside_file, header.tensors[cut->tensor], *cut,

@@ -16,7 +16,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// What the hub's own client refuses to read over the network.
+// The hub's client refuses larger headers over the network.
 constexpr std::uint64_t header_bytes_usual = 25'000'000;
 
 std::string_view text_of(std::span<const std::byte> bytes) noexcept {
@@ -86,13 +86,13 @@ result<file_entries> parse_safetensors(std::span<const std::byte> header, std::u
   }
   auto described = describe_header(text, strictness);
   if (!described) return described.error();
-  // Every tensor has a name, a type, a shape and offsets. Nothing below reads JSON.
+  // Every tensor has a name, a type, a shape and offsets. The code below does not read JSON.
 
   file_entries found;
   found.metadata.assign(described->metadata.begin(), described->metadata.end());
   auto placed = lay_out(std::move(*described), {data_begin, file_bytes}, strictness);
   if (!placed) return placed.error();
-  // Every extent lies in the file, and no two overlap.
+  // Every extent is inside the file, and no extents overlap.
 
   found.tensors = std::move(*placed);
   if (strictness == strictness::strict) add_notes(found, header.size());

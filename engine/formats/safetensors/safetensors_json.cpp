@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::string_view metadata_key = "__metadata__";
 constexpr std::size_t rank_max_strict = 64;
-// How deep an unknown value may nest. The reference stops at 127 containers in all, and an unknown
-// value stands inside two: the header and the tensor's entry.
+// Limit of nested containers in an unknown value. The reference allows 127 nested containers, and
+// an unknown value is inside two of them: the header and the tensor's entry.
 constexpr unsigned unknown_depth_strict = 8;
 constexpr unsigned unknown_depth_reference = 127 - 2;
 
@@ -44,8 +44,8 @@ class header_reader {
   json_reader in_;
   strictness profile_;
   safetensors_json out_;
-  std::optional<std::string_view> now_in_;      // The top-level key being read.
-  std::vector<std::string_view> unknown_keys_;  // Of the entry being read.
+  std::optional<std::string_view> now_in_;      // The current top-level key.
+  std::vector<std::string_view> unknown_keys_;  // Unknown keys of the current entry.
 };
 
 std::string byte_place(std::uint64_t file_byte) { return "byte " + grouped(file_byte); }
@@ -164,7 +164,7 @@ bool header_reader::read_dtype(entry& tensor) {
   std::string_view name;
   in_.peek();
   const std::size_t begin = in_.position();
-  // {"U8": null}: another accident of the reference.
+  // {"U8": null}: the reference also accepts this by accident.
   const bool as_object = !strict() && in_.peek() == '{';
   if (as_object) {
     if (!in_.enter_object()) return false;
@@ -208,8 +208,8 @@ bool header_reader::read_offsets(claim& bytes) {
   return !in_.failed();
 }
 
-// Indices in the order of their names; equal names in the order they stand in. Sorted and not
-// hashed: whatever the names, the cost stays n log n.
+// Returns the indices sorted by name. Equal names keep their order. Sorting instead of hashing
+// keeps the cost at n log n for any names.
 template <class Range, class Name>
 std::vector<std::uint32_t> by_name(const Range& range, Name name) {
   std::vector<std::uint32_t> order(range.size());
@@ -235,9 +235,9 @@ std::optional<fault> check_tensors_once(safetensors_json& header, strictness str
                        grouped(header.claims[order[i - 1]].file_byte) + " and " +
                        grouped(header.claims[order[i]].file_byte)};
     }
-    dropped[order[i - 1]] = has_duplicates = true;  // As in the reference, the last one wins.
+    dropped[order[i - 1]] = has_duplicates = true;  // The last entry wins, as in the reference.
   }
-  // The claims that are left still name their tensors by the old indices, which stay as they are.
+  // The remaining claims keep the old indices of their tensors, which do not change.
   if (has_duplicates)
     std::erase_if(header.claims, [&](const claim& c) { return dropped[c.tensor]; });
   return std::nullopt;

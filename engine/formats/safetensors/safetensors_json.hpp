@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Parses the JSON of a safetensors header, without checking the layout that it describes.
+// Parses the JSON of a safetensors header but does not check the layout.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -15,23 +15,24 @@
 
 namespace ringload::inline v0 {
 
-// The bytes of the data section that a tensor claims, and where in the header. Small, because the
-// layout check sorts these instead of the tensors.
+// The bytes of the data section that a tensor claims, and the position in the header. The struct is
+// small, because the layout check sorts claims instead of tensors.
 struct claim {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   std::uint32_t tensor = 0;     // Index into safetensors_json::tensors.
-  std::uint32_t file_byte = 0;  // Of the tensor's description.
+  std::uint32_t file_byte = 0;  // Position of the tensor's description.
 };
 
 struct safetensors_json {
-  std::vector<entry> tensors;  // In the header's order; offset and bytes are not set yet.
-  std::vector<claim> claims;   // One for each tensor that counts: not for one that a later one of
-                               // the same name replaces, as the reference profile allows.
+  std::vector<entry> tensors;  // In header order. Offset and bytes are not set.
+  // One claim for each tensor. A tensor that a later tensor of the same name replaces has no claim;
+  // only the reference profile allows this.
+  std::vector<claim> claims;
   std::vector<std::pair<std::string, std::string>> metadata;
 };
 
-// `text` is the header's JSON, valid UTF-8. No two claims are for one name.
+// `text` is the header's JSON in valid UTF-8. The claims have unique names.
 result<safetensors_json> describe_header(std::string_view text, strictness strictness);
 
 }  // namespace ringload::inline v0

@@ -10,7 +10,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-constexpr std::size_t first_chunk_bytes = 512;  // A header of NumPy's becomes about 80 bytes.
+constexpr std::size_t first_chunk_bytes = 512;  // A NumPy header is about 80 deflated bytes.
 constexpr std::size_t chunk_bytes = std::size_t{64} << 10;
 
 }  // namespace
@@ -19,7 +19,7 @@ result<inflater::beginning> inflater::read(input& from, std::uint64_t offset,
                                            std::uint64_t stored_bytes, std::size_t count) {
   auto deflate_decoder = make_deflate_decoder(false);
   if (!deflate_decoder) return deflate_decoder.error();
-  // One byte more than is wanted, to see the end of a stream that has just so many.
+  // One byte more than `count` detects the end of a stream with exactly `count` bytes.
   out_.resize(count + 1);
   std::size_t given = 0;
   std::uint64_t taken = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Inflates what a parser must read itself: the header inside a deflated member, a small record.
-// Tensors are inflated while they are loaded, elsewhere.
+// Inflates the bytes that a parser needs: the header inside a deflated member, or a small record.
+// The loader inflates tensors elsewhere.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,12 +14,12 @@
 
 namespace ringload::inline v0 {
 
-// Keeps its memory from stream to stream.
+// Reuses its memory for later streams.
 class inflater {
  public:
-  // The first `count` bytes that the deflated bytes [offset, offset + stored_bytes) of the file
-  // give: fewer where they end before. Valid until the next call. `complete` says whether the
-  // stream ended there, with its last stored byte.
+  // The first `count` decoded bytes of the deflated bytes [offset, offset + stored_bytes) of the
+  // file, or fewer if the stream ends earlier. Valid until the next call. `complete` is true if the
+  // stream ended there, at its last stored byte.
   struct beginning {
     std::span<const std::byte> bytes;
     bool complete = false;
@@ -27,7 +27,7 @@ class inflater {
   result<beginning> read(input& from, std::uint64_t offset, std::uint64_t stored_bytes,
                          std::size_t count);
 
-  // What was read last, in its own memory.
+  // Returns the bytes of the last read and gives up the memory.
   std::vector<std::byte> take(std::size_t count);
 
  private:

@@ -26,33 +26,32 @@ constexpr std::uint32_t local_magic = 0x04034b50;
 constexpr std::size_t central_bytes = 46;
 constexpr std::size_t local_bytes = 30;
 
-constexpr std::uint32_t in_zip64 = 0xFFFFFFFF;  // The number stands in the extra field instead.
+constexpr std::uint32_t in_zip64 = 0xFFFFFFFF;  // The extra field contains the number.
 constexpr std::uint16_t zip64_tag = 0x0001;
 
 constexpr std::uint16_t flag_encrypted = 1U << 0;
-constexpr std::uint16_t flag_sizes_follow = 1U << 3;  // Sizes stand after the data, not before it.
+constexpr std::uint16_t flag_sizes_follow = 1U << 3;  // Sizes follow the data.
 constexpr std::uint16_t flag_patched = 1U << 5;
 constexpr std::uint16_t flag_strongly_encrypted = 1U << 6;
 constexpr std::uint16_t flag_masked = 1U << 13;
 
 constexpr std::uint16_t method_stored = 0;
 constexpr std::uint16_t method_deflated = 8;
-constexpr std::uint64_t deflate_ratio_max =
-    1032;  // What its longest match in its least bits gives.
+constexpr std::uint64_t deflate_ratio_max = 1032;  // The longest match in the fewest bits.
 
 fault malformed_member(std::string where, std::string cause) {
   return {errc::malformed_header, std::move(where), std::move(cause)};
 }
 
-// Numbers of a header that may be too large for its 32 bits.
+// Numbers of a header that may not fit in 32 bits.
 struct wide_numbers {
   std::uint64_t bytes;
   std::uint64_t stored_bytes;
   std::uint64_t offset = 0;
 };
 
-// Takes from the extra field what the header has no room for. False: it is not there, or the field
-// is broken.
+// Reads the 64-bit numbers from the extra field. Returns false if the field is malformed or lacks a
+// number.
 bool widen(std::span<const std::byte> extra, wide_numbers& numbers) {
   bool seen = false;
   while (!extra.empty()) {
@@ -105,7 +104,7 @@ std::optional<std::string> why_unsupported(std::uint16_t flags, std::uint16_t me
   return std::nullopt;
 }
 
-// One entry of the directory, from `offset` on, which then is where the next begins.
+// Reads one entry of the directory at `offset` and moves `offset` to the next entry.
 result<zip_member> read_central(std::span<const std::byte> directory, std::size_t& offset,
                                 std::uint64_t directory_offset) {
   const std::string place_in_directory = "byte " + grouped(directory_offset + offset);
@@ -157,13 +156,13 @@ result<zip_member> read_central(std::span<const std::byte> directory, std::size_
   return out;
 }
 
-// Whether the local header's sizes and checksum are the directory's.
+// True if the local header and the directory have the same sizes and checksum.
 bool agree(std::span<const std::byte> local, const wide_numbers& wide, const zip_member& member) {
   const auto crc = little_endian<std::uint32_t>(local, 14);
   const bool is_same =
       crc == member.crc32 && wide.bytes == member.bytes && wide.stored_bytes == member.stored_bytes;
   if (is_same || (little_endian<std::uint16_t>(local, 6) & flag_sizes_follow) == 0) return is_same;
-  // They were not known yet. Nothing else may stand there than what says so.
+  // The writer did not know the numbers yet. Only 0 or a zip64 marker is allowed instead.
   const auto open = [](std::uint64_t value, std::uint64_t known) {
     return value == 0 || value == in_zip64 || value == known;
   };
@@ -171,8 +170,8 @@ bool agree(std::span<const std::byte> local, const wide_numbers& wide, const zip
          open(wide.stored_bytes, member.stored_bytes);
 }
 
-// Finds the data behind the local header. `limit` is where the next member, or the directory,
-// begins.
+// Finds the data after the local header. `limit` is the beginning of the next member or of the
+// directory.
 result<void> read_local(input& from, zip_member& member, std::uint64_t limit) {
   const std::string place =
       "byte " + grouped(member.header_offset) + ": " + member_place(member.name);
@@ -307,7 +306,7 @@ result<zip_directory> read_zip_directory(input& from) {
       return status.error();
     }
   }
-  // Every member lies before the directory, and no two overlap.
+  // Every member is before the directory, and no members overlap.
 
   if (auto cause = check_unique(found)) return *cause;
   if (auto cause = check_inflated(found, from.bytes())) return *cause;

@@ -21,9 +21,9 @@ constexpr std::size_t end_bytes = 22;
 constexpr std::size_t end64_locator_bytes = 20;
 constexpr std::size_t end64_bytes = 56;
 constexpr std::size_t comment_bytes_max = 65'535;
-constexpr std::uint32_t in_end64 = 0xFFFFFFFF;  // The number stands in the 64-bit record.
+constexpr std::uint32_t in_end64 = 0xFFFFFFFF;  // The 64-bit record contains the number.
 
-// The 64-bit record, where the archive has one: the 32-bit one must agree or point to it.
+// Reads the 64-bit record if the archive has one. The 32-bit record must agree or refer to it.
 result<bool> read_end64(input& from, std::uint64_t end_at, zip_directory_place& place) {
   if (end_at < end64_locator_bytes + end64_bytes) return false;
   const std::uint64_t locator_at = end_at - end64_locator_bytes;
@@ -73,7 +73,8 @@ result<zip_directory_place> find_zip_directory(input& from) {
       static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, end_bytes + comment_bytes_max));
   auto tail = from.read(file_bytes - tail_bytes, tail_bytes);
   if (!tail) return tail.error();
-  std::optional<std::size_t> found;  // The last record whose comment is the rest of the file.
+  std::optional<std::size_t>
+      found;  // Position of the last record whose comment is the rest of the file.
   for (std::size_t record_offset = tail_bytes + 1 - std::min(tail_bytes + 1, end_bytes);
        record_offset-- > 0;) {
     if (little_endian<std::uint32_t>(*tail, record_offset) != end_magic) continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The end of a zip archive, which says where its directory lies.
+// Reads the end of a zip archive, which contains the position of the directory.
 
 #include <cstdint>
 
@@ -10,15 +10,15 @@
 
 namespace ringload::inline v0 {
 
-// Where the directory lies, as the end of the archive says.
+// The position of the directory, from the end of the archive.
 struct zip_directory_place {
   std::uint64_t members = 0;
   std::uint64_t bytes = 0;
   std::uint64_t offset = 0;
-  std::uint64_t end = 0;  // Where what describes it begins: so it must end there.
+  std::uint64_t end = 0;  // Beginning of the end records, where the directory must end.
 };
 
-// One volume, no bytes between the directory and what describes it.
+// Refuses several volumes, and bytes between the directory and the end records.
 result<zip_directory_place> find_zip_directory(input& from);
 
 }  // namespace ringload::inline v0
