@@ -21,11 +21,11 @@ struct file_content {
 };
 
 struct assembled {
-  ringload::catalog catalog;  // Its files: those given, then the files beside each of them.
+  ringload::catalog catalog;  // Files: the given files, then the files beside them.
   // One for each tensor; null where it is the bytes [offset, offset + bytes) of its file. Streams
   // name their file as the catalog does.
   std::vector<std::shared_ptr<const stored_form>> stored;
-  // One for each tensor, null where its file has none of it; or empty, where no file has any.
+  // By tensor; null if the file has no digest of the tensor. Empty if no file has digests.
   std::vector<std::shared_ptr<const stored_digest>> digests;
 };
 

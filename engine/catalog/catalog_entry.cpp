@@ -14,8 +14,8 @@ namespace ringload::inline v0 {
 
 namespace {
 
-std::string_view name(codec how) noexcept {
-  switch (how) {
+std::string_view name(codec method) noexcept {
+  switch (method) {
     case codec::raw: return "";
     case codec::deflate: return "deflate";
     case codec::zlib: return "zlib";
@@ -25,30 +25,30 @@ std::string_view name(codec how) noexcept {
   return "";
 }
 
-bool covers(const piece& one, const std::vector<std::uint64_t>& shape) {
-  return one.extent == shape &&
-         std::ranges::all_of(one.origin, [](std::uint64_t at) { return at == 0; });
+bool covers(const piece& stored_piece, const std::vector<std::uint64_t>& shape) {
+  return stored_piece.extent == shape &&
+         std::ranges::all_of(stored_piece.origin, [](std::uint64_t origin) { return origin == 0; });
 }
 
 // Whether the elements follow each other, the last dimension fastest. How far a dimension of one
 // element reaches does not matter.
-bool is_row_major(const piece& one, std::uint64_t element_bytes) {
+bool is_row_major(const piece& stored_piece, std::uint64_t element_bytes) {
   std::uint64_t expected = element_bytes;
-  for (std::size_t d = one.extent.size(); d-- > 0;) {
-    if (one.extent[d] == 1) continue;
-    if (one.stride_bytes[d] != expected) return false;
-    expected *= one.extent[d];
+  for (std::size_t d = stored_piece.extent.size(); d-- > 0;) {
+    if (stored_piece.extent[d] == 1) continue;
+    if (stored_piece.stride_bytes[d] != expected) return false;
+    expected *= stored_piece.extent[d];
   }
   return true;
 }
 
-bool is_plain_run(const stored_form& form, const entry& of) {
-  if (form.pieces.size() != 1 || form.swap_bytes != 0 || bits(of.dtype) % 8 != 0) return false;
+bool is_plain_run(const stored_form& form, const entry& tensor) {
+  if (form.pieces.size() != 1 || form.swap_bytes != 0 || bits(tensor.dtype) % 8 != 0) return false;
   const piece& only = form.pieces.front();
   const stored_stream& stream = only.stored;
   return stream.how == codec::raw && stream.chain == nullptr && stream.shuffle_bytes == 0 &&
          !stream.fletcher32 && !stream.crc32 && stream.in_memory == nullptr &&
-         covers(only, of.shape) && is_row_major(only, bits(of.dtype) / 8);
+         covers(only, tensor.shape) && is_row_major(only, bits(tensor.dtype) / 8);
 }
 
 void append_word(std::string& to, std::string_view word) {
@@ -65,45 +65,47 @@ void append_filters(std::string& to, const filter_chain& filters) {
   }
 }
 
-std::string encoding_of(const stored_form& form, const entry& of) {
+std::string encoding_of(const stored_form& form, const entry& tensor) {
   std::string words;
-  const auto any = [&](auto&& test) { return std::ranges::any_of(form.pieces, test); };
-  for (const piece& each : form.pieces) {
-    if (each.stored.chain != nullptr) {
-      append_filters(words, *each.stored.chain);
+  const auto any_piece = [&](auto&& test) { return std::ranges::any_of(form.pieces, test); };
+  for (const piece& stored_piece : form.pieces) {
+    if (stored_piece.stored.chain != nullptr) {
+      append_filters(words, *stored_piece.stored.chain);
     } else {
-      append_word(words, name(each.stored.how));
+      append_word(words, name(stored_piece.stored.how));
     }
   }
-  if (any([](const piece& p) { return p.stored.in_memory != nullptr; })) {
+  if (any_piece([](const piece& p) { return p.stored.in_memory != nullptr; })) {
     append_word(words, "inline");
   }
-  if (any([](const piece& p) { return p.stored.shuffle_bytes != 0; })) {
+  if (any_piece([](const piece& p) { return p.stored.shuffle_bytes != 0; })) {
     append_word(words, "shuffle");
   }
   if (form.swap_bytes != 0) append_word(words, "big_endian");
-  if (form.pieces.size() != 1 || !covers(form.pieces.front(), of.shape)) {
+  if (form.pieces.size() != 1 || !covers(form.pieces.front(), tensor.shape)) {
     append_word(words, "chunked");
-  } else if (bits(of.dtype) % 8 == 0 && !is_row_major(form.pieces.front(), bits(of.dtype) / 8)) {
+  } else if (bits(tensor.dtype) % 8 == 0 &&
+             !is_row_major(form.pieces.front(), bits(tensor.dtype) / 8)) {
     append_word(words, "strided");
   }
   return words;
 }
 
-// Each stream once, however many boxes lie in it.
+// Counts each stream once, even if several boxes share it.
 std::uint64_t stored_bytes_of(const stored_form& form) {
   using key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
   std::vector<key> streams;
   streams.reserve(form.pieces.size());
-  for (const piece& each : form.pieces) {
-    if (each.stored.in_memory != nullptr) continue;
-    streams.emplace_back(each.stored.file, each.stored.offset, each.stored.bytes);
+  for (const piece& stored_piece : form.pieces) {
+    if (stored_piece.stored.in_memory != nullptr) continue;
+    streams.emplace_back(stored_piece.stored.file, stored_piece.stored.offset,
+                         stored_piece.stored.bytes);
   }
   std::ranges::sort(streams);
   const auto rest = std::ranges::unique(streams);
   streams.erase(rest.begin(), rest.end());
   std::uint64_t sum = 0;
-  for (const key& each : streams) sum += std::get<2>(each);
+  for (const key& stream : streams) sum += std::get<2>(stream);
   return sum;
 }
 
@@ -112,7 +114,8 @@ std::shared_ptr<const stored_form> renumbered(std::shared_ptr<const stored_form>
   const auto moves = [&](const piece& p) { return files[p.stored.file] != p.stored.file; };
   if (std::ranges::none_of(form->pieces, moves)) return form;
   auto out = std::make_shared<stored_form>(*form);
-  for (piece& each : out->pieces) each.stored.file = files[each.stored.file];
+  for (piece& stored_piece : out->pieces)
+    stored_piece.stored.file = files[stored_piece.stored.file];
   return out;
 }
 

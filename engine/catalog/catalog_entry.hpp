@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a parser found of a tensor -> what a user sees of it, and what the planner needs beside it.
+// Converts a parsed tensor to the user's tensor_info and to the planner's storage description.
 
 #include <cstdint>
 #include <memory>

@@ -39,9 +39,9 @@ result<manifest> read(const std::string& path) {
 manifest read_manifest(const std::string& path) {
   auto found = read(path);
   if (found) return std::move(*found);
-  const fault& why = found.error();
+  const fault& problem = found.error();
   // A line has the path before it already.
-  throw to_error(why.where.empty() ? why.in(printable_path(path)) : why);
+  throw to_error(problem.where.empty() ? problem.in(printable_path(path)) : problem);
 }
 
 }  // namespace ringload::inline v0

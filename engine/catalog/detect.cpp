@@ -63,8 +63,8 @@ constexpr std::array<format_extension, 15> format_extensions = {{
     {".json", file_format::json},
 }};
 
-unsigned byte_at(std::string_view text, std::size_t at) noexcept {
-  return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;
+unsigned byte_at(std::string_view text, std::size_t position) noexcept {
+  return position < text.size() ? static_cast<unsigned char>(text[position]) : 0U;
 }
 
 // A length that a header may have, and after it JSON's white space or the object. Such bytes are no
@@ -98,9 +98,9 @@ bool begins_like_onnx(std::string_view first) noexcept {
 
 file_format format_by_bytes(std::string_view first) noexcept {
   if (begins_like_safetensors(first)) return file_format::safetensors;
-  for (const magic_number& each : magic_numbers) {
-    if (first.substr(std::min(each.offset, first.size())).starts_with(each.bytes)) {
-      return each.format;
+  for (const magic_number& magic : magic_numbers) {
+    if (first.substr(std::min(magic.offset, first.size())).starts_with(magic.bytes)) {
+      return magic.format;
     }
   }
   if (begins_like_pickle(first)) return file_format::pickle;
@@ -110,10 +110,10 @@ file_format format_by_bytes(std::string_view first) noexcept {
 
 bool ends_with_extension(std::string_view name, std::string_view lower_case) noexcept {
   if (name.size() < lower_case.size()) return false;
-  const auto same = [](char given, char lower) {
+  const auto equal = [](char given, char lower) {
     return (given >= 'A' && given <= 'Z' ? static_cast<char>(given - 'A' + 'a') : given) == lower;
   };
-  return std::ranges::equal(name.substr(name.size() - lower_case.size()), lower_case, same);
+  return std::ranges::equal(name.substr(name.size() - lower_case.size()), lower_case, equal);
 }
 
 }  // namespace
@@ -124,8 +124,8 @@ format_guess format_of(std::span<const std::byte> first_bytes, std::string_view 
   if (const auto format = format_by_bytes(first); format != file_format::unknown) {
     return {format, false};
   }
-  for (const format_extension& each : format_extensions) {
-    if (ends_with_extension(name, each.text)) return {each.format, true};
+  for (const format_extension& candidate : format_extensions) {
+    if (ends_with_extension(name, candidate.text)) return {candidate.format, true};
   }
   return {};
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which format a file has, judged by its first bytes and, where these say nothing, by its name. A
-// guess and no proof: it chooses the parser, or the sentence that refuses the file.
+// Guesses the format of a file from its first bytes or, if they match no format, from its name. The
+// guess chooses the parser, or the message that refuses the file.
 
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +39,7 @@ struct format_guess {
   bool by_name_only = false;  // The first bytes are not those of the format, or there are none.
 };
 
-// What format_of() can make use of: the magic number of tar stands last, at byte 257.
+// Number of bytes that format_of() uses. The magic number of tar is the last one, at byte 257.
 inline constexpr std::size_t format_probe_bytes = 512;
 
 // `first_bytes` are the first format_probe_bytes of the file, or all that it has; `name` is the

@@ -19,14 +19,14 @@ result<void> file_input::check(std::uint64_t offset, std::size_t count) const {
 
 result<void> file_input::read_into(std::uint64_t offset, std::span<std::byte> into) {
   if (in_window(offset, into.size())) return input::read_into(offset, into);
-  if (auto good = check(offset, into.size()); !good) return good.error();
+  if (auto status = check(offset, into.size()); !status) return status.error();
   return read_bytes_into(from_, offset, into);
 }
 
 result<std::span<const std::byte>> file_input::read(std::uint64_t offset, std::size_t count) {
   const std::uint64_t window_end = window_begin_ + window_.size();
   if (!in_window(offset, count)) {
-    if (auto good = check(offset, count); !good) return good.error();
+    if (auto status = check(offset, count); !status) return status.error();
     const bool goes_on = offset >= window_begin_ && offset <= window_end + window_bytes_max;
     next_bytes_ =
         goes_on ? std::clamp(next_bytes_ * 2, first_bytes_, window_bytes_max) : first_bytes_;

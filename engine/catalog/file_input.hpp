@@ -17,7 +17,7 @@ namespace ringload::inline v0 {
 
 class file_input final : public input {
  public:
-  // The file outlives this.
+  // The file must outlive the input.
   explicit file_input(const source_file& from) noexcept
       : from_(from), first_bytes_(from.object ? window_bytes_max : window_bytes_min) {}
 
@@ -32,7 +32,7 @@ class file_input final : public input {
   const source_file& from_;
   std::vector<std::byte> window_;
   std::uint64_t window_begin_ = 0;
-  // Of a window where it jumps. What comes over a network costs a round trip, and is large at once.
+  // Bytes of a window after a jump. Reads over a network cost a round trip and start large.
   const std::size_t first_bytes_;
   std::size_t next_bytes_ = 0;
 

@@ -36,8 +36,8 @@ constexpr std::array<file_kind, 11> file_kinds = {{
     {".hdf5", {}},
 }};
 
-constexpr std::string_view shard_index_suffix = ".index.json";  // After that of its shards.
-constexpr std::size_t shown_max = 4;                            // How many names a message lists.
+constexpr std::string_view shard_index_suffix = ".index.json";  // Follows the suffix of the shards.
+constexpr std::size_t shown_max = 4;                            // Most names in a message.
 
 // "model.fp16-00001-of-00002.safetensors": stem "model.fp16", number 1, total 2.
 struct series_file {
@@ -47,8 +47,8 @@ struct series_file {
   std::string_view name;
   std::string_view suffix;
 
-  bool same_series(const series_file& other) const {
-    return stem == other.stem && total == other.total;
+  bool same_series(const series_file& second) const {
+    return stem == second.stem && total == second.total;
   }
   auto operator<=>(const series_file&) const = default;
 };
@@ -81,9 +81,9 @@ std::optional<series_file> as_series_file(std::string_view name, std::string_vie
   return out;
 }
 
-std::string file_name(const series_file& of, std::uint32_t number) {
-  return std::string(of.stem) + "-" + series_number(number) + "-of-" + series_number(of.total) +
-         std::string(of.suffix);
+std::string file_name(const series_file& series, std::uint32_t number) {
+  return std::string(series.stem) + "-" + series_number(number) + "-of-" +
+         series_number(series.total) + std::string(series.suffix);
 }
 
 template <class Names>
@@ -106,22 +106,22 @@ fault ambiguous(const Names& candidates) {
 // `files` is sorted: by stem, then total, then number.
 result<folder_choice> whole_series(const std::vector<series_file>& files) {
   const series_file& first = files.front();
-  for (const series_file& each : files) {
-    if (!each.same_series(first)) {
-      return ambiguous(std::vector<std::string_view>{first.name, each.name});
+  for (const series_file& file : files) {
+    if (!file.same_series(first)) {
+      return ambiguous(std::vector<std::string_view>{first.name, file.name});
     }
   }
   folder_choice chosen;
   std::uint32_t expected = 1;
-  for (const series_file& each : files) {
-    if (each.number == 0 || each.number > each.total) {
+  for (const series_file& file : files) {
+    if (file.number == 0 || file.number > file.total) {
       return fault{
           errc::ambiguous_source, "",
-          "'" + printable(each.name) + "' is no part of a series of " + std::to_string(each.total)};
+          "'" + printable(file.name) + "' is no part of a series of " + std::to_string(file.total)};
     }
-    if (each.number != expected) break;
+    if (file.number != expected) break;
     ++expected;
-    chosen.files.emplace_back(each.name);
+    chosen.files.emplace_back(file.name);
   }
   if (expected > first.total) return chosen;
   return fault{errc::incomplete_series, "",
@@ -130,7 +130,7 @@ result<folder_choice> whole_series(const std::vector<series_file>& files) {
 
 struct sorted_names {
   std::vector<std::string_view> indexes;
-  std::vector<std::string_view> files;  // Those that are in no series.
+  std::vector<std::string_view> files;  // Files that belong to no series.
   std::vector<series_file> series;
 
   bool empty() const { return indexes.empty() && files.empty() && series.empty(); }
@@ -162,7 +162,7 @@ sorted_names sort_out(const std::vector<std::string>& names, std::string_view su
 folder_choice the_index(std::string_view name) { return {std::string(name), {}}; }
 folder_choice the_file(std::string_view name) { return {{}, {std::string(name)}}; }
 
-// What is called as the hub calls a model. Nothing where nothing is.
+// The files with the hub's name for a model. No value if no file has that name.
 std::optional<result<folder_choice>> choose_model(const sorted_names& found,
                                                   const file_kind& kind) {
   if (kind.model_stem.empty()) return std::nullopt;
@@ -170,12 +170,12 @@ std::optional<result<folder_choice>> choose_model(const sorted_names& found,
   const std::string index = file + std::string(shard_index_suffix);
   if (std::ranges::find(found.indexes, index) != found.indexes.end()) return the_index(index);
   if (std::ranges::find(found.files, file) != found.files.end()) return the_file(file);
-  const auto is_model = [&](const series_file& each) { return each.stem == kind.model_stem; };
+  const auto is_model = [&](const series_file& file) { return file.stem == kind.model_stem; };
   if (std::ranges::none_of(found.series, is_model)) return std::nullopt;
   // A variant of the same model, such as `model.fp16.safetensors`, could be meant as well.
-  for (const std::string_view each : found.files) {
-    if (!each.starts_with(std::string(kind.model_stem) + ".")) continue;
-    return ambiguous(std::vector<std::string_view>{found.series.front().name, each});
+  for (const std::string_view variant : found.files) {
+    if (!variant.starts_with(std::string(kind.model_stem) + ".")) continue;
+    return ambiguous(std::vector<std::string_view>{found.series.front().name, variant});
   }
   return whole_series(found.series);
 }
@@ -195,19 +195,19 @@ result<folder_choice> choose_only(const sorted_names& found) {
 }  // namespace
 
 result<folder_choice> choose_checkpoint(const std::vector<std::string>& names) {
-  std::vector<sorted_names> others;
+  std::vector<sorted_names> groups;
   for (const file_kind& kind : file_kinds) {
     sorted_names found = sort_out(names, kind.suffix);
     if (found.empty()) continue;
     if (auto model = choose_model(found, kind)) return *model;
     // Where there are safetensors, the same tensors often lie beside them in other forms.
     if (&kind == &file_kinds.front()) return choose_only(found);
-    others.push_back(std::move(found));
+    groups.push_back(std::move(found));
   }
-  if (others.size() == 1) return choose_only(others.front());
-  if (others.size() > 1) {
+  if (groups.size() == 1) return choose_only(groups.front());
+  if (groups.size() > 1) {
     std::vector<std::string_view> candidates;
-    for (const sorted_names& each : others) candidates.push_back(each.first());
+    for (const sorted_names& group : groups) candidates.push_back(group.first());
     return ambiguous(candidates);
   }
   return fault{errc::not_a_checkpoint, "",
@@ -229,7 +229,7 @@ result<std::vector<std::string>> choose_independent_files(std::vector<std::strin
 
 bool is_checkpoint_file(std::string_view name) noexcept {
   return std::ranges::any_of(file_kinds,
-                             [&](const file_kind& each) { return name.ends_with(each.suffix); });
+                             [&](const file_kind& kind) { return name.ends_with(kind.suffix); });
 }
 
 }  // namespace ringload::inline v0

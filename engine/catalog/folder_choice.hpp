@@ -28,7 +28,7 @@ RINGLOAD_EXPORT result<folder_choice> choose_checkpoint(const std::vector<std::s
 // hidden sub-folders (".git"). not_a_checkpoint if there is none.
 result<std::vector<std::string>> choose_independent_files(std::vector<std::string> names);
 
-// Whether a file of that name holds tensors, by its extension.
+// Returns true if the extension of the name is an extension of tensor files.
 RINGLOAD_EXPORT bool is_checkpoint_file(std::string_view name) noexcept;
 
 }  // namespace ringload::inline v0

@@ -69,13 +69,14 @@ std::optional<fault> check_gguf_split(std::span<const file_content> files) {
                     " of the series, and is named as " + grouped(i + 1));
     }
   }
-  // Each is where it belongs.
+  // Every file has its expected number.
 
   for (const file_content& file : files) {
     if (file.info.format != "gguf") continue;
-    if (const auto all = value_of(file, "split.tensors.count"); all.value_or(tensors) != tensors) {
+    if (const auto stated = value_of(file, "split.tensors.count");
+        stated.value_or(tensors) != tensors) {
       return at(file, errc::missing_tensor,
-                "it says that the series has " + grouped(*all) + " tensors, and it has " +
+                "it says that the series has " + grouped(*stated) + " tensors, and it has " +
                     grouped(tensors));
     }
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// GGUF models in several files: each is a whole file, and says which of how many it is.
+// GGUF models in several files. Each file is complete and holds its number and the file count.
 
 #include <optional>
 #include <span>

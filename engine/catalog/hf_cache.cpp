@@ -58,11 +58,11 @@ result<std::string> commit_of(const model_folder& repository, const model_name& 
   const std::string place = printable_path(repository.path_of(ref));
   auto text = repository.read_text(ref, ref_bytes_max);
   if (!text) {
-    fault bad = text.error();
-    if (bad.code == errc::source_not_found) {
-      bad.cause = "the cache has no revision '" + printable(model.revision) + "' of this model";
+    fault problem = text.error();
+    if (problem.code == errc::source_not_found) {
+      problem.cause = "the cache has no revision '" + printable(model.revision) + "' of this model";
     }
-    return bad.in(place);
+    return problem.in(place);
   }
   const std::string_view commit = trimmed(*text);
   if (is_commit(commit)) return std::string(commit);
@@ -101,13 +101,13 @@ result<model_folder> open_cached_model(const std::string& cache, const model_nam
   const std::string root = cache + "/" + repository_folder(model);
   auto repository = model_folder::open_rooted(root, "", root);
   if (!repository) {
-    fault bad = repository.error();
-    const bool absent = bad.code == boost::system::errc::no_such_file_or_directory ||
-                        bad.code == boost::system::errc::not_a_directory;
+    fault problem = repository.error();
+    const bool absent = problem.code == boost::system::errc::no_such_file_or_directory ||
+                        problem.code == boost::system::errc::not_a_directory;
     if (absent) {
-      bad = {errc::source_not_found, "", "the Hugging Face cache does not hold this model"};
+      problem = {errc::source_not_found, "", "the Hugging Face cache does not hold this model"};
     }
-    return bad.in(printable_path(root));
+    return problem.in(printable_path(root));
   }
   auto commit = commit_of(*repository, model);
   if (!commit) return commit.error();
@@ -116,11 +116,11 @@ result<model_folder> open_cached_model(const std::string& cache, const model_nam
   auto snapshot = model_folder::open_rooted(root, inside + "/", repository->path_of(inside));
   if (!snapshot) return snapshot.error().in(printable_path(root));
   if (auto names = snapshot->names(); !names) {
-    fault bad = names.error();
-    if (bad.code == errc::source_not_found) {
-      bad.cause = "the cache does not hold this commit of the model: an incomplete download?";
+    fault problem = names.error();
+    if (problem.code == errc::source_not_found) {
+      problem.cause = "the cache does not hold this commit of the model: an incomplete download?";
     }
-    return bad.in(printable_path(snapshot->shown()));
+    return problem.in(printable_path(snapshot->shown()));
   }
   return snapshot;
 }

@@ -37,9 +37,9 @@ std::optional<fault> check_repository(std::string_view text) {
   const std::size_t slash = text.find('/');
   const std::string_view name = slash == text.npos ? text : text.substr(slash + 1);
   if (slash != text.npos) {
-    if (auto bad = check_part(text.substr(0, slash))) return bad;
+    if (auto problem = check_part(text.substr(0, slash))) return problem;
   }
-  if (auto bad = check_part(name)) return bad;
+  if (auto problem = check_part(name)) return problem;
   if (name.size() > repository_name_max) return invalid("the model's name is too long");
   if (name.ends_with(".git")) return invalid("a model's name does not end with '.git'");
   return std::nullopt;
@@ -63,11 +63,12 @@ std::optional<fault> check_revision(std::string_view text) {
 }  // namespace
 
 result<model_name> parse_model_name(std::string_view text) {
-  const std::size_t at = text.find('@');
-  const std::string_view repository = text.substr(0, at);
-  const std::string_view revision = at == text.npos ? default_revision : text.substr(at + 1);
-  if (auto bad = check_repository(repository)) return *bad;
-  if (auto bad = check_revision(revision)) return *bad;
+  const std::size_t position = text.find('@');
+  const std::string_view repository = text.substr(0, position);
+  const std::string_view revision =
+      position == text.npos ? default_revision : text.substr(position + 1);
+  if (auto problem = check_repository(repository)) return *problem;
+  if (auto problem = check_revision(revision)) return *problem;
   return model_name{std::string(repository), std::string(revision)};
 }
 
@@ -140,16 +141,16 @@ result<hub_address> parse_name(std::string_view path) {
     return invalid("only models are loaded from the hub, no datasets and no spaces");
   }
   // The revision comes after the first '@', which may stand in the first part: hf://gpt2@main.
-  const std::size_t at = path.find('@');
+  const std::size_t position = path.find('@');
   const std::size_t model_end = owner_end == path.npos ? path.npos : path.find('/', owner_end + 1);
-  if (at == path.npos || at > model_end) {
+  if (position == path.npos || position > model_end) {
     const std::string_view file = model_end == path.npos ? "" : path.substr(model_end + 1);
     return named(path.substr(0, model_end), "", file);
   }
-  std::string_view rest = path.substr(at + 1);
+  std::string_view rest = path.substr(position + 1);
   const std::string_view revision = take_revision(rest);
   if (revision.empty()) return invalid("the revision after '@' is empty");
-  return named(path.substr(0, at), revision, rest);
+  return named(path.substr(0, position), revision, rest);
 }
 
 // owner/model[/tree/REVISION | /(resolve|blob|raw)/REVISION/FILE]
@@ -159,10 +160,10 @@ result<hub_address> parse_page(std::string_view path) {
   const std::string_view name = take_part(path);
   std::string model = std::string(owner);
   if (!name.empty()) model += "/" + std::string(name);
-  const std::string_view what = take_part(path);
-  if (what.empty()) return named(model, "", "");
-  const bool is_folder = what == "tree";
-  if (!is_folder && what != "resolve" && what != "blob" && what != "raw") {
+  const std::string_view page_kind = take_part(path);
+  if (page_kind.empty()) return named(model, "", "");
+  const bool is_folder = page_kind == "tree";
+  if (!is_folder && page_kind != "resolve" && page_kind != "blob" && page_kind != "raw") {
     return invalid("the address is neither a model's nor a file's of one");
   }
   const std::string_view revision = take_part(path);

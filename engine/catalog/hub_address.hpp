@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What models, their revisions and their files are called on the Hugging Face hub. Pure.
+// Names of models, revisions and files on the Hugging Face hub. Pure.
 
 #include <ringload/export.hpp>
 #include <string>
@@ -24,10 +24,10 @@ struct model_name {
 // invalid_source_name where huggingface_hub would refuse the name, or the revision could escape.
 RINGLOAD_EXPORT result<model_name> parse_model_name(std::string_view text);
 
-// What a page or a file of the hub is called by its address.
+// A page or a file of the hub, parsed from its address.
 struct hub_address {
   model_name model;
-  std::string file;  // Of the model; empty: all of it.
+  std::string file;  // File of the model; empty: all files.
 };
 
 // Whether the text begins with the scheme ("hf://"), in capitals or not.

@@ -43,7 +43,7 @@ rooted_path rooted(const fs::path& real) {
   return {real.native(), ""};
 }
 
-// Of an entry of the folder `parent`. A symlink is none.
+// Returns true if an entry of the folder `parent` is a folder. A symlink is not a folder.
 bool is_folder_at(int parent, const dirent& entry) noexcept {
   if (entry.d_type != DT_UNKNOWN) return entry.d_type == DT_DIR;
   struct ::stat status = {};
@@ -79,11 +79,12 @@ result<source_file> model_folder::open_file(const std::string& name) const {
   const std::string path = inside_ + name;
   auto fd = openat_beneath(root_.get(), path, open_unknown_flags);
   if (fd) return as_regular_file(std::move(*fd));
-  fault bad = fd.error();
-  if (bad.code == errc::source_not_found && is_symlink_at(root_.get(), path)) {
-    bad.cause = "it is a symlink to a file that is not there, as an incomplete download leaves it";
+  fault problem = fd.error();
+  if (problem.code == errc::source_not_found && is_symlink_at(root_.get(), path)) {
+    problem.cause =
+        "it is a symlink to a file that is not there, as an incomplete download leaves it";
   }
-  return bad;
+  return problem;
 }
 
 result<std::string> model_folder::read_text(const std::string& name, std::size_t bytes_max) const {
@@ -100,7 +101,7 @@ result<void> model_folder::list(const std::string& folder, entries& into) const 
   auto fd =
       openat_beneath(root_.get(), path.empty() ? "." : path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (!fd) return fd.error();
-  const int listed = ::dup(fd->get());  // Which closedir() closes.
+  const int listed = ::dup(fd->get());  // closedir() closes the descriptor.
   if (listed < 0) return fault{system_code(errno), ""};
   const auto close = [](DIR* each) { ::closedir(each); };
   const std::unique_ptr<DIR, decltype(close)> listing(::fdopendir(listed), close);
@@ -110,15 +111,15 @@ result<void> model_folder::list(const std::string& folder, entries& into) const 
     return fault{system_code(error_number), ""};
   }
   errno = 0;
-  while (const dirent* each = ::readdir(listing.get())) {
-    const std::string_view name(each->d_name);
+  while (const dirent* item = ::readdir(listing.get())) {
+    const std::string_view name(item->d_name);
     if (name == "." || name == "..") continue;
     if (into.files.size() + into.folders.size() == folder_names_max) {
       return fault{errc::not_a_checkpoint, "",
                    "the folder has more than " + grouped(folder_names_max) + " files"};
     }
-    const bool is_folder = is_folder_at(fd->get(), *each);
-    (is_folder ? into.folders : into.files).push_back(folder + each->d_name);
+    const bool is_folder = is_folder_at(fd->get(), *item);
+    (is_folder ? into.folders : into.files).push_back(folder + item->d_name);
     errno = 0;
   }
   if (errno != 0) return fault{system_code(errno), ""};
@@ -126,25 +127,25 @@ result<void> model_folder::list(const std::string& folder, entries& into) const 
 }
 
 result<std::vector<std::string>> model_folder::names() const {
-  entries all;
-  if (auto listed = list("", all); !listed) return listed.error();
-  std::ranges::move(all.folders, std::back_inserter(all.files));
-  std::ranges::sort(all.files);
-  return std::move(all.files);
+  entries found;
+  if (auto listed = list("", found); !listed) return listed.error();
+  std::ranges::move(found.folders, std::back_inserter(found.files));
+  std::ranges::sort(found.files);
+  return std::move(found.files);
 }
 
 result<std::vector<std::string>> model_folder::names_beneath() const {
-  entries all;
-  auto listed = list("", all);
-  for (std::size_t i = 0; listed && i < all.folders.size(); ++i) {
-    const std::string folder = all.folders[i] + "/";
-    if (fs::path(all.folders[i]).filename().native().starts_with('.')) continue;
-    listed = list(folder, all);
+  entries found;
+  auto listed = list("", found);
+  for (std::size_t i = 0; listed && i < found.folders.size(); ++i) {
+    const std::string folder = found.folders[i] + "/";
+    if (fs::path(found.folders[i]).filename().native().starts_with('.')) continue;
+    listed = list(folder, found);
     if (!listed) return listed.error().in(printable_path(path_of(folder)));
   }
   if (!listed) return listed.error();
-  std::ranges::sort(all.files);
-  return std::move(all.files);
+  std::ranges::sort(found.files);
+  return std::move(found.files);
 }
 
 std::string model_folder::path_of(const std::string& name) const {

@@ -43,7 +43,7 @@ class RINGLOAD_EXPORT model_folder final : public source_folder {
  private:
   // Names, each with the path from the folder.
   struct entries {
-    std::vector<std::string> files;  // What is no folder.
+    std::vector<std::string> files;  // Entries that are not folders.
     std::vector<std::string> folders;
   };
 

@@ -12,8 +12,8 @@ constexpr std::uint32_t no_tensor = ~std::uint32_t{0};
 
 }  // namespace
 
-name_index::name_index(const catalog& of)
-    : tensors_(of.tensors), table_(std::bit_ceil(of.tensors.size() * 2 + 1), no_tensor) {}
+name_index::name_index(const catalog& indexed)
+    : tensors_(indexed.tensors), table_(std::bit_ceil(indexed.tensors.size() * 2 + 1), no_tensor) {}
 
 std::size_t name_index::first_place(std::string_view name) const noexcept {
   return std::hash<std::string_view>()(name) & (table_.size() - 1);
@@ -21,17 +21,17 @@ std::size_t name_index::first_place(std::string_view name) const noexcept {
 
 void name_index::fill() const noexcept {
   for (std::uint32_t t = 0; t < tensors_.size(); ++t) {
-    std::size_t at = first_place(tensors_[t].name);
-    while (table_[at] != no_tensor) at = (at + 1) & (table_.size() - 1);
-    table_[at] = t;
+    std::size_t position = first_place(tensors_[t].name);
+    while (table_[position] != no_tensor) position = (position + 1) & (table_.size() - 1);
+    table_[position] = t;
   }
 }
 
 std::optional<std::uint32_t> name_index::find(std::string_view name) const noexcept {
   std::call_once(filled_, [this] { fill(); });
-  for (std::size_t at = first_place(name); table_[at] != no_tensor;
-       at = (at + 1) & (table_.size() - 1)) {
-    if (tensors_[table_[at]].name == name) return table_[at];
+  for (std::size_t position = first_place(name); table_[position] != no_tensor;
+       position = (position + 1) & (table_.size() - 1)) {
+    if (tensors_[table_[position]].name == name) return table_[position];
   }
   return std::nullopt;
 }

@@ -12,14 +12,14 @@
 
 namespace ringload::inline v0 {
 
-// A hash table of indices, open addressing. The first look-up fills it: most catalogs are never
-// asked. Any thread.
+// A hash table of indices with open addressing. The first look-up fills the table, because most
+// catalogs are never searched. Any thread.
 class name_index {
  public:
-  // The catalog must live as long, and does not change.
-  explicit name_index(const catalog& of);
+  // The catalog must outlive the index and must not change.
+  explicit name_index(const catalog& indexed);
 
-  // The tensor's index in catalog::tensors; of several of one name, the first.
+  // The tensor's index in catalog::tensors. If several tensors have the name, the first one.
   std::optional<std::uint32_t> find(std::string_view name) const noexcept;
 
  private:
@@ -28,7 +28,7 @@ class name_index {
 
   const std::vector<tensor_info>& tensors_;
   mutable std::once_flag filled_;
-  mutable std::vector<std::uint32_t> table_;  // At least half of it is empty.
+  mutable std::vector<std::uint32_t> table_;  // At least half of the table is empty.
 };
 
 }  // namespace ringload::inline v0

@@ -15,7 +15,8 @@ namespace ringload::inline v0::detail {
 
 class named_catalog {
  public:
-  explicit named_catalog(ringload::catalog what) : catalog_(std::move(what)), names_(catalog_) {}
+  explicit named_catalog(ringload::catalog contents)
+      : catalog_(std::move(contents)), names_(catalog_) {}
 
   const ringload::catalog& catalog() const noexcept { return catalog_; }
   const name_index& names() const noexcept { return names_; }
@@ -25,7 +26,7 @@ class named_catalog {
 
  private:
   const ringload::catalog catalog_;
-  const name_index names_;  // Of it.
+  const name_index names_;  // Index of the catalog.
 };
 
 }  // namespace ringload::inline v0::detail

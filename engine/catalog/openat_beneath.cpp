@@ -44,7 +44,7 @@ bool leaves_lexically(const std::string& path) {
   return false;
 }
 
-// Where the kernel says that a descriptor is.
+// The path of a descriptor, as reported by the kernel.
 result<std::string> location_of(int fd) {
   std::string target(PATH_MAX, '\0');
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
@@ -62,11 +62,11 @@ bool is_beneath(const std::string& location, const std::string& root) {
 }  // namespace
 
 result<unique_fd> openat_beneath(int root, const std::string& path, int flags) {
-  open_how how = {};
-  how.flags = static_cast<std::uint64_t>(flags);
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+  open_how request = {};
+  request.flags = static_cast<std::uint64_t>(flags);
+  request.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
   for (int attempt = 0; attempt < attempts_max; ++attempt) {
-    const long fd = ::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how);
+    const long fd = ::syscall(SYS_openat2, root, path.c_str(), &request, sizeof request);
     if (fd >= 0) return unique_fd(static_cast<int>(fd));
     if (errno == ENOSYS || errno == EPERM) return openat_beneath_by_location(root, path, flags);
     if (errno != EAGAIN && errno != EINTR) break;
@@ -86,9 +86,9 @@ result<unique_fd> openat_beneath_by_location(int root, const std::string& path, 
   if (!is_beneath(*location, *root_location)) {
     return outside("it leads outside of the model's folder");
   }
-  // Through the descriptor, so that what was checked is what is opened.
-  const std::string same = "/proc/self/fd/" + std::to_string(found.get());
-  unique_fd fd(::open(same.c_str(), flags));
+  // Opening through the descriptor guarantees that the checked file is the opened file.
+  const std::string descriptor_path = "/proc/self/fd/" + std::to_string(found.get());
+  unique_fd fd(::open(descriptor_path.c_str(), flags));
   if (!fd) return open_fault(errno);
   return fd;
 }

@@ -41,7 +41,8 @@ result<void> check_unchanged(const open_file& file) {
   struct ::stat now = {};
   if (::fstat(file.buffered.get(), &now) != 0)
     return fault{system_code(errno), printable_path(file.path)};
-  if (auto same = check_unchanged_size(now, file.path, file.bytes); !same) return same.error();
+  if (auto unchanged = check_unchanged_size(now, file.path, file.bytes); !unchanged)
+    return unchanged.error();
   if (now.st_mtim.tv_sec != file.modified.tv_sec || now.st_mtim.tv_nsec != file.modified.tv_nsec) {
     return fault{errc::changed_file, printable_path(file.path), {}};
   }
@@ -68,7 +69,8 @@ result<open_file> open_for_reading(source_file opened, const file_info& info, re
     return fault{system_code(errno), printable_path(info.path)};
   file.modified = status.st_mtim;
   file.drive = block_device_id(status.st_dev);
-  if (auto same = check_unchanged_size(status, info.path, info.bytes); !same) return same.error();
+  if (auto unchanged = check_unchanged_size(status, info.path, info.bytes); !unchanged)
+    return unchanged.error();
 
   if (route != read_route::buffered) {
     auto second = direct.open(buffered.get(), info.path, info.bytes);
@@ -82,22 +84,23 @@ result<open_file> open_for_reading(source_file opened, const file_info& info, re
 }
 
 result<parsed_source> find_source(const source_name& source, const open_options& options,
-                                  const opening& by) {
+                                  const opening& services) {
   read_options reading = options.strictness;
   reading.nameless = options.nameless;
-  source_options how(reading, by.with, by.stop);
-  if (const auto* list = std::get_if<path_list>(&source)) return open_files(list->paths, how);
+  source_options source_reading(reading, services.with, services.stop);
+  if (const auto* list = std::get_if<path_list>(&source))
+    return open_files(list->paths, source_reading);
   if (const auto* found = std::get_if<found_source>(&source)) {
-    how.independent_files = options.independent_files;
-    return open_found(*found, how);
+    source_reading.independent_files = options.independent_files;
+    return open_found(*found, source_reading);
   }
-  how.independent_files = options.independent_files;
-  return resolve_source(std::get<std::string>(source), how);
+  source_reading.independent_files = options.independent_files;
+  return resolve_source(std::get<std::string>(source), source_reading);
 }
 
-catalog catalog_of_source(const source_name& source, const open_options& how,
-                          std::span<const extension> with) {
-  auto found = catch_as_fault([&] { return find_source(source, how, {with, {}}); });
+catalog catalog_of_source(const source_name& source, const open_options& options,
+                          std::span<const extension> extensions) {
+  auto found = catch_as_fault([&] { return find_source(source, options, {extensions, {}}); });
   if (!found) throw to_error(found.error());
   return std::move(found->catalog);
 }
@@ -115,38 +118,38 @@ std::string shown(const source_name& source) {
   return paths.front() + " and " + grouped(paths.size() - 1) + " more";
 }
 
-std::string shown(const load_request& what) {
-  if (what.copy) return tensor_place(what.copy->from.name());
-  return what.opened ? what.opened.opened()->name : shown(what.source);
+std::string shown(const load_request& request) {
+  if (request.copy) return tensor_place(request.copy->from.name());
+  return request.opened ? request.opened.opened()->name : shown(request.source);
 }
 
 result<std::shared_ptr<const opened_checkpoint>> open_checkpoint(const source_name& source,
-                                                                 const open_options& how,
+                                                                 const open_options& options,
                                                                  read_route route,
                                                                  direct_files& direct,
-                                                                 const opening& by) {
-  auto found = find_source(source, how, by);
+                                                                 const opening& services) {
+  auto found = find_source(source, options, services);
   if (!found) return found.error();
-  auto made = std::make_shared<opened_checkpoint>();
-  made->name = shown(source);
+  auto checkpoint = std::make_shared<opened_checkpoint>();
+  checkpoint->name = shown(source);
   for (std::size_t i = 0; i < found->files.size(); ++i) {
     auto file =
         open_for_reading(std::move(found->files[i]), found->catalog.files[i], route, direct);
     if (!file) return file.error();
-    made->files.push_back(std::move(*file));
+    checkpoint->files.push_back(std::move(*file));
   }
-  made->stored = std::move(found->stored);
-  made->digests = std::move(found->digests);
-  made->named = std::make_shared<const named_catalog>(std::move(found->catalog));
-  return std::shared_ptr<const opened_checkpoint>(std::move(made));
+  checkpoint->stored = std::move(found->stored);
+  checkpoint->digests = std::move(found->digests);
+  checkpoint->named = std::make_shared<const named_catalog>(std::move(found->catalog));
+  return std::shared_ptr<const opened_checkpoint>(std::move(checkpoint));
 }
 
-// All files are asked: an object may say only then what is wrong with it.
-result<void> check_unchanged(const opened_checkpoint& one) {
+// Checks all files, because an object may report its fault only at this point.
+result<void> check_unchanged(const opened_checkpoint& checkpoint) {
   result<void> out;
-  for (const open_file& file : one.files) {
-    auto same = check_unchanged(file);
-    if (out && !same) out = std::move(same);
+  for (const open_file& file : checkpoint.files) {
+    auto unchanged = check_unchanged(file);
+    if (out && !unchanged) out = std::move(unchanged);
   }
   return out;
 }
@@ -155,14 +158,14 @@ result<void> check_unchanged(const opened_checkpoint& one) {
 
 namespace ringload::inline v0 {
 
-catalog read_catalog(std::string_view source, const open_options& how,
-                     const std::vector<extension>& with) {
-  return detail::catalog_of_source(std::string(source), how, with);
+catalog read_catalog(std::string_view source, const open_options& options,
+                     const std::vector<extension>& extensions) {
+  return detail::catalog_of_source(std::string(source), options, extensions);
 }
 
 catalog read_catalog(const std::vector<std::string>& files, const open_options& how,
-                     const std::vector<extension>& with) {
-  return detail::catalog_of_source(detail::path_list{files}, how, with);
+                     const std::vector<extension>& extensions) {
+  return detail::catalog_of_source(detail::path_list{files}, how, extensions);
 }
 
 }  // namespace ringload::inline v0

@@ -28,7 +28,7 @@ namespace {
 constexpr std::size_t hdf5_magic_bytes = 8;
 constexpr std::uint64_t index_bytes_max = 100'000'000;  // As for a header: nothing real comes near.
 
-// What the file looks like; its name decides only where the first bytes do not.
+// Guesses the format. The name decides only if the first bytes match no format.
 result<format_guess> guess_format(const source_file& file, std::string_view name) {
   const std::uint64_t probe_bytes = std::min<std::uint64_t>(file.bytes, format_probe_bytes);
   auto first = read_bytes(file, 0, static_cast<std::size_t>(probe_bytes));
@@ -37,8 +37,9 @@ result<format_guess> guess_format(const source_file& file, std::string_view name
   const bool by_bytes = guess.format != file_format::unknown && !guess.by_name_only;
   if (by_bytes) return guess;
   // HDF5 leaves room for a block of the user's, of 512 bytes or twice, four times... as many.
-  for (std::uint64_t at = 512; at < file.bytes && file.bytes - at >= hdf5_magic_bytes; at *= 2) {
-    auto later = read_bytes(file, at, hdf5_magic_bytes);
+  for (std::uint64_t position = 512;
+       position < file.bytes && file.bytes - position >= hdf5_magic_bytes; position *= 2) {
+    auto later = read_bytes(file, position, hdf5_magic_bytes);
     if (!later) return later.error();
     const format_guess inside = format_of(*later, {});
     if (inside.format == file_format::hdf5) return inside;
@@ -74,25 +75,25 @@ result<parsed_file> as(std::string_view format, result<file_entries> found) {
   return parsed_file{format, std::move(*found)};
 }
 
-// What a lone tensor is called: as its file, without folder and extension.
+// Name of a lone tensor: the file name without folder and extension.
 std::string stem_of(std::string_view name) { return std::filesystem::path(name).stem().native(); }
 
-// The members say what the archive is.
-result<parsed_file> read_zip(input& from, std::string_view name, const read_options& how) {
+// The member names determine the kind of archive.
+result<parsed_file> read_zip(input& from, std::string_view name, const read_options& options) {
   auto members = read_zip_directory(from);
   if (!members) return members.error();
   if (is_pytorch_archive(*members)) {
-    return as("pytorch", parse_pytorch_zip(from, *members, {how.strictness, stem_of(name)}));
+    return as("pytorch", parse_pytorch_zip(from, *members, {options.strictness, stem_of(name)}));
   }
-  return as("npz", parse_npz(from, *members, how));
+  return as("npz", parse_npz(from, *members, options));
 }
 
-result<file_entries> read_hdf5(const source_file& file, const source_options& with) {
+result<file_entries> read_hdf5(const source_file& file, const source_options& options) {
   if (file.object) {
     return fault{errc::unsupported_feature, "",
                  "this is an HDF5 file, and libhdf5 is given files of a file system only"};
   }
-  const hdf5_library* const library = with.hdf5();
+  const hdf5_library* const library = options.hdf5();
   if (library == nullptr) {
     return fault{errc::unsupported_feature, "",
                  "this is an HDF5 file, which takes the component hdf5: the loader was made "
@@ -100,37 +101,38 @@ result<file_entries> read_hdf5(const source_file& file, const source_options& wi
   }
   auto found = library->describe(file.fd.get());
   if (!found) {
-    const fault& why = found.error();  // Of text that the file may have chosen.
-    return fault{why.code, printable_path(why.where), printable_path(why.cause)};
+    const fault& problem = found.error();  // The text may come from the file.
+    return fault{problem.code, printable_path(problem.where), printable_path(problem.cause)};
   }
-  return parse_hdf5(std::move(*found), file.bytes, with.reading.strictness);
+  return parse_hdf5(std::move(*found), file.bytes, options.reading.strictness);
 }
 
 }  // namespace
 
 result<parsed_file> read_entries(const source_file& file, std::string_view name,
-                                 const source_options& with) {
-  const read_options& how = with.reading;
+                                 const source_options& options) {
+  const read_options& reading = options.reading;
   auto guess = guess_format(file, name);
   if (!guess) return guess.error();
   file_input from(file);
   switch (guess->format) {
     case file_format::unknown:  // Perhaps a damaged safetensors file: its parser says what is
                                 // wrong.
-    case file_format::safetensors: return as("safetensors", read_safetensors(file, how.strictness));
-    case file_format::gguf: return as("gguf", parse_gguf(from, how.strictness));
-    case file_format::onnx: return as("onnx", parse_onnx(from, how.strictness));
+    case file_format::safetensors:
+      return as("safetensors", read_safetensors(file, reading.strictness));
+    case file_format::gguf: return as("gguf", parse_gguf(from, reading.strictness));
+    case file_format::onnx: return as("onnx", parse_onnx(from, reading.strictness));
     case file_format::zt:
     case file_format::zt_0_1:
-    case file_format::zt_2: return as("zt", parse_zt(from, how.strictness));
-    case file_format::npy: return as("npy", parse_npy(from, stem_of(name), how));
-    case file_format::zip: return read_zip(from, name, how);
+    case file_format::zt_2: return as("zt", parse_zt(from, reading.strictness));
+    case file_format::npy: return as("npy", parse_npy(from, stem_of(name), reading));
+    case file_format::zip: return read_zip(from, name, reading);
     case file_format::hdf5:
       if (guess->by_name_only) return foreign(*guess, {});
-      return as("hdf5", read_hdf5(file, with));
+      return as("hdf5", read_hdf5(file, options));
     case file_format::pickle:
       if (guess->by_name_only) return foreign(*guess, {});
-      return as("pytorch", parse_pytorch_legacy(from, {how.strictness, stem_of(name)}));
+      return as("pytorch", parse_pytorch_legacy(from, {reading.strictness, stem_of(name)}));
     case file_format::tar:
       return foreign(*guess, "PyTorch 0.1 wrote such files, and they are not read");
     default: return foreign(*guess, "such files cannot be loaded");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which parser reads a file, and that it reads nothing but what the parser asks for.
+// Chooses the parser of a file. Only the bytes that the parser requests are read.
 
 #include <cstddef>
 #include <ringload/catalog.hpp>
@@ -17,7 +17,7 @@
 namespace ringload::inline v0 {
 
 struct parsed_file {
-  std::string_view format;  // As in file_info.
+  std::string_view format;  // Same as file_info::format.
   file_entries entries;
 };
 
@@ -25,7 +25,7 @@ struct parsed_file {
 // the file's name or path, helps to tell. Faults name the place in the file, the caller adds the
 // file.
 result<parsed_file> read_entries(const source_file& file, std::string_view name,
-                                 const source_options& with);
+                                 const source_options& options);
 
 // The whole of a shard index.
 RINGLOAD_EXPORT result<std::vector<std::byte>> read_index_text(const source_file& file);

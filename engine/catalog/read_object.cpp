@@ -8,11 +8,11 @@
 
 namespace ringload::inline v0 {
 
-result<void> read_object(byte_source& from, const source_read& what) {
+result<void> read_object(byte_source& from, const source_read& request) {
   return catch_as_fault([&]() -> result<void> {
     const auto done = std::make_shared<std::promise<void>>();
     auto waiting = done->get_future();
-    from.read_async(what, [done](const std::exception_ptr& failed) {
+    from.read_async(request, [done](const std::exception_ptr& failed) {
       if (failed) {
         done->set_exception(failed);
       } else {
@@ -20,7 +20,7 @@ result<void> read_object(byte_source& from, const source_read& what) {
       }
     });
     waiting.get();
-    if (what.stop.stop_requested()) return fault{system_code(ECANCELED), ""};
+    if (request.stop.stop_requested()) return fault{system_code(ECANCELED), ""};
     return {};
   });
 }

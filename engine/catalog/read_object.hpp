@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A read of a byte_source that is waited for.
+// A blocking read of a byte_source.
 
 #include <ringload/byte_source.hpp>
 
@@ -9,7 +9,7 @@
 
 namespace ringload::inline v0 {
 
-// Blocks until the source lets go of the memory; stopped, it fails with operation_aborted.
-result<void> read_object(byte_source& from, const source_read& what);
+// Blocks until the source releases the memory. Fails with operation_aborted if stopped.
+result<void> read_object(byte_source& from, const source_read& request);
 
 }  // namespace ringload::inline v0

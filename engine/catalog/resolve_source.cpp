@@ -29,33 +29,35 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Files that are open, and what they hold: all that a catalog is made of.
+// Open files and their contents, from which a catalog is assembled.
 struct opened_files {
   std::vector<file_content> contents;
   std::vector<source_file> files;   // One for each of the contents.
   std::vector<source_file> beside;  // One for each file beside the first, the second...
 };
 
-// Whether the bytes of a file are wrong, and not the way that they came.
+// Returns true if a file's bytes are wrong. Returns false for transport errors.
 bool is_of_content(const boost::system::error_code& code) noexcept {
-  constexpr errc others[] = {errc::memory_exceeded, errc::changed_file,  errc::source_not_found,
-                             errc::access_denied,   errc::remote_failed, errc::malformed_answer};
-  return code.category() == category() && std::ranges::find(others, code) == std::end(others);
+  constexpr errc transport_codes[] = {errc::memory_exceeded,  errc::changed_file,
+                                      errc::source_not_found, errc::access_denied,
+                                      errc::remote_failed,    errc::malformed_answer};
+  return code.category() == category() &&
+         std::ranges::find(transport_codes, code) == std::end(transport_codes);
 }
 
 // An object whose copy is no checkpoint is read again without the copy.
 result<parsed_file> parse_file(const source_file& file, const std::string& path,
-                               const source_options& how) {
-  auto parsed = read_entries(file, path, how);
+                               const source_options& options) {
+  auto parsed = read_entries(file, path, options);
   if (parsed || !file.object || !is_of_content(parsed.error().code)) return parsed;
   const auto dropped = catch_as_fault([&]() -> result<bool> { return file.object->drop_copy(); });
-  if (dropped && *dropped) return read_entries(file, path, how);
+  if (dropped && *dropped) return read_entries(file, path, options);
   return parsed;
 }
 
 result<void> add_file(opened_files& to, source_file file, std::string path,
-                      const source_options& how) {
-  auto parsed = parse_file(file, path, how);
+                      const source_options& options) {
+  auto parsed = parse_file(file, path, options);
   if (!parsed) return parsed.error().in(printable_path(path));
   file_info info = {std::move(path), file.bytes, std::string(parsed->format)};
   to.contents.push_back({std::move(info), std::move(parsed->entries), {}});
@@ -66,25 +68,25 @@ result<void> add_file(opened_files& to, source_file file, std::string path,
 // Opens what the file added last keeps in other files. It is called `name` in the folder.
 result<void> add_files_beside(opened_files& to, const source_folder& folder,
                               const std::string& name) {
-  file_content& of = to.contents.back();
-  for (const std::string& each : of.entries.files_beside) {
-    const std::string inside = (fs::path(name).parent_path() / each).native();
+  file_content& content = to.contents.back();
+  for (const std::string& beside : content.entries.files_beside) {
+    const std::string inside = (fs::path(name).parent_path() / beside).native();
     std::string path = folder.path_of(inside);
     auto file = folder.open_file(inside);
     if (!file) {
-      return file.error().in(printable_path(of.info.path) + ": " + printable_path(path));
+      return file.error().in(printable_path(content.info.path) + ": " + printable_path(path));
     }
-    of.files_beside.push_back({std::move(path), file->bytes, of.info.format});
+    content.files_beside.push_back({std::move(path), file->bytes, content.info.format});
     to.beside.push_back(std::move(*file));
   }
   return {};
 }
 
-result<parsed_source> finished(opened_files opened, result<assembled> made) {
-  if (!made) return made.error();
+result<parsed_source> finished(opened_files opened, result<assembled> assembled_source) {
+  if (!assembled_source) return assembled_source.error();
   std::ranges::move(opened.beside, std::back_inserter(opened.files));
-  return parsed_source{std::move(made->catalog), std::move(made->stored), std::move(made->digests),
-                       std::move(opened.files)};
+  return parsed_source{std::move(assembled_source->catalog), std::move(assembled_source->stored),
+                       std::move(assembled_source->digests), std::move(opened.files)};
 }
 
 // The folder that holds what the user named. Other files lie beside that name, not beside what a
@@ -96,8 +98,8 @@ result<model_folder> folder_around(const std::string& path) {
 
 // A file that the user named, alone or in a list.
 result<void> add_named_file(opened_files& to, source_file file, const std::string& path,
-                            const source_options& how) {
-  auto added = add_file(to, std::move(file), path, how);
+                            const source_options& options) {
+  auto added = add_file(to, std::move(file), path, options);
   if (!added || to.contents.back().entries.files_beside.empty()) return added;
   auto folder = folder_around(path);
   if (!folder) return folder.error().in(printable_path(path));
@@ -106,40 +108,40 @@ result<void> add_named_file(opened_files& to, source_file file, const std::strin
 
 // One of the files that make the checkpoint together.
 result<void> add_part(opened_files& to, const source_folder& folder, source_file file,
-                      const std::string& name, const source_options& how) {
-  auto added = add_file(to, std::move(file), folder.path_of(name), how);
+                      const std::string& name, const source_options& options) {
+  auto added = add_file(to, std::move(file), folder.path_of(name), options);
   if (added) added = add_files_beside(to, folder, name);
   return added;
 }
 
 result<parsed_source> from_files(const source_folder& folder, const std::vector<std::string>& names,
-                                 const source_options& how) {
+                                 const source_options& options) {
   opened_files opened;
   folder.expect(names);
   for (const std::string& name : names) {
     auto file = folder.open_file(name);
     if (!file) return file.error().in(printable_path(folder.path_of(name)));
-    auto added = add_part(opened, folder, std::move(*file), name, how);
+    auto added = add_part(opened, folder, std::move(*file), name, options);
     if (!added) return added.error();
   }
-  if (auto bad = check_gguf_split(opened.contents)) return *bad;
-  auto made = assemble_all(std::move(opened.contents));
-  return finished(std::move(opened), std::move(made));
+  if (auto problem = check_gguf_split(opened.contents)) return *problem;
+  auto assembled_source = assemble_all(std::move(opened.contents));
+  return finished(std::move(opened), std::move(assembled_source));
 }
 
 result<parsed_source> from_file(source_file file, const std::string& path,
-                                const source_options& how) {
+                                const source_options& options) {
   const auto series = gguf_series(fs::path(path).filename().native());
   if (series.size() > 1) {
     auto folder = folder_around(path);
     if (!folder) return folder.error().in(printable_path(path));
-    return from_files(*folder, series, how);
+    return from_files(*folder, series, options);
   }
   opened_files opened;
-  auto added = add_named_file(opened, std::move(file), path, how);
+  auto added = add_named_file(opened, std::move(file), path, options);
   if (!added) return added.error();
-  auto made = assemble_all(std::move(opened.contents));
-  return finished(std::move(opened), std::move(made));
+  auto assembled_source = assemble_all(std::move(opened.contents));
+  return finished(std::move(opened), std::move(assembled_source));
 }
 
 // pytorch_model.bin.index.json lists .bin files; an index that does not say it, .safetensors.
@@ -151,18 +153,18 @@ std::string suffix_of_shards(const std::string& index_path) {
 }
 
 // A shard that is not there is told by the index and a tensor that needs it.
-fault missing_shard(const fault& why, const shard_index& index, std::uint32_t shard,
+fault missing_shard(const fault& cause, const shard_index& index, std::uint32_t shard,
                     const std::string& index_path) {
   const auto needs =
       std::ranges::find(index.tensors, shard, &std::pair<std::string, std::uint32_t>::second);
   fault out{errc::incomplete_series, printable_path(index_path),
-            "the shard '" + printable(index.shards[shard]) + "' is missing: " + why.cause};
+            "the shard '" + printable(index.shards[shard]) + "' is missing: " + cause.cause};
   if (needs != index.tensors.end()) out.where += ": " + tensor_place(needs->first);
   return out;
 }
 
 result<parsed_source> from_index(const source_folder& folder, const source_file& index_file,
-                                 const std::string& index_path, const source_options& how) {
+                                 const std::string& index_path, const source_options& options) {
   auto text = read_index_text(index_file);
   if (!text) return text.error().in(printable_path(index_path));
   auto index = parse_shard_index(*text, suffix_of_shards(index_path));
@@ -177,11 +179,11 @@ result<parsed_source> from_index(const source_folder& folder, const source_file&
       return missing_shard(file.error(), *index, shard, index_path);
     }
     if (!file) return file.error().in(printable_path(folder.path_of(index->shards[shard])));
-    auto added = add_part(opened, folder, std::move(*file), index->shards[shard], how);
+    auto added = add_part(opened, folder, std::move(*file), index->shards[shard], options);
     if (!added) return added.error();
   }
-  auto made = assemble_listed(std::move(opened.contents), *index);
-  return finished(std::move(opened), std::move(made));
+  auto assembled_source = assemble_listed(std::move(opened.contents), *index);
+  return finished(std::move(opened), std::move(assembled_source));
 }
 
 result<std::vector<std::string>> independent_files(const source_folder& folder) {
@@ -196,40 +198,40 @@ fault expected_folder(const std::string& path) {
 }
 
 result<parsed_source> from_independent_files(const source_folder& folder,
-                                             const source_options& how) {
+                                             const source_options& options) {
   auto names = independent_files(folder);
   if (!names) return names.error().in(printable_path(folder.shown()));
-  return from_files(folder, *names, how);
+  return from_files(folder, *names, options);
 }
 
-result<parsed_source> from_folder(const source_folder& folder, const source_options& how) {
-  if (how.independent_files) return from_independent_files(folder, how);
+result<parsed_source> from_folder(const source_folder& folder, const source_options& options) {
+  if (options.independent_files) return from_independent_files(folder, options);
   auto names = folder.names();
   if (!names) return names.error().in(printable_path(folder.shown()));
   auto chosen = choose_checkpoint(*names);
   if (!chosen) return chosen.error().in(printable_path(folder.shown()));
-  if (chosen->index.empty()) return from_files(folder, chosen->files, how);
+  if (chosen->index.empty()) return from_files(folder, chosen->files, options);
 
   const std::string path = folder.path_of(chosen->index);
   auto index_file = folder.open_file(chosen->index);
   if (!index_file) return index_file.error().in(printable_path(path));
-  return from_index(folder, *index_file, path, how);
+  return from_index(folder, *index_file, path, options);
 }
 
 // A file of a store, which is no path: what else belongs to it is found in its folder.
 result<parsed_source> from_folder_file(const source_folder& folder, const std::string& name,
-                                       const source_options& how) {
+                                       const source_options& options) {
   const fs::path path(name);
-  if (how.independent_files) return expected_folder(folder.path_of(name));
+  if (options.independent_files) return expected_folder(folder.path_of(name));
   if (name.ends_with(".index.json")) {
     auto file = folder.open_file(name);
     if (!file) return file.error().in(printable_path(folder.path_of(name)));
-    return from_index(folder, *file, folder.path_of(name), how);
+    return from_index(folder, *file, folder.path_of(name), options);
   }
   std::vector<std::string> series = gguf_series(path.filename().native());
-  if (series.size() <= 1) return from_files(folder, {name}, how);
-  for (std::string& each : series) each = (path.parent_path() / each).native();
-  return from_files(folder, series, how);
+  if (series.size() <= 1) return from_files(folder, {name}, options);
+  for (std::string& file_name : series) file_name = (path.parent_path() / file_name).native();
+  return from_files(folder, series, options);
 }
 
 bool is_folder(const unique_fd& fd) noexcept {
@@ -238,27 +240,28 @@ bool is_folder(const unique_fd& fd) noexcept {
 }
 
 // What the user named is there, as `fd`; it may be any file, or a symlink to one.
-result<parsed_source> from_path(unique_fd fd, const std::string& path, const source_options& how) {
+result<parsed_source> from_path(unique_fd fd, const std::string& path,
+                                const source_options& options) {
   if (is_folder(fd)) {
     auto folder = model_folder::open(path);
     if (!folder) return folder.error().in(printable_path(path));
-    return from_folder(*folder, how);
+    return from_folder(*folder, options);
   }
   auto file = as_regular_file(std::move(fd));
   if (!file) return file.error().in(printable_path(path));
-  if (how.independent_files) return expected_folder(path);
-  if (!path.ends_with(".index.json")) return from_file(std::move(*file), path, how);
+  if (options.independent_files) return expected_folder(path);
+  if (!path.ends_with(".index.json")) return from_file(std::move(*file), path, options);
 
   auto folder = folder_around(path);
   if (!folder) return folder.error().in(printable_path(path));
-  return from_index(*folder, *file, path, how);
+  return from_index(*folder, *file, path, options);
 }
 
 // A path that a store has named.
-result<parsed_source> from_local_path(const std::string& path, const source_options& how) {
+result<parsed_source> from_local_path(const std::string& path, const source_options& options) {
   unique_fd fd(::open(path.c_str(), open_unknown_flags));
   if (!fd) return fault{system_code(errno), printable_path(path)};
-  return from_path(std::move(fd), path, how);
+  return from_path(std::move(fd), path, options);
 }
 
 // Whether the path has all independent files of the store's folder: a cache may have some of them.
@@ -270,22 +273,24 @@ bool has_independent_files(const std::string& path, const source_folder& folder)
       *names, [&](const std::string& name) { return local->open_file(name).has_value(); });
 }
 
-result<parsed_source> from_found(const found_source& found, const source_options& how) {
+result<parsed_source> from_found(const found_source& found, const source_options& options) {
   const bool is_partial =
-      how.independent_files && found.folder && found.file.empty() && !found.local_path.empty() &&
-      !has_independent_files(found.local_path, store_folder(found.folder, how.stop));
-  if (!found.local_path.empty() && !is_partial) return from_local_path(found.local_path, how);
-  const store_folder folder(found.folder, how.stop);
-  return found.file.empty() ? from_folder(folder, how) : from_folder_file(folder, found.file, how);
+      options.independent_files && found.folder && found.file.empty() &&
+      !found.local_path.empty() &&
+      !has_independent_files(found.local_path, store_folder(found.folder, options.stop));
+  if (!found.local_path.empty() && !is_partial) return from_local_path(found.local_path, options);
+  const store_folder folder(found.folder, options.stop);
+  return found.file.empty() ? from_folder(folder, options)
+                            : from_folder_file(folder, found.file, options);
 }
 
 result<parsed_source> from_store(byte_store& store, std::string_view source,
-                                 const source_options& how) {
-  auto found = find_in(store, source, how.stop);
+                                 const source_options& options) {
+  auto found = find_in(store, source, options.stop);
   if (!found) {
     return found.error().where.empty() ? found.error().in(printable_path(source)) : found.error();
   }
-  return from_found(*found, how);
+  return from_found(*found, options);
 }
 
 bool looks_like_path(std::string_view source) {
@@ -311,36 +316,36 @@ result<model_folder> cached_snapshot(const model_name& model, const environment&
   return open_cached_model(*cache, model);
 }
 
-result<parsed_source> from_model_name(const std::string& source, const source_options& how,
+result<parsed_source> from_model_name(const std::string& source, const source_options& options,
                                       const environment& variables) {
   auto model = parse_model_name(source);
   auto snapshot = model ? cached_snapshot(*model, variables) : result<model_folder>(model.error());
-  if (snapshot) return from_folder(*snapshot, how);
-  fault bad = snapshot.error();
-  bad.cause = "there is no such file or folder, and as a model's name: " +
-              (bad.where.empty() ? "" : bad.where + ": ") +
-              (bad.cause.empty() ? bad.code.message() : bad.cause);
-  bad.where = printable_path(source);
-  return bad;
+  if (snapshot) return from_folder(*snapshot, options);
+  fault problem = snapshot.error();
+  problem.cause = "there is no such file or folder, and as a model's name: " +
+                  (problem.where.empty() ? "" : problem.where + ": ") +
+                  (problem.cause.empty() ? problem.code.message() : problem.cause);
+  problem.where = printable_path(source);
+  return problem;
 }
 
-result<parsed_source> from_hub_address(const std::string& source, const source_options& how,
+result<parsed_source> from_hub_address(const std::string& source, const source_options& options,
                                        const environment& variables) {
   auto address = parse_hub_address(source);
   if (!address) return address.error().in(printable_path(source));
   auto snapshot = cached_snapshot(address->model, variables);
   if (!snapshot) return snapshot.error().in(printable_path(source));
-  if (address->file.empty()) return from_folder(*snapshot, how);
-  if (how.independent_files) return expected_folder(source);
+  if (address->file.empty()) return from_folder(*snapshot, options);
+  if (options.independent_files) return expected_folder(source);
 
   const std::string path = snapshot->path_of(address->file);
   auto file = snapshot->open_file(address->file);
   if (!file) return file.error().in(printable_path(path));
-  if (path.ends_with(".index.json")) return from_index(*snapshot, *file, path, how);
-  return from_file(std::move(*file), path, how);
+  if (path.ends_with(".index.json")) return from_index(*snapshot, *file, path, options);
+  return from_file(std::move(*file), path, options);
 }
 
-// A path that must be a file's, opened whatever it is.
+// Opens a path that must name a file.
 result<source_file> open_named_file(const std::string& path) {
   if (path.empty() || path.find('\0') != path.npos) {
     return fault{errc::invalid_source_name, printable_path(path),
@@ -354,7 +359,7 @@ result<source_file> open_named_file(const std::string& path) {
   return file;
 }
 
-// A name that is none of a path, which no extension knows.
+// A name that is not a path and that no extension recognises.
 fault unknown_scheme(std::string_view source) {
   constexpr std::string_view of_remote[] = {"http://", "https://", "hf://", "s3://"};
   std::string cause = "there is no such file or folder, and no extension knows such addresses";
@@ -375,28 +380,28 @@ fault unknown_scheme(std::string_view source) {
 
 bool has_scheme(std::string_view source) noexcept { return source.find("://") != source.npos; }
 
-// One of a list of files.
-result<void> add_listed(opened_files& to, const std::string& path, const source_options& how) {
-  byte_store* const store = has_scheme(path) ? store_of(path, how) : nullptr;
+// Adds one file of a list.
+result<void> add_listed(opened_files& to, const std::string& path, const source_options& options) {
+  byte_store* const store = has_scheme(path) ? store_of(path, options) : nullptr;
   if (store == nullptr) {
     auto file = open_named_file(path);
     if (!file) return file.error();
-    return add_named_file(to, std::move(*file), path, how);
+    return add_named_file(to, std::move(*file), path, options);
   }
-  auto found = find_in(*store, path, how.stop);
+  auto found = find_in(*store, path, options.stop);
   if (!found) return found.error().in(printable_path(path));
   if (!found->local_path.empty()) {
     auto file = open_named_file(found->local_path);
     if (!file) return file.error();
-    return add_named_file(to, std::move(*file), found->local_path, how);
+    return add_named_file(to, std::move(*file), found->local_path, options);
   }
   if (found->file.empty()) {
     return fault{errc::not_a_regular_file, printable_path(path), "this is no single file"};
   }
-  const store_folder folder(found->folder, how.stop);
+  const store_folder folder(found->folder, options.stop);
   auto file = folder.open_file(found->file);
   if (!file) return file.error().in(printable_path(folder.path_of(found->file)));
-  return add_part(to, folder, std::move(*file), found->file, how);
+  return add_part(to, folder, std::move(*file), found->file, options);
 }
 
 bool is_of_finding(const boost::system::error_code& code) noexcept {
@@ -418,15 +423,15 @@ fault empty_name(std::string_view source) {
 
 }  // namespace
 
-result<parsed_source> resolve_source(std::string_view source, const source_options& how,
+result<parsed_source> resolve_source(std::string_view source, const source_options& options,
                                      const environment& variables) {
   if (source.empty() || source.find('\0') != std::string_view::npos) return empty_name(source);
   const std::string path(source);
-  byte_store* const store = store_of(source, how);
+  byte_store* const store = store_of(source, options);
   const bool cacheable = is_hub_address(source);
-  if (has_scheme(source) && store != nullptr) return from_store(*store, source, how);
+  if (has_scheme(source) && store != nullptr) return from_store(*store, source, options);
   unique_fd fd(::open(path.c_str(), open_unknown_flags));
-  if (fd) return from_path(std::move(fd), path, how);
+  if (fd) return from_path(std::move(fd), path, options);
 
   const int error_number = errno;
   switch (error_number) {
@@ -441,50 +446,51 @@ result<parsed_source> resolve_source(std::string_view source, const source_optio
   if (has_scheme(source) && !cacheable) return unknown_scheme(source);
   if (looks_like_path(source) && !cacheable) return no_such_path(path);
   // The cache may have a part of a model's independent files: only the store knows which there are.
-  if (!how.independent_files || store == nullptr) {
-    auto cached =
-        cacheable ? from_hub_address(path, how, variables) : from_model_name(path, how, variables);
-    // Of a model that was fetched in part, the cache may have the index and not all shards.
+  if (!options.independent_files || store == nullptr) {
+    auto cached = cacheable ? from_hub_address(path, options, variables)
+                            : from_model_name(path, options, variables);
+    // If a model was fetched in part, the cache may have the index but not all shards.
     const bool absent = !cached && (cached.error().code == errc::source_not_found ||
                                     cached.error().code == errc::incomplete_series);
     if (!absent || store == nullptr) return cached;
   }
-  auto fetched = from_store(*store, source, how);
+  auto fetched = from_store(*store, source, options);
   if (!fetched && is_of_finding(fetched.error().code)) return nowhere(source, fetched.error());
   return fetched;
 }
 
-result<parsed_source> resolve_source(std::string_view source, const source_options& how) {
-  return resolve_source(source, how, process_environment());
+result<parsed_source> resolve_source(std::string_view source, const source_options& options) {
+  return resolve_source(source, options, process_environment());
 }
 
-result<parsed_source> open_files(std::span<const std::string> paths, const source_options& how) {
+result<parsed_source> open_files(std::span<const std::string> paths,
+                                 const source_options& options) {
   if (paths.empty()) return fault{errc::invalid_source_name, "", "the list of files is empty"};
   opened_files opened;
   for (const std::string& path : paths) {
-    auto added = add_listed(opened, path, how);
+    auto added = add_listed(opened, path, options);
     if (!added) return added.error();
   }
-  auto made = assemble_all(std::move(opened.contents));
-  return finished(std::move(opened), std::move(made));
+  auto assembled_source = assemble_all(std::move(opened.contents));
+  return finished(std::move(opened), std::move(assembled_source));
 }
 
-result<parsed_source> open_found(const found_source& found, const source_options& how) {
+result<parsed_source> open_found(const found_source& found, const source_options& options) {
   if (!found.folder && found.local_path.empty()) {
     return fault{errc::source_not_found, "", "there is neither a folder nor a path"};
   }
-  return from_found(found, how);
+  return from_found(found, options);
 }
 
-catalog read_catalog(std::string_view source, const read_options& how) {
-  auto opened = resolve_source(source, how);
+catalog read_catalog(std::string_view source, const read_options& options) {
+  auto opened = resolve_source(source, options);
   if (!opened) throw to_error(opened.error());
   return std::move(opened->catalog);
 }
 
 std::uint64_t catalog::size_bytes() const noexcept {
   std::uint64_t sum = 0;
-  for (const tensor_info& each : tensors) sum += each.bytes;
+  for (const tensor_info& tensor : tensors) sum += tensor.bytes;
   return sum;
 }
 

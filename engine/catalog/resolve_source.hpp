@@ -31,17 +31,17 @@ struct parsed_source {
 // cache, or the address of such a model: https://huggingface.co/owner/model, and behind that
 // /tree/REVISION, or /resolve/REVISION/FILE for one file of it; or else what a store of `how`
 // knows. Blocks on the file system, and on the store.
-result<parsed_source> resolve_source(std::string_view source, const source_options& how);
+result<parsed_source> resolve_source(std::string_view source, const source_options& options);
 
 // The same, with the environment variables that locate the cache.
-result<parsed_source> resolve_source(std::string_view source, const source_options& how,
+result<parsed_source> resolve_source(std::string_view source, const source_options& options,
                                      const environment& variables);
 
-// What a store has found, or a program has by itself.
-result<parsed_source> open_found(const found_source& found, const source_options& how);
+// Opens a source that a store or a program supplies.
+result<parsed_source> open_found(const found_source& found, const source_options& options);
 
 // Several files, each with its own tensors: one catalog of them all, in the given order. A name
 // that stands in two files is duplicate_tensor.
-result<parsed_source> open_files(std::span<const std::string> paths, const source_options& how);
+result<parsed_source> open_files(std::span<const std::string> paths, const source_options& options);
 
 }  // namespace ringload::inline v0

@@ -61,11 +61,11 @@ result<void> read_bytes_into(int file, std::uint64_t offset, std::span<std::byte
 result<void> read_bytes_into(const source_file& file, std::uint64_t offset,
                              std::span<std::byte> into) {
   if (file.object) {
-    source_read what(offset, into);
-    what.awaited = true;
-    what.stop = file.stop;
-    auto good = read_object(*file.object, what);
-    return good ? good : good.error().in("byte " + grouped(offset));
+    source_read request(offset, into);
+    request.awaited = true;
+    request.stop = file.stop;
+    auto status = read_object(*file.object, request);
+    return status ? status : status.error().in("byte " + grouped(offset));
   }
   return read_bytes_into(file.fd.get(), offset, into);
 }
@@ -76,7 +76,7 @@ result<std::vector<std::byte>> read_bytes(const source_file& file, std::uint64_t
     return fault{errc::truncated_file, "byte " + grouped(file.bytes)};
   }
   std::vector<std::byte> out(bytes);
-  if (auto good = read_bytes_into(file, offset, out); !good) return good.error();
+  if (auto status = read_bytes_into(file, offset, out); !status) return status.error();
   return out;
 }
 

@@ -19,9 +19,9 @@ namespace ringload::inline v0 {
 class byte_source;
 
 struct source_file {
-  unique_fd fd = {};                         // Empty: it is an object.
-  std::uint64_t bytes = 0;                   // When it was opened.
-  std::shared_ptr<byte_source> object = {};  // In place of a file.
+  unique_fd fd = {};                         // Empty if the source is an object.
+  std::uint64_t bytes = 0;                   // Size at open.
+  std::shared_ptr<byte_source> object = {};  // Object in place of a file.
   std::stop_token stop = {};                 // Ends reads of the object.
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What lies beside each other: the interface of a folder, on a file system or in a store.
+// The interface of a folder, on a file system or in a store.
 
 #include <span>
 #include <string>
@@ -28,7 +28,7 @@ class source_folder {
   // The path of a file in this folder, for messages and for the catalog.
   virtual std::string path_of(const std::string& name) const = 0;
   virtual std::string shown() const = 0;
-  // These will be opened next.
+  // Announces the files that the caller opens next.
   virtual void expect(std::span<const std::string>) const {}
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How the files of a source are read, and with what.
+// Options and extensions for reading the files of a source.
 
 #include <ringload/catalog.hpp>
 #include <ringload/extension.hpp>
@@ -12,22 +12,22 @@
 namespace ringload::inline v0 {
 
 struct source_options {
-  source_options(const read_options& how, std::span<const extension> extensions = {},
+  source_options(const read_options& options, std::span<const extension> extensions = {},
                  std::stop_token stopped = {}) noexcept
-      : reading(how), with(extensions), stop(std::move(stopped)) {}
+      : reading(options), with(extensions), stop(std::move(stopped)) {}
   source_options(strictness strictness) noexcept : reading(strictness) {}
 
-  // What reads HDF5; null: nothing, and such files are refused.
+  // The reader for HDF5. If null, HDF5 files are refused.
   const hdf5_library* hdf5() const noexcept {
-    for (const extension& each : with) {
-      if (each.hdf5() != nullptr) return each.hdf5().get();
+    for (const extension& candidate : with) {
+      if (candidate.hdf5() != nullptr) return candidate.hdf5().get();
     }
     return nullptr;
   }
 
   read_options reading;
   std::span<const extension> with;
-  std::stop_token stop;  // Requested: what blocks on a store is to end.
+  std::stop_token stop;  // A stop request ends blocking calls to a store.
   // The source is a folder, and every checkpoint file in it and in its sub-folders is taken for
   // itself.
   bool independent_files = false;

@@ -31,7 +31,7 @@ result<source_file> store_folder::open_file(const std::string& name) const {
   }
   return catch_as_fault([&]() -> result<source_file> {
     source_file out;
-    out.object = of_->open(name, stop_);
+    out.object = folder_->open(name, stop_);
     if (stop_.stop_requested()) return fault{system_code(ECANCELED), ""};
     if (!out.object) return fault{errc::source_not_found, "", "the store has no such object"};
     out.bytes = out.object->bytes();
@@ -47,8 +47,8 @@ result<std::vector<std::string>> store_folder::names_beneath() const {
 }
 
 result<std::vector<std::string>> store_folder::sorted(listing list) const {
-  auto found =
-      catch_as_fault([&]() -> result<std::vector<std::string>> { return ((*of_).*list)(stop_); });
+  auto found = catch_as_fault(
+      [&]() -> result<std::vector<std::string>> { return ((*folder_).*list)(stop_); });
   if (!found) return found.error();
   if (found->size() > folder_names_max) {
     return fault{errc::not_a_checkpoint, "",
@@ -61,14 +61,14 @@ result<std::vector<std::string>> store_folder::sorted(listing list) const {
 void store_folder::expect(std::span<const std::string> names) const {
   if (!std::ranges::all_of(names, stays_inside)) return;  // Opening says which one.
   (void)catch_as_fault([&]() -> result<void> {
-    of_->expect(names, stop_);
+    folder_->expect(names, stop_);
     return {};
   });
 }
 
-byte_store* store_of(std::string_view source, const source_options& how) noexcept {
-  for (const extension& each : how.with) {
-    if (each.store() && each.store()->has_name(source)) return each.store().get();
+byte_store* store_of(std::string_view source, const source_options& options) noexcept {
+  for (const extension& candidate : options.with) {
+    if (candidate.store() && candidate.store()->has_name(source)) return candidate.store().get();
   }
   return nullptr;
 }

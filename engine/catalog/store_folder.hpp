@@ -15,26 +15,26 @@ namespace ringload::inline v0 {
 
 class store_folder final : public source_folder {
  public:
-  store_folder(std::shared_ptr<byte_folder> of, std::stop_token stop)
-      : of_(std::move(of)), stop_(std::move(stop)) {}
+  store_folder(std::shared_ptr<byte_folder> folder, std::stop_token stop)
+      : folder_(std::move(folder)), stop_(std::move(stop)) {}
 
   result<source_file> open_file(const std::string& name) const override;
   result<std::vector<std::string>> names() const override;
   result<std::vector<std::string>> names_beneath() const override;
-  std::string path_of(const std::string& name) const override { return of_->path_of(name); }
-  std::string shown() const override { return of_->path_of({}); }
+  std::string path_of(const std::string& name) const override { return folder_->path_of(name); }
+  std::string shown() const override { return folder_->path_of({}); }
   void expect(std::span<const std::string> names) const override;
 
  private:
   using listing = std::vector<std::string> (byte_folder::*)(const std::stop_token&);
   result<std::vector<std::string>> sorted(listing list) const;
 
-  const std::shared_ptr<byte_folder> of_;
+  const std::shared_ptr<byte_folder> folder_;
   const std::stop_token stop_;
 };
 
-// Null: no extension knows the name.
-byte_store* store_of(std::string_view source, const source_options& how) noexcept;
+// Returns null if no extension recognises the name.
+byte_store* store_of(std::string_view source, const source_options& options) noexcept;
 
 result<found_source> find_in(byte_store& store, std::string_view source,
                              const std::stop_token& stop);

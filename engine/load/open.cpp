@@ -195,7 +195,7 @@ result<void> check_conversions(const plan_input_builder& wanted, const opened_ch
 // Checks the free memory of each device, before planning.
 result<void> check_devices(const plan_input_builder& wanted,
                            const std::vector<chosen_tensor>& tensors, const device_set& devices) {
-  const std::vector<std::uint64_t> bytes = wanted.loaded_bytes_of_each();
+  const std::vector<std::uint64_t> bytes = wanted.loaded_bytes_by_tensor();
   for (const auto& backend : devices.backends()) {
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -299,7 +299,7 @@ result<opened_load> open_load(const load_request& request, const open_services& 
   if (options.window_bytes > 0) {
     std::uint32_t culprit = 0;
     auto groups = make_window_groups(
-        wanted.loaded_bytes_of_each(), options.window_bytes,
+        wanted.loaded_bytes_by_tensor(), options.window_bytes,
         window_page_bytes(services.devices.listed().front(), services.within), culprit);
     if (!groups) return groups.error().in(at_tensor(load.named->catalog(), culprit));
     load.groups = std::move(*groups);

@@ -14,8 +14,8 @@ std::optional<block_type> blocks_of(const tensor_info& t) {
   const block_size size = size_of(*type);
   if (t.original_shape.back() % size.elements != 0) return std::nullopt;
   std::optional<std::uint64_t> bytes = size.bytes;
-  for (const std::uint64_t each : in_blocks(t.original_shape, *type)) {
-    if (bytes) bytes = checked_multiply(*bytes, each);
+  for (const std::uint64_t count : in_blocks(t.original_shape, *type)) {
+    if (bytes) bytes = checked_multiply(*bytes, count);
   }
   return bytes == t.bytes ? type : std::nullopt;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which tensors of a load are to be looked at once they have landed, and what they must be. Not
-// thread safe, but for of().
+// Queue of the landed tensors that are checked, with their expected digests. Only of() is thread
+// safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace ringload::inline v0::detail {
 
 struct tensor_check {
   digest_algorithm algorithm = digest_algorithm::crc32c;
-  // Of the manifest, or the opened checkpoint; empty: nothing is compared.
+  // Memory of the manifest or the opened checkpoint. Empty if nothing is compared.
   std::span<const std::byte> digest;
-  bool of_manifest = false;  // Who says so: the manifest, or the file.
+  bool of_manifest = false;  // Origin of the digest: the manifest, or the file.
   std::optional<index_rule> indices;
 
   bool compares() const noexcept { return !digest.empty(); }
@@ -41,7 +41,7 @@ class check_queue {
   }
   const tensor_check& of(std::uint32_t tensor) const noexcept { return checks_[tensor]; }
 
-  // The tensor has all its bytes; prioritize() where somebody awaits it.
+  // Adds a complete tensor. The caller uses prioritize() if a consumer awaits the tensor.
   void add(std::uint32_t tensor) { tensors_.add(tensor); }
   void prioritize(std::uint32_t tensor) { tensors_.prioritize(tensor); }
 

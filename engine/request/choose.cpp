@@ -25,21 +25,21 @@ fault wrong_range(std::string place, std::string cause) {
   return {errc::invalid_selection, std::move(place), std::move(cause)};
 }
 
-// Which range of each tensor that is taken, and what they are put together to.
+// Computes the range of each taken tensor, then builds the chosen tensors.
 class chooser {
  public:
   chooser(const selection_context& in, taken_tensors taken)
       : in_(in), from_(in.from), taken_(std::move(taken)) {}
 
-  // With 0 devices it is not looked at where tensors go.
+  // If `devices` is 0, placement is not checked.
   result<std::vector<chosen_tensor>> run(std::uint32_t devices) {
-    if (auto good = cut(); !good) return good.error();
+    if (auto status = cut(); !status) return status.error();
     if (devices == 0 || in_.wanted.places.empty()) return put_together();
     return put_on_devices(devices);
   }
 
  private:
-  // What ranges of it count.
+  // The shape that ranges refer to.
   const std::vector<std::uint64_t>& counted_shape(std::uint32_t t) const {
     const tensor_info& info = from_.tensors[t];
     return blocks_of(info) ? info.original_shape : info.shape;
@@ -54,12 +54,12 @@ class chooser {
   range block_of(std::uint32_t t, std::uint32_t dim, std::uint64_t rank, std::uint64_t ranks) const;
   result<chosen_tensor> fuse(const detail::fuse_request& wish);
   box box_of(std::uint32_t t) const;
-  std::vector<std::uint64_t> shape_of(const box& of) const;
+  std::vector<std::uint64_t> shape_of(const box& source_box) const;
 
   const selection_context& in_;
   const catalog& from_;
   taken_tensors taken_;
-  // By tensor, for those that are selected in part.
+  // By tensor; only for tensors that are selected in part.
   std::unordered_map<std::uint32_t, std::vector<std::optional<range>>> cuts_;
 };
 
@@ -98,23 +98,23 @@ result<void> chooser::cut() {
     taken_.alone[**t] = true;
     const auto end = checked_add(wish.begin, wish.count);
     if (!end) return wrong_range(at_tensor(from_, **t), "the range leaves 64 bits");
-    if (auto good = cut(**t, wish.dim, {wish.begin, *end}); !good) return good.error();
+    if (auto status = cut(**t, wish.dim, {wish.begin, *end}); !status) return status.error();
   }
   for (const detail::shard_request& wish : in_.wanted.shards) {
     if (wish.rank >= wish.ranks) return in_.no_rank(wish.rank, wish.ranks);
-    bool any = false;
+    bool is_matched = false;
     for (std::uint32_t t = 0; t < in_.tensors(); ++t) {
       if (!taken_.any(t) || !matches(wish.glob, in_.name(t))) continue;
-      any = true;
-      auto good = cut(t, wish.dim, block_of(t, wish.dim, wish.rank, wish.ranks));
-      if (!good) return good.error();
+      is_matched = true;
+      auto status = cut(t, wish.dim, block_of(t, wish.dim, wish.rank, wish.ranks));
+      if (!status) return status.error();
     }
-    if (auto good = in_.found_any(any, wish.glob); !good) return good.error();
+    if (auto status = in_.found_any(is_matched, wish.glob); !status) return status.error();
   }
   return {};
 }
 
-// Blocks are ceil(size / ranks) long.
+// Every shard has ceil(size / ranks) elements, except that the last shards may be shorter.
 range chooser::block_of(std::uint32_t t, std::uint32_t dim, std::uint64_t rank,
                         std::uint64_t ranks) const {
   const std::vector<std::uint64_t>& shape = counted_shape(t);
@@ -129,8 +129,8 @@ result<void> chooser::cut_for(std::uint32_t device, std::uint32_t devices,
                               const std::vector<device_choice>& places) {
   for (std::uint32_t t = 0; t < in_.tensors(); ++t) {
     if (!taken_.any(t) || !places[t].dim) continue;
-    auto good = cut(t, *places[t].dim, block_of(t, *places[t].dim, device, devices));
-    if (!good) return good.error();
+    auto status = cut(t, *places[t].dim, block_of(t, *places[t].dim, device, devices));
+    if (!status) return status.error();
   }
   return {};
 }
@@ -140,17 +140,17 @@ result<std::vector<chosen_tensor>> chooser::put_on_devices(std::uint32_t devices
   auto places = choose_devices(from_, in_.wanted, is_taken, devices, in_.place());
   if (!places) return places.error();
   const auto is_cut = [&](const box& b) { return (*places)[b.tensor].dim.has_value(); };
-  // What each device would have if it had something of all.
+  // The tensors of each device as if every tensor were placed on every device.
   const bool any_cut =
       std::ranges::any_of(*places, [](const auto& p) { return p.dim.has_value(); });
   const auto common = cuts_;
   std::vector<std::vector<chosen_tensor>> on;
   for (std::uint32_t d = 0; d < (any_cut ? devices : 1); ++d) {
     cuts_ = common;
-    if (auto good = cut_for(d, devices, *places); !good) return good.error();
-    auto made = put_together();
-    if (!made) return made.error();
-    on.push_back(std::move(*made));
+    if (auto status = cut_for(d, devices, *places); !status) return status.error();
+    auto tensors = put_together();
+    if (!tensors) return tensors.error();
+    on.push_back(std::move(*tensors));
   }
   std::vector<chosen_tensor> out;
   for (std::size_t i = 0; i < on.front().size(); ++i) {
@@ -168,10 +168,10 @@ result<std::vector<chosen_tensor>> chooser::put_on_devices(std::uint32_t devices
   return out;
 }
 
-std::vector<std::uint64_t> chooser::shape_of(const box& of) const {
-  if (of.ranges.empty()) return counted_shape(of.tensor);
+std::vector<std::uint64_t> chooser::shape_of(const box& source_box) const {
+  if (source_box.ranges.empty()) return counted_shape(source_box.tensor);
   std::vector<std::uint64_t> shape;
-  for (const range& each : of.ranges) shape.push_back(each.count());
+  for (const range& extent : source_box.ranges) shape.push_back(extent.count());
   return shape;
 }
 
@@ -187,13 +187,13 @@ box chooser::box_of(std::uint32_t t) const {
 }
 
 result<chosen_tensor> chooser::fuse(const detail::fuse_request& wish) {
-  chosen_tensor made = {wish.fused_name, {}, {}, wish.dim};
-  for (const std::string& each : wish.names) {
-    auto t = in_.find(each);
+  chosen_tensor fused = {wish.fused_name, {}, {}, wish.dim};
+  for (const std::string& part_name : wish.names) {
+    auto t = in_.find(part_name);
     if (!t) return t.error();
     if (!*t) continue;
-    made.boxes.push_back(box_of(**t));
-    const std::vector<std::uint64_t> shape = shape_of(made.boxes.back());
+    fused.boxes.push_back(box_of(**t));
+    const std::vector<std::uint64_t> shape = shape_of(fused.boxes.back());
     if (wish.dim >= shape.size()) {
       return wrong_range(at_tensor(from_, **t),
                          "there is no dimension " + grouped(wish.dim) + " to fuse along");
@@ -201,35 +201,35 @@ result<chosen_tensor> chooser::fuse(const detail::fuse_request& wish) {
     if (bits(from_.tensors[**t].dtype) % 8 != 0) {
       return wrong_range(at_tensor(from_, **t), "elements of less than a byte cannot be fused");
     }
-    if (made.boxes.size() == 1) {
-      made.shape = shape;
+    if (fused.boxes.size() == 1) {
+      fused.shape = shape;
       continue;
     }
-    const tensor_info& first = from_.tensors[made.boxes.front().tensor];
-    bool fits = shape.size() == made.shape.size() && from_.tensors[**t].dtype == first.dtype &&
+    const tensor_info& first = from_.tensors[fused.boxes.front().tensor];
+    bool fits = shape.size() == fused.shape.size() && from_.tensors[**t].dtype == first.dtype &&
                 blocks_of(from_.tensors[**t]) == blocks_of(first);
     for (std::size_t d = 0; fits && d < shape.size(); ++d) {
-      fits = d == wish.dim || shape[d] == made.shape[d];
+      fits = d == wish.dim || shape[d] == fused.shape[d];
     }
-    const auto along = fits ? checked_add(made.shape[wish.dim], shape[wish.dim]) : std::nullopt;
+    const auto along = fits ? checked_add(fused.shape[wish.dim], shape[wish.dim]) : std::nullopt;
     if (!along) {
       return wrong_range(at_tensor(from_, **t), "it cannot be fused with " +
                                                     tensor_place(first.name) +
                                                     ": dtype and all other dimensions must agree");
     }
-    made.shape[wish.dim] = *along;
+    fused.shape[wish.dim] = *along;
   }
-  return made;
+  return fused;
 }
 
 result<std::vector<chosen_tensor>> chooser::put_together() {
   std::vector<chosen_tensor> out;
-  // Fused tensors by their first part.
+  // Fused tensors, by the index of their first part.
   std::unordered_map<std::uint32_t, std::vector<chosen_tensor>> fused;
   for (const detail::fuse_request& wish : in_.wanted.fused) {
-    auto made = fuse(wish);
-    if (!made) return made.error();
-    if (!made->boxes.empty()) fused[made->boxes.front().tensor].push_back(std::move(*made));
+    auto tensor = fuse(wish);
+    if (!tensor) return tensor.error();
+    if (!tensor->boxes.empty()) fused[tensor->boxes.front().tensor].push_back(std::move(*tensor));
   }
   out.reserve(static_cast<std::size_t>(std::ranges::count(taken_.alone, true)) +
               in_.wanted.fused.size());
@@ -241,17 +241,17 @@ result<std::vector<chosen_tensor>> chooser::put_together() {
       out.push_back({in_.name(t), std::move(shape), {std::move(whole_or_cut)}, 0});
     }
     if (!taken_.fused_part[t]) continue;
-    const auto here = fused.find(t);
-    if (here == fused.end()) continue;
-    for (chosen_tensor& each : here->second) out.push_back(std::move(each));
+    const auto ready = fused.find(t);
+    if (ready == fused.end()) continue;
+    for (chosen_tensor& tensor : ready->second) out.push_back(std::move(tensor));
   }
   return out;
 }
 
-result<void> check_names_once(const std::vector<chosen_tensor>& which) {
+result<void> check_names_once(const std::vector<chosen_tensor>& tensors) {
   std::vector<std::pair<std::string_view, std::uint32_t>> names;
-  names.reserve(which.size());
-  for (const chosen_tensor& each : which) names.emplace_back(each.name, each.device);
+  names.reserve(tensors.size());
+  for (const chosen_tensor& tensor : tensors) names.emplace_back(tensor.name, tensor.device);
   std::ranges::sort(names);
   const auto twice = std::ranges::adjacent_find(names);
   if (twice == names.end()) return {};
@@ -267,12 +267,12 @@ result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index&
   const selection_context in = {from, names, wanted, source};
   auto taken = take_tensors(in);
   if (!taken) return taken.error();
-  auto made = chooser(in, std::move(*taken)).run(devices);
-  // Without fused tensors the names are those of the catalog, each once on a device.
-  if (made && !wanted.fused.empty()) {
-    if (auto good = check_names_once(*made); !good) return good.error();
+  auto tensors = chooser(in, std::move(*taken)).run(devices);
+  // Without fused tensors, names come from the catalog and are unique on each device.
+  if (tensors && !wanted.fused.empty()) {
+    if (auto status = check_names_once(*tensors); !status) return status.error();
   }
-  return made;
+  return tensors;
 }
 
 }  // namespace ringload::inline v0

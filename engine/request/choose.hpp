@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Resolves a selection against a catalog: which range of which tensor is loaded as what. Pure.
+// Resolves a selection against a catalog into tensors, ranges and devices. Pure.
 
 #include <cstdint>
 #include <ringload/catalog.hpp>
@@ -27,15 +27,16 @@ struct chosen_tensor {
   std::vector<std::uint64_t> shape;
   std::vector<box> boxes;
   std::uint32_t dim = 0;
-  std::uint32_t device = 0;  // Of the loader's.
-  bool replicated = false;   // All other devices have the same.
+  std::uint32_t device = 0;  // Index of the loader's device.
+  bool replicated = false;   // Every other device has the same tensor.
 };
 
-// In the catalog's order; a fused tensor is at the position of its first box, and one for several
-// devices stands there once for each. If everything is selected, each tensor of the catalog once,
-// whole. Shapes are of the stored tensors; but ranges and shapes of parts of blocks, and of fused
-// ones, count elements: see block_tensors.hpp. `source` is named by faults that are no one
-// tensor's. With 0 devices it is not looked at where tensors go.
+// Returns tensors in the catalog's order. A fused tensor has the position of its first box. A
+// tensor for several devices is repeated for each device. An empty selection returns each tensor
+// once, whole. Shapes are shapes of the stored tensors, with one exception: for parts of quantised
+// blocks and for fused blocks, ranges and shapes count elements (see block_tensors.hpp). `source`
+// is the place of faults that concern no single tensor. If `devices` is 0, placement is not
+// checked.
 result<std::vector<chosen_tensor>> choose(const catalog& from, const name_index& names,
                                           const detail::requests& wanted,
                                           const std::string& source = {},

@@ -56,7 +56,7 @@ result<std::vector<device_choice>> choose_devices(const catalog& from,
     place.everywhere = place.dim.has_value() || place.device == all_devices;
     if (place.everywhere) place.device = 0;
     if (place.device >= devices) return no_such_device(from, info, place.device, devices);
-    // Each of those that have all of it, or a part, has about as much more.
+    // A tensor on every device adds about the same number of bytes to each device.
     if (!place.everywhere) bytes_on[place.device] += info.bytes;
   }
   const auto unused = std::ranges::find(used, false);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which of a loader's devices each tensor goes to. Pure.
+// Chooses the device of each tensor. Pure.
 
 #include <cstdint>
 #include <functional>
@@ -17,12 +17,13 @@ namespace ringload::inline v0 {
 
 struct device_choice {
   std::uint32_t device = 0;
-  bool everywhere = false;           // On all of them in place of that one;
-  std::optional<std::uint32_t> dim;  // and if this says so, on each its block along this.
+  bool everywhere = false;           // On all devices, not only on `device`.
+  std::optional<std::uint32_t> dim;  // If set, each device has its shard along this dimension.
 };
 
-// By tensor of the catalog, of those for which `wanted(t)` is true; what is said of no tensor goes
-// to the first device. `source` begins the place of faults that are no one tensor's.
+// Returns a choice for each tensor of the catalog; only choices with `wanted(t)` are set. A tensor
+// without a rule goes to the first device. `source` is the place of faults that concern no single
+// tensor.
 result<std::vector<device_choice>> choose_devices(const catalog& from,
                                                   const detail::requests& requests,
                                                   const std::function<bool(std::uint32_t)>& wanted,

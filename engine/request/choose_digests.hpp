@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What load_options::verify asks for, of the tensors that are loaded: which of them is to be looked
-// at once it has landed, and what it must be.
+// Chooses the loaded tensors that load_options::verify checks after landing, and their digests.
 
 #include <ringload/verify.hpp>
 #include <vector>
@@ -15,13 +14,13 @@
 
 namespace ringload::inline v0::detail {
 
-// By chosen tensor; empty: nothing is checked once it has landed. The digests are those of the
-// manifest and of the checkpoint. What cannot be checked though it must is
-// errc::digest_unavailable or errc::incomplete_manifest. Blocks: digests of tensors for which
-// nothing is read are compared here.
+// Returns a check for each chosen tensor, or an empty vector if no tensor is checked after landing.
+// The manifest and the checkpoint own the digests. Fails with errc::digest_unavailable or
+// errc::incomplete_manifest if a required check is impossible. Blocks: the function reads and
+// compares the digests of tensors that no load reads.
 result<std::vector<tensor_check>> choose_digests(const opened_checkpoint& from,
-                                                 const std::vector<chosen_tensor>& which,
+                                                 const std::vector<chosen_tensor>& chosen,
                                                  const plan_input_builder& wanted,
-                                                 const verification& how, bool fills);
+                                                 const verification& verify, bool fills);
 
 }  // namespace ringload::inline v0::detail

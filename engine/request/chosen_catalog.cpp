@@ -18,51 +18,51 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// Those of which every part is chosen, and whole. What is left of another is only tensors.
+// Keeps a composite only if every part is chosen whole. Other parts remain plain tensors.
 std::vector<composite_info> composites_of(const catalog& from,
-                                          const std::vector<chosen_tensor>& which) {
+                                          const std::vector<chosen_tensor>& tensors) {
   std::unordered_set<std::string_view> whole;
   if (from.composites.empty()) return {};
-  for (const chosen_tensor& each : which) {
-    const box& first = each.boxes.front();
-    if (each.boxes.size() == 1 && first.ranges.empty()) whole.insert(each.name);
+  for (const chosen_tensor& tensor : tensors) {
+    const box& first = tensor.boxes.front();
+    if (tensor.boxes.size() == 1 && first.ranges.empty()) whole.insert(tensor.name);
   }
   std::vector<composite_info> out;
-  for (const composite_info& each : from.composites) {
+  for (const composite_info& composite : from.composites) {
     const auto is_whole = [&](const std::string& part) {
-      return whole.contains(each.name_of(part));
+      return whole.contains(composite.name_of(part));
     };
-    if (std::ranges::all_of(each.parts, is_whole)) out.push_back(each);
+    if (std::ranges::all_of(composite.parts, is_whole)) out.push_back(composite);
   }
   return out;
 }
 
 }  // namespace
 
-result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>& which) {
+result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>& tensors) {
   catalog out;
   out.files = from.files;
   out.metadata = from.metadata;
   out.notes = from.notes;
   out.unreadable = from.unreadable;
-  out.composites = composites_of(from, which);
-  out.tensors.reserve(which.size());
-  for (const chosen_tensor& each : which) {
-    const tensor_info& stored = from.tensors[each.boxes.front().tensor];
+  out.composites = composites_of(from, tensors);
+  out.tensors.reserve(tensors.size());
+  for (const chosen_tensor& tensor : tensors) {
+    const tensor_info& stored = from.tensors[tensor.boxes.front().tensor];
     tensor_info info = stored;
-    const bool whole = each.boxes.size() == 1 && each.boxes.front().ranges.empty();
-    info.name = each.name;
+    const bool whole = tensor.boxes.size() == 1 && tensor.boxes.front().ranges.empty();
+    info.name = tensor.name;
     if (!whole) {
       const auto blocks = blocks_of(info);
-      info.shape = blocks ? in_blocks(each.shape, *blocks) : each.shape;
+      info.shape = blocks ? in_blocks(tensor.shape, *blocks) : tensor.shape;
       std::optional<std::uint64_t> all_bits =
           blocks ? size_of(*blocks).bytes * 8 : bits(info.dtype);
       for (const std::uint64_t size : info.shape) {
         all_bits = all_bits ? checked_multiply(*all_bits, size) : all_bits;
       }
-      // The stored tensor's number of bits fits, and this is a part of it, or several of them.
+      // The stored tensor's bit count fits 64 bits, but the sum of several fused parts may not.
       if (!all_bits) {
-        return fault{errc::size_overflow, tensor_place(each.name)};
+        return fault{errc::size_overflow, tensor_place(tensor.name)};
       }
       if (*all_bits % 8 != 0) {
         return fault{errc::fractional_bytes, tensor_place(from, stored),
@@ -71,10 +71,10 @@ result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>
       info.bytes = *all_bits / 8;
       info.original_shape.clear();
       if (blocks) {
-        info.original_shape = each.shape;
+        info.original_shape = tensor.shape;
         info.shape = {info.bytes};
       }
-      info.digest.clear();  // It is of the whole.
+      info.digest.clear();  // The digest covers the whole tensor.
     }
     out.tensors.push_back(std::move(info));
   }
@@ -82,12 +82,12 @@ result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>
 }
 
 catalog chosen(const catalog& from, const selection& wanted) {
-  if (auto bad = unreadable_chosen(from, wanted.requests())) throw to_error(*bad);
-  auto which = choose(from, name_index(from), wanted.requests());
-  if (!which) throw to_error(which.error());
-  auto made = catalog_of(from, *which);
-  if (!made) throw to_error(made.error());
-  return std::move(*made);
+  if (auto problem = unreadable_chosen(from, wanted.requests())) throw to_error(*problem);
+  auto tensors = choose(from, name_index(from), wanted.requests());
+  if (!tensors) throw to_error(tensors.error());
+  auto contents = catalog_of(from, *tensors);
+  if (!contents) throw to_error(contents.error());
+  return std::move(*contents);
 }
 
 }  // namespace ringload::inline v0

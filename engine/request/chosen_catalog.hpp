@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The catalog of what a selection chose. Pure.
+// Builds the catalog of the tensors that a selection chose. Pure.
 
 #include <ringload/catalog.hpp>
 #include <vector>
@@ -11,8 +11,7 @@
 
 namespace ringload::inline v0 {
 
-// The catalog of these tensors. A number of bytes that is no whole number is
-// errc::fractional_bytes.
-result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>& which);
+// Fails with errc::fractional_bytes if a tensor's range does not end on a byte.
+result<catalog> catalog_of(const catalog& from, const std::vector<chosen_tensor>& tensors);
 
 }  // namespace ringload::inline v0

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Where the bytes of a load go, by destination of its plan, and what makes the copies there.
+// The memory of each destination of a plan, and the backends that copy into it.
 //
-// What goes to several devices is copied out of the slot to one of them, and from there to those
-// that can reach its memory, where it is worth a copy of its own; to the others out of the slot
-// too.
+// Bytes for several devices are copied from the slot to one device. Other devices copy from that
+// device if they can reach its memory and prefer a copy between devices. All remaining devices copy
+// from the slot.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,23 +19,23 @@ namespace ringload::inline v0::detail {
 
 class destinations {
  public:
-  // Null: nothing goes there.
-  void add_arena(std::byte* memory, backend* by) { add(memory, by, true); }
-  // Memory of the caller's, which other devices need not be able to reach.
-  void add_callers(std::byte* memory, backend* by) { add(memory, by, false); }
+  // Null if nothing is copied to the destination.
+  void add_arena(std::byte* memory, backend* copier) { add(memory, copier, true); }
+  // Caller memory: other devices may be unable to reach it.
+  void add_callers(std::byte* memory, backend* copier) { add(memory, copier, false); }
 
   std::span<std::byte* const> memory() const noexcept { return memory_; }
   std::byte* operator[](std::uint32_t n) const noexcept { return memory_[n]; }
-  backend& of(std::uint32_t n) const noexcept { return *by_[n]; }
-  // What makes all copies; null where there are several.
+  backend& of(std::uint32_t n) const noexcept { return *copiers_[n]; }
+  // The backend of all copies, or null if there are several backends.
   backend* only() const noexcept { return several_ ? nullptr : only_; }
 
   struct share {
     backend* by;
     std::span<const copy_op> copies;
-    const std::byte* from = nullptr;  // In memory of another device; null: in the slot.
+    const std::byte* from = nullptr;  // Source in another device's memory; null: the slot.
 
-    // The part of `whole`, the copies of all, that is this one's.
+    // Restricts `whole`, the operation with all copies, to the copies of the share.
     copy_operation of(copy_operation whole) const noexcept {
       whole.copies = copies;
       whole.peer = from != nullptr;
@@ -43,19 +43,19 @@ class destinations {
       return whole;
     }
   };
-  // What each has to copy, the copies between devices behind all others: they may begin when those
-  // have ended. The copies stand in `order`, those of one share side by side.
+  // Groups the copies by backend. Copies between devices come last: they must begin after all other
+  // copies end. `order` receives the copies, with the copies of one share side by side.
   std::vector<share> shares(std::span<const copy_op> copies, std::vector<copy_op>& order) const;
 
  private:
-  void add(std::byte* memory, backend* by, bool is_arena);
-  const std::byte* brought(std::span<const share> before, const copy_op& one,
+  void add(std::byte* memory, backend* copier, bool is_arena);
+  const std::byte* brought(std::span<const share> before, const copy_op& copy,
                            std::size_t copies) const;
 
   std::vector<std::byte*> memory_;
-  std::vector<backend*> by_;
+  std::vector<backend*> copiers_;
   std::vector<bool> is_arena_;
-  backend* only_ = nullptr;  // The first.
+  backend* only_ = nullptr;  // The first backend.
   bool several_ = false;
 };
 

@@ -10,14 +10,14 @@
 
 namespace ringload::inline v0::detail {
 
-hasher begin_digest(digest_algorithm algorithm, const verification& how) {
+hasher begin_digest(digest_algorithm algorithm, const verification& verify) {
   if (algorithm == digest_algorithm::crc32c) return begin_crc32c();
-  return how.sha256 != nullptr ? how.sha256() : how.checksums->sha256();
+  return verify.sha256 != nullptr ? verify.sha256() : verify.checksums->sha256();
 }
 
-result<void> end_digest(const hasher& of, digest_algorithm algorithm,
+result<void> end_digest(const hasher& stream, digest_algorithm algorithm,
                         std::span<const std::byte> wanted, const std::string& said_by) {
-  const std::vector<std::byte> found = of.finish();
+  const std::vector<std::byte> found = stream.finish();
   if (std::ranges::equal(found, wanted)) return {};
   return fault{errc::wrong_digest, "",
                "its " + std::string(name(algorithm)) + " is " + hex(found) + ", but " + said_by +
@@ -25,16 +25,18 @@ result<void> end_digest(const hasher& of, digest_algorithm algorithm,
 }
 
 result<void> check_unread(const read_function& read, const stored_digest& wanted,
-                          const verification& how) {
-  const hasher pass = begin_digest(wanted.algorithm, how);
+                          const verification& verify) {
+  const hasher pass = begin_digest(wanted.algorithm, verify);
   std::vector<std::byte> room(std::size_t{64} << 10);
   const std::uint64_t end = wanted.stream.offset + wanted.stream.bytes;
-  for (std::uint64_t at = wanted.stream.offset; at < end;) {
-    const auto step = static_cast<std::size_t>(std::min<std::uint64_t>(end - at, room.size()));
+  for (std::uint64_t position = wanted.stream.offset; position < end;) {
+    const auto step =
+        static_cast<std::size_t>(std::min<std::uint64_t>(end - position, room.size()));
     const auto part = std::span(room).first(step);
-    if (auto good = read(at, part); !good) return fault{good.error().code, "", good.error().cause};
+    if (auto status = read(position, part); !status)
+      return fault{status.error().code, "", status.error().cause};
     pass.update(part);
-    at += step;
+    position += step;
   }
   return end_digest(pass, wanted.algorithm, wanted.bytes, "the file");
 }

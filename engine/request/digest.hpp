@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Digests of bytes that pass by, and what they are compared with.
+// Computes digests of streamed bytes and compares them.
 
 #include <functional>
 #include <ringload/verify.hpp>
@@ -13,24 +13,24 @@
 
 namespace ringload::inline v0::detail {
 
-// Whether digests of files that need SHA-256 can be computed.
-inline bool has_sha256(const verification& how) noexcept {
-  return how.sha256 != nullptr || (how.checksums != nullptr && how.checksums->sha256);
+// Returns true if SHA-256 digests of files can be computed.
+inline bool has_sha256(const verification& verify) noexcept {
+  return verify.sha256 != nullptr || (verify.checksums != nullptr && verify.checksums->sha256);
 }
 
-// For a digest of a file. Throws what the caller's hasher throws.
-hasher begin_digest(digest_algorithm algorithm, const verification& how);
+// Creates a hasher for a file's digest. Throws if the caller's hasher throws.
+hasher begin_digest(digest_algorithm algorithm, const verification& verify);
 
-// errc::wrong_digest, without a place, if the bytes that were hashed are others. `said_by` is who
-// said what they hash to: "the file".
-result<void> end_digest(const hasher& of, digest_algorithm algorithm,
+// Fails with errc::wrong_digest, without a place, if the digests differ. `said_by` names the origin
+// of the expected digest: "the file".
+result<void> end_digest(const hasher& stream, digest_algorithm algorithm,
                         std::span<const std::byte> wanted, const std::string& said_by);
 
-// Fills `into` from that byte of a file on.
+// Fills `into` with the bytes of a file that begin at `offset`.
 using read_function = std::function<result<void>(std::uint64_t offset, std::span<std::byte> into)>;
 
-// The digest of a part of a file that no load reads, because nothing is made of it. Blocks.
+// Checks the digest of a part of a file that no load reads. Blocks.
 result<void> check_unread(const read_function& read, const stored_digest& wanted,
-                          const verification& how);
+                          const verification& verify);
 
 }  // namespace ringload::inline v0::detail

@@ -10,29 +10,29 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// The dtype of a DLPack type. PyTorch has 4-bit types in pairs, 2 lanes to a byte, and its last
-// dimension counts the pairs.
+// The dtype of a DLPack type. PyTorch stores 4-bit types in pairs, 2 lanes a byte. The last
+// dimension counts pairs.
 struct element {
   dtype type;
   std::uint64_t per_item = 1;
 };
 
-std::optional<element> element_of(dlpack::data_type what) noexcept {
+std::optional<element> element_of(dlpack::data_type given) noexcept {
   for (unsigned i = 0; i < dtype_count; ++i) {
     const auto type = static_cast<dtype>(i);
-    const dlpack::data_type own = dlpack::type_of(type);
-    if (own.code != what.code || own.bits != what.bits) continue;
-    if (what.lanes == 1) return element{type, 1};
-    if (what.lanes == 8 / bits(type) && bits(type) < 8) return element{type, what.lanes};
+    const dlpack::data_type known = dlpack::type_of(type);
+    if (known.code != given.code || known.bits != given.bits) continue;
+    if (given.lanes == 1) return element{type, 1};
+    if (given.lanes == 8 / bits(type) && bits(type) < 8) return element{type, given.lanes};
   }
   return std::nullopt;
 }
 
-// Of either form; `owner` calls the deleter.
+// Converts both forms of DLPack tensors. `owner` calls the deleter.
 imported_tensor described(const dlpack::tensor& from, std::shared_ptr<void> owner,
                           const device& cuda, const std::string& place, errc malformed) {
-  const auto what = element_of(from.dtype);
-  if (!what) {
+  const auto element_type = element_of(from.dtype);
+  if (!element_type) {
     throw error(errc::unsupported_dtype, place,
                 "no element type here has DLPack's code " +
                     std::to_string(static_cast<int>(from.dtype.code)) + " with " +
@@ -52,7 +52,7 @@ imported_tensor described(const dlpack::tensor& from, std::shared_ptr<void> owne
   imported_tensor out;
   out.data = static_cast<std::byte*>(from.data) + from.byte_offset;
   if (from.data == nullptr) out.data = nullptr;
-  out.dtype = what->type;
+  out.dtype = element_type->type;
   if (on_cuda) out.on = cuda;
   for (std::int32_t d = 0; d < from.ndim; ++d) {
     if (from.shape[d] < 0) {
@@ -61,7 +61,7 @@ imported_tensor described(const dlpack::tensor& from, std::shared_ptr<void> owne
     out.shape.push_back(static_cast<std::uint64_t>(from.shape[d]));
     if (from.strides != nullptr) out.strides.push_back(from.strides[d]);
   }
-  if (what->per_item > 1 && !out.shape.empty()) out.shape.back() *= what->per_item;
+  if (element_type->per_item > 1 && !out.shape.empty()) out.shape.back() *= element_type->per_item;
   // Strides of a dense row-major tensor are dropped: without strides a type of less than a byte is
   // known to be dense.
   std::int64_t dense = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Memory that DLPack describes, taken over from another library.
+// Imports DLPack tensors from other libraries.
 
 #include <cstdint>
 #include <memory>
@@ -24,9 +24,9 @@ struct imported_tensor {
   bool read_only = false;
 };
 
-// `place` and `malformed` are the error's for a shape that makes no sense: "destination 'w'" and
+// `place` and `malformed` describe the error for an invalid shape: "destination 'w'" and
 // errc::invalid_destination. `cuda` is the device for CUDA memory. The deleter is called when the
-// owner is gone, also when this throws `error`.
+// last owner is destroyed, also if the function throws `error`.
 imported_tensor import_dlpack(dlpack::managed_tensor_versioned* from, const device& cuda,
                               const std::string& place, errc malformed);
 imported_tensor import_dlpack(dlpack::managed_tensor* from, const device& cuda,

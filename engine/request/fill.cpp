@@ -14,22 +14,22 @@ destination::destination() = default;
 destination::destination(std::string n, void* d, ringload::dtype t, std::vector<std::uint64_t> s,
                          ringload::device o)
     : name(std::move(n)), data(d), dtype(t), shape(std::move(s)), on(o) {}
-destination::destination(const destination& other) = default;
-destination::destination(destination&& other) noexcept = default;
-destination& destination::operator=(const destination& other) = default;
-destination& destination::operator=(destination&& other) noexcept = default;
+destination::destination(const destination& source) = default;
+destination::destination(destination&& source) noexcept = default;
+destination& destination::operator=(const destination& source) = default;
+destination& destination::operator=(destination&& source) noexcept = default;
 destination::~destination() = default;
 
 fill_options::fill_options() = default;
-fill_options::fill_options(const fill_options& other) = default;
-fill_options::fill_options(fill_options&& other) noexcept = default;
-fill_options& fill_options::operator=(const fill_options& other) = default;
-fill_options& fill_options::operator=(fill_options&& other) noexcept = default;
+fill_options::fill_options(const fill_options& source) = default;
+fill_options::fill_options(fill_options&& source) noexcept = default;
+fill_options& fill_options::operator=(const fill_options& source) = default;
+fill_options& fill_options::operator=(fill_options&& source) noexcept = default;
 fill_options::~fill_options() = default;
 
-fill_error::fill_error(const error& why, std::vector<std::string> whole,
+fill_error::fill_error(const error& cause, std::vector<std::string> whole,
                        std::vector<std::string> torn)
-    : error(why),
+    : error(cause),
       whole_(std::make_shared<const std::vector<std::string>>(std::move(whole))),
       torn_(std::make_shared<const std::vector<std::string>>(std::move(torn))) {}
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a fill has that other loads have not: the caller's memory, checked against the checkpoint
-// before the first byte is written, and the names to report of it.
+// State that only fills need: the caller's memory, checked against the checkpoint before the first
+// byte is written, and the names to report.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,19 +23,19 @@
 
 namespace ringload::inline v0::detail {
 
-// Where one tensor goes.
+// The destination of one tensor.
 struct fill_target {
-  caller_memory memory;             // All that its elements cover.
-  std::uint64_t first_element = 0;  // In it: the element at index 0 in every dimension.
+  caller_memory memory;             // All bytes that the elements cover.
+  std::uint64_t first_element = 0;  // Offset of the element with index 0 in every dimension.
   ringload::dtype dtype = dtype::u8;
   matched_tensor fit;
 };
 
-// The fill of a job. Engine thread, from job::begin() on.
+// The fill of a job. After job::begin(), only the engine thread may use the object.
 struct fill_state {
   struct place {
-    std::string name;            // Of the destination.
-    std::uint32_t given_at = 0;  // Among those given.
+    std::string name;            // Name of the destination.
+    std::uint32_t given_at = 0;  // Index among the given destinations.
   };
 
   std::vector<place> places;  // By tensor; tensor t goes to destination t + 1 of the plan.
@@ -43,27 +43,28 @@ struct fill_state {
   std::vector<std::string> unexpected;
   bool writing = false;  // A first byte may have been written.
 
-  // What a failure becomes: a fill_error, if anything was written. `loaded(t)` says whether a
-  // tensor is complete.
-  std::exception_ptr failure(const fault& why,
+  // Converts a fault to an exception: a fill_error if bytes may have been written. `loaded(t)`
+  // returns true if tensor `t` is complete.
+  std::exception_ptr failure(const fault& cause,
                              const std::function<bool(std::uint32_t)>& loaded) const noexcept;
 };
 
-// What is to be filled, tensor by tensor.
+// A fill that passed all checks, tensor by tensor.
 struct checked_fill {
   std::vector<chosen_tensor> which;  // One for each destination, in the catalog's order.
-  ringload::catalog chosen;          // Of them.
+  ringload::catalog chosen;          // Catalog of these tensors.
   std::vector<fill_target> targets;  // In the same order.
-  destinations into;                 // Of the plan.
+  destinations into;                 // Destinations of the plan.
   fill_state state;
 };
 
-// `which` and `chosen` are what the selection chose.
-result<checked_fill> check_fill(const fill_request& what, const load_options& options,
-                                const device_set& devices, const std::vector<chosen_tensor>& which,
+// `tensors` and `chosen` are the selected tensors and their catalog.
+result<checked_fill> check_fill(const fill_request& request, const load_options& options,
+                                const device_set& devices,
+                                const std::vector<chosen_tensor>& tensors,
                                 const ringload::catalog& chosen);
 
-// One that is not needed if the types are equal, or none converts the one to the other.
+// Returns an empty conversion if the types are equal or no conversion exists.
 conversion conversion_between(dtype from, dtype to) noexcept;
 
 }  // namespace ringload::inline v0::detail

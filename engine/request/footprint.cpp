@@ -11,10 +11,10 @@ namespace ringload::inline v0 {
 std::optional<footprint> footprint::make(std::uint64_t address, std::uint64_t element_bytes,
                                          std::span<const std::uint64_t> shape,
                                          std::span<const std::int64_t> stride_bytes) {
-  footprint made;
-  made.begin_ = made.end_ = address;
-  if (std::ranges::find(shape, 0U) != shape.end() || element_bytes == 0) return made;
-  made.run_bytes_ = element_bytes;
+  footprint out;
+  out.begin_ = out.end_ = address;
+  if (std::ranges::find(shape, 0U) != shape.end() || element_bytes == 0) return out;
+  out.run_bytes_ = element_bytes;
   std::uint64_t below = 0;
   std::uint64_t above = element_bytes;
   for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -26,69 +26,71 @@ std::optional<footprint> footprint::make(std::uint64_t address, std::uint64_t el
     const auto sum = span ? checked_add(back ? below : above, *span) : std::nullopt;
     if (!sum) return std::nullopt;
     (back ? below : above) = *sum;
-    made.repetitions_.push_back({shape[d], pitch});
+    out.repetitions_.push_back({shape[d], pitch});
   }
   const auto end = checked_add(address, above);
   if (below > address || !end) return std::nullopt;
-  made.begin_ = address - below;
-  made.end_ = *end;
+  out.begin_ = address - below;
+  out.end_ = *end;
 
   // Innermost first, to merge contiguous levels.
-  std::ranges::sort(made.repetitions_, {}, &repetition::pitch_bytes);
+  std::ranges::sort(out.repetitions_, {}, &repetition::pitch_bytes);
   std::vector<repetition> apart;
   std::uint64_t inner_bytes = element_bytes;
-  for (const repetition& each : made.repetitions_) {
-    if (each.pitch_bytes < inner_bytes) return std::nullopt;
-    const std::uint64_t bytes = each.pitch_bytes * (each.count - 1) + inner_bytes;
-    if (apart.empty() && each.pitch_bytes == made.run_bytes_) {
-      made.run_bytes_ = bytes;
+  for (const repetition& nested : out.repetitions_) {
+    if (nested.pitch_bytes < inner_bytes) return std::nullopt;
+    const std::uint64_t bytes = nested.pitch_bytes * (nested.count - 1) + inner_bytes;
+    if (apart.empty() && nested.pitch_bytes == out.run_bytes_) {
+      out.run_bytes_ = bytes;
     } else {
-      apart.push_back(each);
+      apart.push_back(nested);
     }
     inner_bytes = bytes;
   }
-  made.repetitions_.assign(apart.rbegin(), apart.rend());
-  return made;
+  out.repetitions_.assign(apart.rbegin(), apart.rend());
+  return out;
 }
 
 std::uint64_t footprint::runs() const noexcept {
   std::uint64_t count = empty() ? 0 : 1;
-  for (const repetition& each : repetitions_) {
-    count = checked_multiply(count, each.count).value_or(std::numeric_limits<std::uint64_t>::max());
+  for (const repetition& nested : repetitions_) {
+    count =
+        checked_multiply(count, nested.count).value_or(std::numeric_limits<std::uint64_t>::max());
   }
   return count;
 }
 
 template <class Visit>
-bool footprint::any_run(std::size_t level, std::uint64_t at, const Visit& visit) const {
-  if (level == repetitions_.size()) return visit(at, at + run_bytes_);
+bool footprint::any_run(std::size_t level, std::uint64_t start, const Visit& visit) const {
+  if (level == repetitions_.size()) return visit(start, start + run_bytes_);
   const auto [count, pitch] = repetitions_[level];
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (any_run(level + 1, at + i * pitch, visit)) return true;
+    if (any_run(level + 1, start + i * pitch, visit)) return true;
   }
   return false;
 }
 
-// Whether the levels from `level` on, beginning at `at`, contain a byte of [from, to).
+// Returns true if level `level` and its inner levels, starting at `start`, overlap [from, to).
 bool footprint::meets(std::uint64_t from, std::uint64_t to, std::size_t level,
-                      std::uint64_t at) const noexcept {
-  if (level == repetitions_.size()) return from < at + run_bytes_ && at < to;
+                      std::uint64_t start) const noexcept {
+  if (level == repetitions_.size()) return from < start + run_bytes_ && start < to;
   const auto [count, pitch] = repetitions_[level];
-  // All repetitions that begin before `from` also end before it, except the last of them.
-  const std::uint64_t first = from <= at ? 0 : std::min((from - at) / pitch, count - 1);
-  for (std::uint64_t i = first; i < count && at + i * pitch < to; ++i) {
-    if (meets(from, to, level + 1, at + i * pitch)) return true;
-    // That one has no byte in the range, but the next begins in it, with its first byte.
-    if (i + 1 < count && at + (i + 1) * pitch < to && from <= at + (i + 1) * pitch) return true;
+  // All repetitions that begin before `from` also end before `from`, except the last one.
+  const std::uint64_t first = from <= start ? 0 : std::min((from - start) / pitch, count - 1);
+  for (std::uint64_t i = first; i < count && start + i * pitch < to; ++i) {
+    if (meets(from, to, level + 1, start + i * pitch)) return true;
+    // Repetition `i` is outside the range, but the first byte of the next repetition is inside.
+    if (i + 1 < count && start + (i + 1) * pitch < to && from <= start + (i + 1) * pitch)
+      return true;
   }
   return false;
 }
 
-bool footprint::meets(const footprint& other) const {
-  if (empty() || other.empty() || end_ <= other.begin_ || other.end_ <= begin_) return false;
-  if (runs() > other.runs()) return other.meets(*this);
+bool footprint::meets(const footprint& peer) const {
+  if (empty() || peer.empty() || end_ <= peer.begin_ || peer.end_ <= begin_) return false;
+  if (runs() > peer.runs()) return peer.meets(*this);
   return any_run(0, begin_, [&](std::uint64_t from, std::uint64_t to) {
-    return other.meets(from, to, 0, other.begin_);
+    return peer.meets(from, to, 0, peer.begin_);
   });
 }
 

@@ -10,8 +10,8 @@
 
 namespace ringload::inline v0 {
 
-// Bytes [begin, end) of memory, and the runs in it: nested repetitions of `run_bytes` bytes,
-// outermost first, each with a stride larger than the extent of what is inside it.
+// Bytes [begin, end) of memory, and its runs: nested repetitions of `run_bytes` bytes, outermost
+// first. The stride of each level is larger than the extent of the inner levels.
 class footprint {
  public:
   struct repetition {
@@ -30,15 +30,15 @@ class footprint {
   bool empty() const noexcept { return begin_ == end_; }
   std::uint64_t runs() const noexcept;
 
-  // Whether the two share a byte. Cost: the number of runs of the one that has fewer, times the
-  // levels of the other.
-  bool meets(const footprint& other) const;
+  // Returns true if the footprints share a byte. Cost: the smaller number of runs, times the number
+  // of levels of the other footprint.
+  bool meets(const footprint& peer) const;
 
  private:
   bool meets(std::uint64_t from, std::uint64_t to, std::size_t level,
-             std::uint64_t at) const noexcept;
+             std::uint64_t start) const noexcept;
   template <class Visit>
-  bool any_run(std::size_t level, std::uint64_t at, const Visit& visit) const;
+  bool any_run(std::size_t level, std::uint64_t start, const Visit& visit) const;
 
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;

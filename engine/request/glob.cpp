@@ -9,17 +9,18 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// The end of the set that begins at `at`, one past its closing bracket; 0 if it is not closed, and
-// the opening bracket is literal then. A bracket right after the opening one belongs to the set.
-std::size_t end_of_set(std::string_view glob, std::size_t at) noexcept {
-  std::size_t first = at + 1;
+// Returns the position after the closing bracket of the set that begins at `position`. Returns 0 if
+// the set is not closed: the opening bracket is then literal. A bracket right after the opening
+// bracket belongs to the set.
+std::size_t end_of_set(std::string_view glob, std::size_t position) noexcept {
+  std::size_t first = position + 1;
   if (first < glob.size() && glob[first] == '!') ++first;
   const std::size_t close = glob.find(']', first + 1);
   return close == std::string_view::npos ? 0 : close + 1;
 }
 
 bool in_set(std::string_view set, char c) noexcept {
-  const auto code = [](char each) { return static_cast<unsigned char>(each); };
+  const auto code = [](char character) { return static_cast<unsigned char>(character); };
   const bool inverted = set.front() == '!';
   if (inverted) set.remove_prefix(1);
   bool found = false;
@@ -34,49 +35,50 @@ bool in_set(std::string_view set, char c) noexcept {
   return found != inverted;
 }
 
-// Whether the pattern item at `at`, which is no star, matches `c`; if so, moves past it.
-bool one_fits(std::string_view glob, std::size_t& at, char c) noexcept {
-  if (at >= glob.size()) return false;
-  if (glob[at] == '[') {
-    const std::size_t end = end_of_set(glob, at);
+// Returns true if the pattern item at `position` matches `c`, and then advances `position`. The
+// item must not be a star.
+bool one_fits(std::string_view glob, std::size_t& position, char c) noexcept {
+  if (position >= glob.size()) return false;
+  if (glob[position] == '[') {
+    const std::size_t end = end_of_set(glob, position);
     if (end != 0) {
-      if (!in_set(glob.substr(at + 1, end - at - 2), c)) return false;
-      at = end;
+      if (!in_set(glob.substr(position + 1, end - position - 2), c)) return false;
+      position = end;
       return true;
     }
-  } else if (glob[at] == '?') {
-    ++at;
+  } else if (glob[position] == '?') {
+    ++position;
     return true;
   }
-  if (glob[at] != c) return false;
-  ++at;
+  if (glob[position] != c) return false;
+  ++position;
   return true;
 }
 
 }  // namespace
 
-// On a mismatch only the last star has to match more: whatever an earlier star could match more,
-// the last one can as well.
+// After a mismatch, only the last star is extended: the last star can match any text that an
+// earlier star could match in addition.
 bool matches(std::string_view glob, std::string_view text) noexcept {
-  std::size_t at = 0;
+  std::size_t position = 0;
   std::size_t reached = 0;
   std::size_t after_star = std::string_view::npos;
   std::size_t star_took_to = 0;
   while (reached < text.size()) {
-    if (at < glob.size() && glob[at] == '*') {
-      after_star = ++at;
+    if (position < glob.size() && glob[position] == '*') {
+      after_star = ++position;
       star_took_to = reached;
-    } else if (one_fits(glob, at, text[reached])) {
+    } else if (one_fits(glob, position, text[reached])) {
       ++reached;
     } else if (after_star != std::string_view::npos) {
-      at = after_star;
+      position = after_star;
       reached = ++star_took_to;
     } else {
       return false;
     }
   }
-  while (at < glob.size() && glob[at] == '*') ++at;
-  return at == glob.size();
+  while (position < glob.size() && glob[position] == '*') ++position;
+  return position == glob.size();
 }
 
 }  // namespace ringload::inline v0

@@ -18,22 +18,23 @@ namespace ringload::inline v0 {
 
 namespace {
 
-std::string destination_place(const destination& one) {
-  return "destination '" + printable(one.name) + "'";
+std::string destination_place(const destination& target) {
+  return "destination '" + printable(target.name) + "'";
 }
 
-// The destination's elements in memory, with strides; a type of less than a byte as one dimension
-// of bytes. Empty if a number overflows 64 bits or the type ends inside a byte.
+// The destination's elements in memory, with strides. A type of less than a byte is one dimension
+// of bytes. in_memory() returns no value if a number overflows 64 bits or the size is not whole
+// bytes.
 struct strided {
   std::uint64_t element_bytes = 1;
   std::vector<std::uint64_t> shape;
   std::vector<std::int64_t> stride_bytes;
 };
 
-std::optional<strided> in_memory(const destination& one) {
-  const std::uint64_t width = bits(one.dtype);
+std::optional<strided> in_memory(const destination& target) {
+  const std::uint64_t width = bits(target.dtype);
   std::optional<std::uint64_t> total_bits = width;
-  for (const std::uint64_t size : one.shape) {
+  for (const std::uint64_t size : target.shape) {
     total_bits = total_bits ? checked_multiply(*total_bits, size) : total_bits;
   }
   if (!total_bits) return std::nullopt;
@@ -41,19 +42,19 @@ std::optional<strided> in_memory(const destination& one) {
     if (*total_bits % 8 != 0) return std::nullopt;
     return strided{1, {*total_bits / 8}, {1}};
   }
-  strided out = {width / 8, one.shape, std::vector<std::int64_t>(one.shape.size())};
+  strided out = {width / 8, target.shape, std::vector<std::int64_t>(target.shape.size())};
   std::uint64_t dense = out.element_bytes;
-  for (std::size_t d = one.shape.size(); d-- > 0;) {
+  for (std::size_t d = target.shape.size(); d-- > 0;) {
     std::int64_t step = 0;
-    if (one.strides.empty()) {
-      // The product fits, but if one size is 0, another may still be too large.
+    if (target.strides.empty()) {
+      // The product fits 64 bits, but if one size is 0, another size may still be too large.
       if (dense > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
         return std::nullopt;
       }
       step = static_cast<std::int64_t>(dense);
-      dense *= std::max<std::uint64_t>(one.shape[d], 1);
-    } else if (__builtin_mul_overflow(one.strides[d], static_cast<std::int64_t>(out.element_bytes),
-                                      &step)) {
+      dense *= std::max<std::uint64_t>(target.shape[d], 1);
+    } else if (__builtin_mul_overflow(target.strides[d],
+                                      static_cast<std::int64_t>(out.element_bytes), &step)) {
       return std::nullopt;
     }
     out.stride_bytes[d] = step;
@@ -61,58 +62,59 @@ std::optional<strided> in_memory(const destination& one) {
   return out;
 }
 
-fault invalid(const destination& one, std::string cause) {
-  return {errc::invalid_destination, destination_place(one), std::move(cause)};
+fault invalid(const destination& target, std::string cause) {
+  return {errc::invalid_destination, destination_place(target), std::move(cause)};
 }
 
 class matcher {
  public:
-  matcher(const catalog& from, std::span<const destination> into, const fill_options& how,
+  matcher(const catalog& from, std::span<const destination> into, const fill_options& options,
           bool (*converts)(dtype, dtype))
-      : from_(from), into_(into), how_(how), converts_(converts) {}
+      : from_(from), into_(into), options_(options), converts_(converts) {}
 
   result<matching> run();
 
  private:
   result<void> check_memory(std::uint32_t d);
   result<void> check_apart() const;
-  result<void> check_types(const destination& one, const tensor_info& t) const;
+  result<void> check_types(const destination& target, const tensor_info& t) const;
   result<matched_tensor> fit(std::uint32_t d, std::uint32_t t) const;
   std::string place(const tensor_info& t) const { return tensor_place(from_, t); }
 
   const catalog& from_;
   const std::span<const destination> into_;
-  const fill_options& how_;
+  const fill_options& options_;
   bool (*const converts_)(dtype, dtype);
   std::vector<strided> memory_;        // By destination.
   std::vector<footprint> footprints_;  // By destination.
 };
 
 result<void> matcher::check_memory(std::uint32_t d) {
-  const destination& one = into_[d];
-  if (!one.strides.empty() && one.strides.size() != one.shape.size()) {
-    return invalid(one, "it has " + grouped(one.shape.size()) + " dimensions and " +
-                            grouped(one.strides.size()) + " strides");
+  const destination& target = into_[d];
+  if (!target.strides.empty() && target.strides.size() != target.shape.size()) {
+    return invalid(target, "it has " + grouped(target.shape.size()) + " dimensions and " +
+                               grouped(target.strides.size()) + " strides");
   }
-  if (!one.strides.empty() && bits(one.dtype) % 8 != 0) {
-    return invalid(one, "elements of less than a byte cannot have strides");
+  if (!target.strides.empty() && bits(target.dtype) % 8 != 0) {
+    return invalid(target, "elements of less than a byte cannot have strides");
   }
-  auto memory = in_memory(one);
-  if (!memory) return invalid(one, "its size is no whole number of bytes within 64 bits");
-  const auto address = reinterpret_cast<std::uintptr_t>(one.data);
+  auto memory = in_memory(target);
+  if (!memory) return invalid(target, "its size is no whole number of bytes within 64 bits");
+  const auto address = reinterpret_cast<std::uintptr_t>(target.data);
   auto taken = footprint::make(address, memory->element_bytes, memory->shape, memory->stride_bytes);
-  if (!taken) return invalid(one, "its strides leave the address space, or elements overlap");
-  if (!taken->empty() && one.data == nullptr) return invalid(one, "it has no address");
-  if (one.bytes != 0 && !taken->empty() && taken->end() - taken->begin() > one.bytes) {
-    return invalid(one, "shape and strides take " + grouped(taken->end() - taken->begin()) +
-                            " bytes, and it has " + grouped(one.bytes));
+  if (!taken) return invalid(target, "its strides leave the address space, or elements overlap");
+  if (!taken->empty() && target.data == nullptr) return invalid(target, "it has no address");
+  if (target.bytes != 0 && !taken->empty() && taken->end() - taken->begin() > target.bytes) {
+    return invalid(target, "shape and strides take " + grouped(taken->end() - taken->begin()) +
+                               " bytes, and it has " + grouped(target.bytes));
   }
   memory_.push_back(std::move(*memory));
   footprints_.push_back(std::move(*taken));
   return {};
 }
 
-// In the order of their beginnings, each is compared with those before it that reach past that.
+// Sorts the footprints by their first byte. Compares each footprint only with earlier footprints
+// that end after its first byte.
 result<void> matcher::check_apart() const {
   std::vector<std::uint32_t> order(into_.size());
   std::iota(order.begin(), order.end(), std::uint32_t{0});
@@ -120,10 +122,10 @@ result<void> matcher::check_apart() const {
   std::ranges::sort(order, {}, [&](std::uint32_t d) { return footprints_[d].begin(); });
   std::vector<std::uint32_t> open;
   for (const std::uint32_t d : order) {
-    const footprint& mine = footprints_[d];
-    std::erase_if(open, [&](std::uint32_t o) { return footprints_[o].end() <= mine.begin(); });
+    const footprint& current = footprints_[d];
+    std::erase_if(open, [&](std::uint32_t o) { return footprints_[o].end() <= current.begin(); });
     for (const std::uint32_t o : open) {
-      if (into_[o].on == into_[d].on && footprints_[o].meets(mine)) {
+      if (into_[o].on == into_[d].on && footprints_[o].meets(current)) {
         return invalid(into_[d], "it overlaps " + destination_place(into_[o]));
       }
     }
@@ -132,42 +134,42 @@ result<void> matcher::check_apart() const {
   return {};
 }
 
-result<void> matcher::check_types(const destination& one, const tensor_info& t) const {
-  if (one.dtype == t.dtype) return {};
-  const std::string both = "the checkpoint has " + std::string(name(t.dtype)) + ", " +
-                           destination_place(one) + " " + std::string(name(one.dtype));
-  if (how_.dtype == fill_options::on_dtype::exact) {
-    return fault{errc::wrong_dtype, place(t), both};
+result<void> matcher::check_types(const destination& target, const tensor_info& t) const {
+  if (target.dtype == t.dtype) return {};
+  const std::string pair_text = "the checkpoint has " + std::string(name(t.dtype)) + ", " +
+                                destination_place(target) + " " + std::string(name(target.dtype));
+  if (options_.dtype == fill_options::on_dtype::exact) {
+    return fault{errc::wrong_dtype, place(t), pair_text};
   }
-  if (!converts_(t.dtype, one.dtype)) {
+  if (!converts_(t.dtype, target.dtype)) {
     return fault{errc::unsupported_dtype, place(t),
-                 both + ", and the one does not become the other"};
+                 pair_text + ", and the one does not become the other"};
   }
   return {};
 }
 
 result<matched_tensor> matcher::fit(std::uint32_t d, std::uint32_t t) const {
-  const destination& one = into_[d];
+  const destination& target = into_[d];
   const tensor_info& info = from_.tensors[t];
-  if (auto good = check_types(one, info); !good) return good.error();
-  matched_tensor made = {d, t, memory_[d].shape, memory_[d].stride_bytes, {}};
-  made.repeated.resize(made.shape.size());
-  if (one.shape == info.shape) return made;
+  if (auto status = check_types(target, info); !status) return status.error();
+  matched_tensor out = {d, t, memory_[d].shape, memory_[d].stride_bytes, {}};
+  out.repeated.resize(out.shape.size());
+  if (target.shape == info.shape) return out;
 
   const fault differs{errc::wrong_shape, place(info),
                       "the checkpoint has " + shape_text(info.shape) + ", " +
-                          destination_place(one) + " " + shape_text(one.shape)};
-  if (how_.shape == fill_options::on_shape::exact || info.shape.size() > one.shape.size() ||
-      bits(info.dtype) % 8 != 0 || bits(one.dtype) % 8 != 0) {
+                          destination_place(target) + " " + shape_text(target.shape)};
+  if (options_.shape == fill_options::on_shape::exact || info.shape.size() > target.shape.size() ||
+      bits(info.dtype) % 8 != 0 || bits(target.dtype) % 8 != 0) {
     return differs;
   }
-  const std::size_t in_front = one.shape.size() - info.shape.size();
-  for (std::size_t i = 0; i < one.shape.size(); ++i) {
+  const std::size_t in_front = target.shape.size() - info.shape.size();
+  for (std::size_t i = 0; i < target.shape.size(); ++i) {
     const std::uint64_t size = i < in_front ? 1 : info.shape[i - in_front];
-    if (size != one.shape[i] && size != 1) return differs;
-    made.repeated[i] = size != one.shape[i];
+    if (size != target.shape[i] && size != 1) return differs;
+    out.repeated[i] = size != target.shape[i];
   }
-  return made;
+  return out;
 }
 
 result<matching> matcher::run() {
@@ -181,29 +183,29 @@ result<matching> matcher::run() {
   std::vector<bool> wanted(from_.tensors.size());
 
   for (std::uint32_t d = 0; d < into_.size(); ++d) {
-    const destination& one = into_[d];
-    if (!destinations.emplace(one.name, d).second) return invalid(one, "it is given twice");
-    if (auto good = check_memory(d); !good) return good.error();
-    const std::string in_file = how_.rename ? how_.rename(one.name) : one.name;
-    const auto at = by_name.find(in_file);
-    if (at == by_name.end()) {
-      if (how_.missing == fill_options::on_missing::error) {
-        return fault{errc::no_such_tensor, destination_place(one),
+    const destination& target = into_[d];
+    if (!destinations.emplace(target.name, d).second) return invalid(target, "it is given twice");
+    if (auto status = check_memory(d); !status) return status.error();
+    const std::string in_file = options_.rename ? options_.rename(target.name) : target.name;
+    const auto found = by_name.find(in_file);
+    if (found == by_name.end()) {
+      if (options_.missing == fill_options::on_missing::error) {
+        return fault{errc::no_such_tensor, destination_place(target),
                      "the checkpoint has no " + tensor_place(in_file)};
       }
-      out.missing.push_back(one.name);
+      out.missing.push_back(target.name);
       continue;
     }
-    auto fitting = fit(d, at->second);
+    auto fitting = fit(d, found->second);
     if (!fitting) return fitting.error();
-    wanted[at->second] = true;
+    wanted[found->second] = true;
     out.tensors.push_back(std::move(*fitting));
   }
-  if (auto good = check_apart(); !good) return good.error();
+  if (auto status = check_apart(); !status) return status.error();
 
   for (std::uint32_t t = 0; t < from_.tensors.size(); ++t) {
-    if (wanted[t] || how_.unexpected == fill_options::on_unexpected::ignore) continue;
-    if (how_.unexpected == fill_options::on_unexpected::error) {
+    if (wanted[t] || options_.unexpected == fill_options::on_unexpected::ignore) continue;
+    if (options_.unexpected == fill_options::on_unexpected::error) {
       return fault{errc::unexpected_tensor, place(from_.tensors[t]), "no destination is for it"};
     }
     out.unexpected.push_back(from_.tensors[t].name);
@@ -216,8 +218,8 @@ result<matching> matcher::run() {
 }  // namespace
 
 result<matching> match(const catalog& from, std::span<const destination> into,
-                       const fill_options& how, bool (*converts)(dtype from, dtype to)) {
-  return matcher(from, into, how, converts).run();
+                       const fill_options& options, bool (*converts)(dtype from, dtype to)) {
+  return matcher(from, into, options, converts).run();
 }
 
 }  // namespace ringload::inline v0

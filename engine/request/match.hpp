@@ -16,14 +16,13 @@
 namespace ringload::inline v0 {
 
 struct matched_tensor {
-  std::uint32_t destination;  // Index into those given.
+  std::uint32_t destination;  // Index into the given destinations.
   std::uint32_t tensor;       // Index into catalog::tensors.
-  // By dimension of the tensor's own shape, after broadcasting has put sizes of 1 in front: how far
-  // apart elements lie in the destination, in bytes. A type of less than a byte is dense and has
-  // one dimension, of bytes.
-  std::vector<std::uint64_t> shape;        // Of the destination.
-  std::vector<std::int64_t> stride_bytes;  // Of the destination.
-  std::vector<bool> repeated;              // The tensor has one element along it.
+  // Members by dimension of the destination. Broadcasting puts sizes of 1 in front of the tensor's
+  // shape. A type of less than a byte is dense and has one dimension, of bytes.
+  std::vector<std::uint64_t> shape;
+  std::vector<std::int64_t> stride_bytes;  // Distance of elements in the destination.
+  std::vector<bool> repeated;              // The tensor has one element along the dimension.
 };
 
 struct matching {
@@ -32,9 +31,9 @@ struct matching {
   std::vector<std::string> unexpected;  // Names of tensors.
 };
 
-// `from` is the catalog of what is wanted. Whether the one type converts to the other is asked of
-// `converts`.
+// `from` is the catalog of the wanted tensors. `converts` returns true if a type converts to
+// another.
 result<matching> match(const catalog& from, std::span<const destination> into,
-                       const fill_options& how, bool (*converts)(dtype from, dtype to));
+                       const fill_options& options, bool (*converts)(dtype from, dtype to));
 
 }  // namespace ringload::inline v0

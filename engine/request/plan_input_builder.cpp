@@ -18,28 +18,28 @@ plan_input_builder::plan_input_builder(const opened_checkpoint& from,
                                        const load_options& options,
                                        std::span<const fill_target> into)
     : from_(from),
-      which_(which),
+      chosen_(which),
       options_(options),
       into_(into),
       block_of_(which.size(), tensor_form::no_block) {
   tensors_.reserve(which.size());
-  for (const fill_target& each : into) destinations_.push_back(each.memory);
-  for (const chosen_tensor& each : which) {
-    if (each.boxes.size() > 1) {
-      add_fused(each);
+  for (const fill_target& target : into) destinations_.push_back(target.memory);
+  for (const chosen_tensor& tensor : which) {
+    if (tensor.boxes.size() > 1) {
+      add_fused(tensor);
     } else {
-      add(each.boxes.front(), each);
+      add(tensor.boxes.front(), tensor);
     }
   }
 }
 
-dtype plan_input_builder::loaded_type(const tensor_info& t, const chosen_tensor& of) {
-  if (const fill_target* into = target_of(of)) return into->dtype;
+dtype plan_input_builder::loaded_type(const tensor_info& t, const chosen_tensor& chosen) {
+  if (const fill_target* into = target_of(chosen)) return into->dtype;
   if (!options_.dtype) return t.dtype;
   const bool blocks = blocks_of(t).has_value();
   const bool packed = !blocks && !t.type.empty() && !t.original_shape.empty();
   if (!blocks && !packed && !convertible(t.dtype, *options_.dtype)) {
-    if (t.dtype != *options_.dtype) unconverted_.push_back(of.boxes.front().tensor);
+    if (t.dtype != *options_.dtype) unconverted_.push_back(chosen.boxes.front().tensor);
     return t.dtype;
   }
   if (options_.converts && !options_.converts(t, options_.converts_with)) return t.dtype;
@@ -57,54 +57,54 @@ std::optional<std::uint32_t> plan_input_builder::first_from_f64_on(
     const std::function<bool(std::uint32_t)>& device) const {
   for (std::size_t w = 0; w < tensors_.size(); ++w) {
     const bool from_f64 = tensors_[w].cast.needed() && tensors_[w].cast.from == element_kind::f64;
-    if (from_f64 && device(which_[tensor_of_[w]].device)) return tensor_of_[w];
+    if (from_f64 && device(chosen_[tensor_of_[w]].device)) return tensor_of_[w];
   }
   return std::nullopt;
 }
 
-range plan_input_builder::range_of(const box& one, std::size_t d) const {
-  if (!one.ranges.empty()) return one.ranges[d];
-  const tensor_info& t = from_.named->catalog().tensors[one.tensor];
+range plan_input_builder::range_of(const box& source_box, std::size_t d) const {
+  if (!source_box.ranges.empty()) return source_box.ranges[d];
+  const tensor_info& t = from_.named->catalog().tensors[source_box.tensor];
   return {0, into_.empty() && blocks_of(t) ? t.original_shape[d] : t.shape[d]};
 }
 
-std::uint32_t plan_input_builder::arena_of(const chosen_tensor& of) {
+std::uint32_t plan_input_builder::arena_of(const chosen_tensor& chosen) {
   if (!into_.empty()) return 0;
-  auto arena = static_cast<std::uint32_t>(&of - which_.data());
+  auto arena = static_cast<std::uint32_t>(&chosen - chosen_.data());
   if (options_.allocation != allocation::per_tensor) {
     const bool by_file = options_.allocation == allocation::per_file;
-    const std::uint32_t t = of.boxes.front().tensor;
+    const std::uint32_t t = chosen.boxes.front().tensor;
     const std::uint32_t file = by_file ? from_.named->catalog().tensors[t].file : 0;
     const auto next = static_cast<std::uint32_t>(arena_at_.size());
-    arena = arena_at_.emplace(std::pair(of.device, file), next).first->second;
+    arena = arena_at_.emplace(std::pair(chosen.device, file), next).first->second;
   }
   arenas_ = std::max(arenas_, arena + 1);
   devices_.resize(arenas_);
-  devices_[arena] = of.device;
+  devices_[arena] = chosen.device;
   return arena;
 }
 
-void plan_input_builder::add(const box& one, const chosen_tensor& of) {
-  const tensor_info& t = from_.named->catalog().tensors[one.tensor];
-  const auto& stored = from_.stored[one.tensor];
-  const dtype loaded = loaded_type(t, of);
+void plan_input_builder::add(const box& source_box, const chosen_tensor& chosen) {
+  const tensor_info& t = from_.named->catalog().tensors[source_box.tensor];
+  const auto& stored = from_.stored[source_box.tensor];
+  const dtype loaded = loaded_type(t, chosen);
   const auto blocks = blocks_of(t);
-  const conversion as = blocks && loaded != t.dtype
-                            ? conversion{kind_of(*blocks), *element_kind_of(loaded)}
-                            : conversion_between(t.dtype, loaded);
-  tensors_.push_back(
-      {t.file, alignment(loaded), t.offset, t.bytes, as, nullptr, arena_of(of), of.replicated});
-  tensor_of_.push_back(static_cast<std::uint32_t>(&of - which_.data()));
-  const stored_digest* const digest = digest_in_stream(one, of, as.needed());
-  const bool plain = stored == nullptr && one.ranges.empty() && of.boxes.size() == 1 &&
+  const conversion cast = blocks && loaded != t.dtype
+                              ? conversion{kind_of(*blocks), *element_kind_of(loaded)}
+                              : conversion_between(t.dtype, loaded);
+  tensors_.push_back({t.file, alignment(loaded), t.offset, t.bytes, cast, nullptr, arena_of(chosen),
+                      chosen.replicated});
+  tensor_of_.push_back(static_cast<std::uint32_t>(&chosen - chosen_.data()));
+  const stored_digest* const digest = digest_in_stream(source_box, chosen, cast.needed());
+  const bool plain = stored == nullptr && source_box.ranges.empty() && chosen.boxes.size() == 1 &&
                      into_.empty() && digest == nullptr;
   if (plain) return;
 
   form_memory& memory = forms_.emplace_back();
   memory.form.shape = t.shape;
   memory.form.element_bits = bits(t.dtype);
-  memory.box = one.ranges;
-  if (blocks && (!one.ranges.empty() || of.boxes.size() > 1)) {
+  memory.box = source_box.ranges;
+  if (blocks && (!source_box.ranges.empty() || chosen.boxes.size() > 1)) {
     const block_size size = size_of(*blocks);
     memory.shape = in_blocks(t.original_shape, *blocks);
     memory.form.shape = memory.shape;
@@ -118,35 +118,37 @@ void plan_input_builder::add(const box& one, const chosen_tensor& of) {
   if (stored) {
     add_pieces(memory, *stored, bits(t.dtype) / 8, digest);
   } else if (digest) {
-    // The bytes of the file as they are, but one after the other, so that they can be hashed.
+    // The file's bytes are unchanged, but they must arrive in order to be hashed.
     const stored_stream& s = digest->stream;
     add_row_major_piece(memory, t,
                         {wanted_stream::kind::decoded, s.file, s.offset, s.bytes, s.decoded_bytes},
                         {&s, 1, digest});
   }
   tensors_.back().form = &memory.form;
-  if (!into_.empty() && of.boxes.size() == 1) put_into(memory, one, of, 0);
+  if (!into_.empty() && chosen.boxes.size() == 1) put_into(memory, source_box, chosen, 0);
 }
 
-bool plan_input_builder::is_whole(const box& one) const {
-  const std::vector<std::uint64_t>& shape = from_.named->catalog().tensors[one.tensor].shape;
-  if (blocks_of(from_.named->catalog().tensors[one.tensor])) return one.ranges.empty();
-  for (std::size_t d = 0; d < one.ranges.size(); ++d) {
-    if (!(one.ranges[d] == range{0, shape[d]})) return false;
+bool plan_input_builder::is_whole(const box& source_box) const {
+  const std::vector<std::uint64_t>& shape = from_.named->catalog().tensors[source_box.tensor].shape;
+  if (blocks_of(from_.named->catalog().tensors[source_box.tensor]))
+    return source_box.ranges.empty();
+  for (std::size_t d = 0; d < source_box.ranges.size(); ++d) {
+    if (!(source_box.ranges[d] == range{0, shape[d]})) return false;
   }
   return true;
 }
 
-// The digest that the file has of a box, where it is to be compared while the stored bytes pass by.
-// Where they land as they are, landed bytes are hashed, by threads that do nothing else.
-const stored_digest* plan_input_builder::digest_in_stream(const box& one, const chosen_tensor& of,
+// Returns the file's digest of a box if the digest is compared during decoding. If the stored bytes
+// land unchanged, dedicated threads hash the landed bytes instead.
+const stored_digest* plan_input_builder::digest_in_stream(const box& source_box,
+                                                          const chosen_tensor& chosen,
                                                           bool converted) {
   if (options_.verify.stored == embedded_digests::none) return nullptr;
   const stored_digest* const digest =
-      from_.digests.empty() ? nullptr : from_.digests[one.tensor].get();
-  if (digest == nullptr || !is_whole(one)) {
+      from_.digests.empty() ? nullptr : from_.digests[source_box.tensor].get();
+  if (digest == nullptr || !is_whole(source_box)) {
     if (!digests_.unchecked) {
-      digests_.unchecked = one.tensor;
+      digests_.unchecked = source_box.tensor;
       digests_.why_unchecked = digest == nullptr
                                    ? "its file has no digest of it, or none of a known kind"
                                    : "the digest is of the whole tensor, and this is a part of it";
@@ -154,70 +156,72 @@ const stored_digest* plan_input_builder::digest_in_stream(const box& one, const 
     return nullptr;
   }
   if (digest->algorithm == digest_algorithm::sha256 && !digests_.needs_sha256) {
-    digests_.needs_sha256 = one.tensor;
+    digests_.needs_sha256 = source_box.tensor;
   }
-  if (from_.named->catalog().tensors[one.tensor].bytes == 0) {
-    digests_.unread.emplace_back(one.tensor, digest);
+  if (from_.named->catalog().tensors[source_box.tensor].bytes == 0) {
+    digests_.unread.emplace_back(source_box.tensor, digest);
     return nullptr;
   }
-  const bool lands_as_it_is = from_.stored[one.tensor] == nullptr && !converted &&
-                              of.boxes.size() == 1 && into_.empty() &&
+  const bool lands_as_it_is = from_.stored[source_box.tensor] == nullptr && !converted &&
+                              chosen.boxes.size() == 1 && into_.empty() &&
                               options_.verify.checksums == nullptr;
   if (!lands_as_it_is) return digest;
-  digests_.landed.resize(which_.size());
-  digests_.landed[static_cast<std::size_t>(&of - which_.data())] = digest;
+  digests_.landed.resize(chosen_.size());
+  digests_.landed[static_cast<std::size_t>(&chosen - chosen_.data())] = digest;
   return nullptr;
 }
 
-// The place of a box in memory of the caller's, after `before` elements along the fused dimension.
-void plan_input_builder::put_into(form_memory& to, const box& one, const chosen_tensor& of,
-                                  std::uint64_t before) {
-  const fill_target& into = *target_of(of);
-  to.form.destination = static_cast<std::uint32_t>(&of - which_.data()) + 1;
+// Places a box in caller memory, after `before` elements along the fused dimension.
+void plan_input_builder::put_into(form_memory& to, const box& source_box,
+                                  const chosen_tensor& chosen, std::uint64_t before) {
+  const fill_target& into = *target_of(chosen);
+  to.form.destination = static_cast<std::uint32_t>(&chosen - chosen_.data()) + 1;
   to.form.destination_offset = into.first_element;
   if (to.form.element_bits % 8 != 0) return;  // Dense.
   to.strides = into.fit.stride_bytes;
   to.form.destination_strides = to.strides;
-  const std::size_t in_front = to.strides.size() - of.shape.size();
+  const std::size_t in_front = to.strides.size() - chosen.shape.size();
   if (before > 0) {
     // Modulo 2^64, as the stride may be negative.
     to.form.destination_offset +=
-        before * static_cast<std::uint64_t>(to.strides[in_front + of.dim]);
+        before * static_cast<std::uint64_t>(to.strides[in_front + chosen.dim]);
   }
   if (in_front > 0 || std::ranges::find(into.fit.repeated, true) != into.fit.repeated.end()) {
-    broadcast(to, one, into);
+    broadcast(to, source_box, into);
   }
 }
 
-// Gives the tensor the dimensions of its destination: in those that are repeated, its pieces have a
-// stride of 0.
-void plan_input_builder::broadcast(form_memory& to, const box& one, const fill_target& into) {
+// Gives the tensor the dimensions of its destination. The pieces have a stride of 0 along repeated
+// dimensions.
+void plan_input_builder::broadcast(form_memory& to, const box& source_box,
+                                   const fill_target& into) {
   using sizes = std::vector<std::uint64_t>;
-  const tensor_info& t = from_.named->catalog().tensors[one.tensor];
+  const tensor_info& t = from_.named->catalog().tensors[source_box.tensor];
   const std::size_t in_front = into.fit.shape.size() - t.shape.size();
   if (!to.form.in_pieces) {
     add_row_major_piece(to, t, {wanted_stream::kind::raw, t.file, t.offset, t.bytes, t.bytes},
                         {nullptr, 1});
   }
   std::vector<stored_box> pieces;
-  for (const stored_box& each : to.pieces) {
-    stored_box wide = each;
+  for (const stored_box& stored_piece : to.pieces) {
+    stored_box wide = stored_piece;
     sizes& origin = to.dimensions.emplace_back(in_front);
     sizes& extent = to.dimensions.emplace_back(
         into.fit.shape.begin(), into.fit.shape.begin() + static_cast<std::ptrdiff_t>(in_front));
     sizes& strides = to.dimensions.emplace_back(in_front);
     bool inside = true;
     for (std::size_t d = 0; d < t.shape.size(); ++d) {
-      const range wanted = range_of(one, d);
-      const std::uint64_t begin = std::max(wanted.begin, each.origin[d]);
-      const std::uint64_t end = std::min(wanted.end, each.origin[d] + each.extent[d]);
+      const range wanted = range_of(source_box, d);
+      const std::uint64_t begin = std::max(wanted.begin, stored_piece.origin[d]);
+      const std::uint64_t end =
+          std::min(wanted.end, stored_piece.origin[d] + stored_piece.extent[d]);
       inside = inside && begin < end;
       if (!inside) break;
       const bool repeated = into.fit.repeated[in_front + d];
-      wide.first_byte += (begin - each.origin[d]) * each.stride_bytes[d];
+      wide.first_byte += (begin - stored_piece.origin[d]) * stored_piece.stride_bytes[d];
       origin.push_back(begin - wanted.begin);
       extent.push_back(repeated ? into.fit.shape[in_front + d] : end - begin);
-      strides.push_back(repeated ? 0 : each.stride_bytes[d]);
+      strides.push_back(repeated ? 0 : stored_piece.stride_bytes[d]);
     }
     if (!inside) continue;
     wide.origin = origin;
@@ -228,7 +232,7 @@ void plan_input_builder::broadcast(form_memory& to, const box& one, const fill_t
   to.shape.assign(into.fit.shape.begin(),
                   into.fit.shape.begin() + static_cast<std::ptrdiff_t>(in_front));
   for (std::size_t d = 0; d < t.shape.size(); ++d) {
-    const std::uint64_t count = range_of(one, d).count();
+    const std::uint64_t count = range_of(source_box, d).count();
     const bool repeated = into.fit.repeated[in_front + d];
     to.shape.push_back(repeated ? count * into.fit.shape[in_front + d] : count);
   }
@@ -239,12 +243,12 @@ void plan_input_builder::broadcast(form_memory& to, const box& one, const fill_t
   to.form.pieces = to.pieces;
 }
 
-// All of the tensor, row-major, from the stream's beginning on.
+// Adds the whole tensor as one row-major piece that begins at the stream's first byte.
 void plan_input_builder::add_row_major_piece(form_memory& to, const tensor_info& t,
-                                             const wanted_stream& from, const stream& with) {
+                                             const wanted_stream& from, const stream& stored) {
   const auto whole = static_cast<std::uint32_t>(wanted_streams_.size());
   wanted_streams_.push_back(from);
-  streams_.push_back(with);
+  streams_.push_back(stored);
   std::vector<std::uint64_t>& strides = to.dimensions.emplace_back(t.shape.size());
   std::uint64_t stride = bits(t.dtype) / 8;
   for (std::size_t d = t.shape.size(); d-- > 0;) {
@@ -263,47 +267,49 @@ void plan_input_builder::add_pieces(form_memory& to, const stored_form& stored,
   to.form.swap_bytes = stored.swap_bytes;
   to.form.fill = stored.fill;
   to.pieces.reserve(stored.pieces.size());
-  for (const piece& each : stored.pieces) {
-    const stored_stream& s = each.stored;
+  for (const piece& stored_piece : stored.pieces) {
+    const stored_stream& s = stored_piece.stored;
     auto index = static_cast<std::uint32_t>(wanted_streams_.size());
     if (s.in_memory == nullptr) {
       index =
           stream_at_.emplace(stream_key(s.file, s.offset, s.bytes, digest), index).first->second;
     }
     if (index == wanted_streams_.size()) {
-      wanted_stream made = {wanted_stream::kind::raw, s.file, s.offset, s.bytes, s.decoded_bytes};
+      wanted_stream added = {wanted_stream::kind::raw, s.file, s.offset, s.bytes, s.decoded_bytes};
       const bool as_it_is =
           s.how == codec::raw && s.shuffle_bytes == 0 && !s.fletcher32 && !s.crc32;
-      if (!as_it_is || digest) made.storage = wanted_stream::kind::decoded;
-      if (s.in_memory != nullptr) made.storage = wanted_stream::kind::in_memory;
-      wanted_streams_.push_back(made);
+      if (!as_it_is || digest) added.storage = wanted_stream::kind::decoded;
+      if (s.in_memory != nullptr) added.storage = wanted_stream::kind::in_memory;
+      wanted_streams_.push_back(added);
       streams_.push_back({&s, std::max(element_bytes, 1U), digest});
     }
-    to.pieces.push_back({index, each.first_byte, each.origin, each.extent, each.stride_bytes});
+    to.pieces.push_back({index, stored_piece.first_byte, stored_piece.origin, stored_piece.extent,
+                         stored_piece.stride_bytes});
   }
   to.form.pieces = to.pieces;
 }
 
-// One block of the arena, dense and row-major; each part's rows lie apart by the whole's. Of a fill
-// the caller's memory, with its own strides.
-void plan_input_builder::add_fused(const chosen_tensor& of) {
+// A fused tensor is one dense row-major block of the arena. Each part uses the strides of the fused
+// tensor. For a fill, the destination is caller memory with its own strides.
+void plan_input_builder::add_fused(const chosen_tensor& chosen) {
   std::uint64_t before = 0;
-  for (const box& one : of.boxes) {
+  for (const box& source_box : chosen.boxes) {
     if (into_.empty()) break;
-    add(one, of);
-    put_into(forms_.back(), one, of, before);
-    before += range_of(one, of.dim).count();
+    add(source_box, chosen);
+    put_into(forms_.back(), source_box, chosen, before);
+    before += range_of(source_box, chosen.dim).count();
   }
   if (!into_.empty()) return;
-  const auto tensor = static_cast<std::uint32_t>(&of - which_.data());
+  const auto tensor = static_cast<std::uint32_t>(&chosen - chosen_.data());
   block_of_[tensor] = static_cast<std::uint32_t>(blocks_.size());
   std::uint64_t offset = 0;
-  for (const box& one : of.boxes) {
-    add(one, of);
+  for (const box& source_box : chosen.boxes) {
+    add(source_box, chosen);
     wanted_tensor& w = tensors_.back();
-    const tensor_info& t = from_.named->catalog().tensors[one.tensor];
+    const tensor_info& t = from_.named->catalog().tensors[source_box.tensor];
     const auto blocks = blocks_of(t);
-    const std::vector<std::uint64_t> shape = blocks ? in_blocks(of.shape, *blocks) : of.shape;
+    const std::vector<std::uint64_t> shape =
+        blocks ? in_blocks(chosen.shape, *blocks) : chosen.shape;
     form_memory& memory = forms_.back();
     const std::uint64_t width = w.cast.needed() ? w.cast.to_bytes() : memory.form.element_bits / 8;
     memory.strides.resize(shape.size());
@@ -315,10 +321,10 @@ void plan_input_builder::add_fused(const chosen_tensor& of) {
     memory.form.destination_strides = memory.strides;
     memory.form.block = block_of_[tensor];
     memory.form.destination_offset = offset;
-    std::uint64_t along = range_of(one, of.dim).count();
-    if (blocks && of.dim + 1 == shape.size()) along /= size_of(*blocks).elements;
-    offset += along * static_cast<std::uint64_t>(memory.strides[of.dim]);
-    // The bytes of the whole, the same at each turn.
+    std::uint64_t along = range_of(source_box, chosen.dim).count();
+    if (blocks && chosen.dim + 1 == shape.size()) along /= size_of(*blocks).elements;
+    offset += along * static_cast<std::uint64_t>(memory.strides[chosen.dim]);
+    // `stride` is now the size of the fused tensor, the same for every part.
     blocks_.resize(block_of_[tensor] + 1);
     blocks_.back() = {stride, w.alignment, w.arena};
   }
@@ -335,20 +341,20 @@ plan_input plan_input_builder::input() const noexcept {
 }
 
 std::optional<std::uint32_t> plan_input_builder::first_converted() const noexcept {
-  const auto at =
+  const auto converted =
       std::ranges::find_if(tensors_, [](const wanted_tensor& w) { return w.cast.needed(); });
-  if (at == tensors_.end()) return std::nullopt;
-  return tensor_of_[static_cast<std::size_t>(at - tensors_.begin())];
+  if (converted == tensors_.end()) return std::nullopt;
+  return tensor_of_[static_cast<std::size_t>(converted - tensors_.begin())];
 }
 
-std::vector<std::uint64_t> plan_input_builder::loaded_bytes_of_each() const {
-  std::vector<std::uint64_t> out(which_.size());
+std::vector<std::uint64_t> plan_input_builder::loaded_bytes_by_tensor() const {
+  std::vector<std::uint64_t> out(chosen_.size());
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const wanted_tensor& w = tensors_[i];
     std::uint64_t bytes = w.bytes;
     if (w.form != nullptr && !w.form->box.empty()) {
       bytes = w.form->element_bits;
-      for (const range& each : w.form->box) bytes *= each.count();
+      for (const range& extent : w.form->box) bytes *= extent.count();
       bytes /= 8;
     }
     out[tensor_of_[i]] += w.cast.needed() ? bytes / w.cast.from_bytes() * w.cast.to_bytes() : bytes;
@@ -358,25 +364,25 @@ std::vector<std::uint64_t> plan_input_builder::loaded_bytes_of_each() const {
 
 std::uint64_t plan_input_builder::loaded_bytes() const {
   std::uint64_t sum = 0;
-  for (const std::uint64_t each : loaded_bytes_of_each()) sum += each;
+  for (const std::uint64_t bytes : loaded_bytes_by_tensor()) sum += bytes;
   return sum;
 }
 
-void plan_input_builder::merge_fused(plan& made) const {
-  if (tensors_.size() == which_.size()) return;
-  for (part& p : made.parts) p.tensor = tensor_of_[p.tensor];
-  for (stream_output& o : made.outputs) o.tensor = tensor_of_[o.tensor];
-  for (fill_op& f : made.fills) f.tensor = tensor_of_[f.tensor];
-  std::vector<placement> tensors(which_.size());
-  std::vector<bool> begun(which_.size());
-  for (std::size_t w = 0; w < made.tensors.size(); ++w) {
+void plan_input_builder::merge_fused(plan& target) const {
+  if (tensors_.size() == chosen_.size()) return;
+  for (part& p : target.parts) p.tensor = tensor_of_[p.tensor];
+  for (stream_output& o : target.outputs) o.tensor = tensor_of_[o.tensor];
+  for (fill_op& f : target.fills) f.tensor = tensor_of_[f.tensor];
+  std::vector<placement> tensors(chosen_.size());
+  std::vector<bool> begun(chosen_.size());
+  for (std::size_t w = 0; w < target.tensors.size(); ++w) {
     const std::uint32_t t = tensor_of_[w];
-    const placement& part_of = made.tensors[w];
+    const placement& part_of = target.tensors[w];
     placement& whole = tensors[t];
     if (!begun[t]) {
       whole = part_of;
       if (block_of_[t] != tensor_form::no_block) {
-        whole.destination_offset = made.blocks[block_of_[t]];
+        whole.destination_offset = target.blocks[block_of_[t]];
       }
     } else {
       whole.bytes += part_of.bytes;
@@ -390,7 +396,7 @@ void plan_input_builder::merge_fused(plan& made) const {
     }
     begun[t] = true;
   }
-  made.tensors = std::move(tensors);
+  target.tensors = std::move(tensors);
 }
 
 }  // namespace ringload::inline v0::detail

@@ -8,16 +8,16 @@
 namespace ringload::inline v0 {
 
 selection::selection() = default;
-selection::selection(const selection& other) = default;
-selection::selection(selection&& other) noexcept = default;
-selection& selection::operator=(const selection& other) = default;
-selection& selection::operator=(selection&& other) noexcept = default;
+selection::selection(const selection& source) = default;
+selection::selection(selection&& source) noexcept = default;
+selection& selection::operator=(const selection& source) = default;
+selection& selection::operator=(selection&& source) noexcept = default;
 selection::~selection() = default;
 
-selection& selection::names(std::vector<std::string> these) {
-  for (std::string& each : these) requests_.names.push_back(std::move(each));
+selection& selection::names(std::vector<std::string> list) {
+  for (std::string& name : list) requests_.names.push_back(std::move(name));
   // An empty list chooses nothing, not everything.
-  if (these.empty()) requests_.predicates.emplace_back([](const tensor_info&) { return false; });
+  if (list.empty()) requests_.predicates.emplace_back([](const tensor_info&) { return false; });
   return *this;
 }
 
@@ -53,8 +53,9 @@ selection& selection::shard(std::string glob, std::uint32_t dim, std::uint64_t r
   return *this;
 }
 
-selection& selection::fused(std::string as, std::vector<std::string> names, std::uint32_t dim) {
-  requests_.fused.push_back({std::move(as), std::move(names), dim});
+selection& selection::fused(std::string fused_name, std::vector<std::string> names,
+                            std::uint32_t dim) {
+  requests_.fused.push_back({std::move(fused_name), std::move(names), dim});
   return *this;
 }
 

@@ -15,8 +15,9 @@ namespace {
 // The number n of ".experts.<n>." in a name.
 std::optional<std::uint64_t> expert_of(std::string_view name) noexcept {
   constexpr std::string_view mark = ".experts.";
-  for (std::size_t at = name.find(mark); at != name.npos; at = name.find(mark, at + 1)) {
-    const char* const first = name.data() + at + mark.size();
+  for (std::size_t position = name.find(mark); position != name.npos;
+       position = name.find(mark, position + 1)) {
+    const char* const first = name.data() + position + mark.size();
     const char* const last = name.data() + name.size();
     std::uint64_t n = 0;
     const auto [end, failed] = std::from_chars(first, last, n);
@@ -25,24 +26,24 @@ std::optional<std::uint64_t> expert_of(std::string_view name) noexcept {
   return std::nullopt;
 }
 
-// No tensor is chosen by name, glob or predicate: all are.
+// Without names, globs and predicates, a selection takes all tensors.
 bool takes_all(const detail::requests& wanted) {
   return wanted.names.empty() && wanted.globs.empty() && wanted.predicates.empty();
 }
 
 result<void> take_chosen(const selection_context& in, std::vector<bool>& taken) {
-  for (const std::string& each : in.wanted.names) {
-    auto t = in.find(each);
+  for (const std::string& wanted_name : in.wanted.names) {
+    auto t = in.find(wanted_name);
     if (!t) return t.error();
     if (*t) taken[**t] = true;
   }
   for (const std::string& glob : in.wanted.globs) {
-    bool any = false;
+    bool is_matched = false;
     for (std::uint32_t t = 0; t < in.tensors(); ++t) {
       if (!matches(glob, in.name(t))) continue;
-      taken[t] = any = true;
+      taken[t] = is_matched = true;
     }
-    if (auto good = in.found_any(any, glob); !good) return good.error();
+    if (auto status = in.found_any(is_matched, glob); !status) return status.error();
   }
   for (const auto& predicate : in.wanted.predicates) {
     for (std::uint32_t t = 0; t < in.tensors(); ++t) {
@@ -62,8 +63,8 @@ result<void> leave_experts_of_others(const selection_context& in, std::vector<bo
   const auto [rank, ranks, stated] = in.wanted.experts.back();
   if (rank >= ranks) return in.no_rank(rank, ranks);
   std::uint64_t experts = stated;
-  for (const tensor_info& each : in.from.tensors) {
-    const auto n = expert_of(each.name);
+  for (const tensor_info& tensor : in.from.tensors) {
+    const auto n = expert_of(tensor.name);
     if (n && stated == 0 && *n < ~std::uint64_t{0}) experts = std::max(experts, *n + 1);
   }
   const std::uint64_t whole = experts / ranks;
@@ -77,11 +78,11 @@ result<void> leave_experts_of_others(const selection_context& in, std::vector<bo
   return {};
 }
 
-// Parts of fused tensors are loaded by themselves only if they were chosen as well.
+// A part of a fused tensor is also loaded separately only if the selection chooses the part.
 result<void> take_fused_parts(const selection_context& in, taken_tensors& taken) {
   for (const detail::fuse_request& wish : in.wanted.fused) {
-    for (const std::string& each : wish.names) {
-      auto t = in.find(each);
+    for (const std::string& part_name : wish.names) {
+      auto t = in.find(part_name);
       if (!t) return t.error();
       if (!*t) continue;
       taken.fused_part[**t] = true;
@@ -99,27 +100,28 @@ fault selection_context::no_rank(std::uint64_t rank, std::uint64_t ranks) const 
 }
 
 result<std::optional<std::uint32_t>> selection_context::find(const std::string& name) const {
-  if (const auto at = names.find(name)) return at;
+  if (const auto index = names.find(name)) return index;
   if (const unreadable_info* const object = unreadable_named(from, name)) return fault_of(*object);
   if (wanted.missing_is_allowed) return std::optional<std::uint32_t>();
   return fault{errc::no_such_tensor, place(tensor_place(name))};
 }
 
-result<void> selection_context::found_any(bool any, const std::string& glob) const {
-  if (any) return {};
-  for (const unreadable_info& each : from.unreadable) {
-    if (matches(glob, each.name) || glob.starts_with(each.name + "/")) return fault_of(each);
+result<void> selection_context::found_any(bool is_matched, const std::string& glob) const {
+  if (is_matched) return {};
+  for (const unreadable_info& object : from.unreadable) {
+    if (matches(glob, object.name) || glob.starts_with(object.name + "/")) return fault_of(object);
   }
   if (wanted.missing_is_allowed) return {};
   return fault{errc::no_such_tensor, place(), "no tensor matches '" + printable(glob) + "'"};
 }
 
 result<taken_tensors> take_tensors(const selection_context& in) {
-  const bool all = takes_all(in.wanted);
-  taken_tensors taken = {std::vector<bool>(in.tensors(), all), std::vector<bool>(in.tensors())};
-  if (auto good = take_chosen(in, taken.alone); !good) return good.error();
-  if (auto good = leave_experts_of_others(in, taken.alone); !good) return good.error();
-  if (auto good = take_fused_parts(in, taken); !good) return good.error();
+  const bool is_everything = takes_all(in.wanted);
+  taken_tensors taken = {std::vector<bool>(in.tensors(), is_everything),
+                         std::vector<bool>(in.tensors())};
+  if (auto status = take_chosen(in, taken.alone); !status) return status.error();
+  if (auto status = leave_experts_of_others(in, taken.alone); !status) return status.error();
+  if (auto status = take_fused_parts(in, taken); !status) return status.error();
   return taken;
 }
 

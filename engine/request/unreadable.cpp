@@ -8,7 +8,7 @@ namespace ringload::inline v0 {
 
 namespace {
 
-// "s", or "s/*" for all parts that it may have.
+// Matches "s" itself, and "s/*" for all parts of "s".
 bool matches_object(const std::string& glob, const std::string& name) {
   return matches(glob, name) || matches(glob, name + "/");
 }
@@ -32,17 +32,17 @@ bool is_chosen(const unreadable_info& object, const detail::requests& wanted) {
 fault fault_of(const unreadable_info& object) { return {object.code, object.place, object.reason}; }
 
 const unreadable_info* unreadable_named(const catalog& from, std::string_view name) noexcept {
-  const auto is_it = [name](const unreadable_info& each) {
-    if (!name.starts_with(each.name)) return false;
-    return name.size() == each.name.size() || name[each.name.size()] == '/';
+  const auto is_named = [name](const unreadable_info& object) {
+    if (!name.starts_with(object.name)) return false;
+    return name.size() == object.name.size() || name[object.name.size()] == '/';
   };
-  const auto found = std::ranges::find_if(from.unreadable, is_it);
+  const auto found = std::ranges::find_if(from.unreadable, is_named);
   return found == from.unreadable.end() ? nullptr : &*found;
 }
 
 std::optional<fault> unreadable_chosen(const catalog& from, const detail::requests& wanted) {
-  for (const unreadable_info& each : from.unreadable) {
-    if (!each.is_left_out && is_chosen(each, wanted)) return fault_of(each);
+  for (const unreadable_info& object : from.unreadable) {
+    if (!object.is_left_out && is_chosen(object, wanted)) return fault_of(object);
   }
   return std::nullopt;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Objects of a checkpoint that cannot be loaded: which of them a selection chooses. Pure.
+// Finds the objects of a selection that cannot be loaded. Pure.
 
 #include <optional>
 #include <ringload/catalog.hpp>
@@ -14,11 +14,11 @@ namespace ringload::inline v0 {
 
 fault fault_of(const unreadable_info& object);
 
-// The object of that name, or the object that has a part of that name; null: there is none.
+// The object with that name, or with a part of that name. Null if no object matches.
 const unreadable_info* unreadable_named(const catalog& from, std::string_view name) noexcept;
 
-// Why that selection cannot be loaded: it chooses an object that cannot be. Names that a selection
-// lists are not looked at here: see selection_context::find.
+// Returns a fault if the selection chooses an unreadable object. selection_context::find checks the
+// names that a selection lists.
 std::optional<fault> unreadable_chosen(const catalog& from, const detail::requests& wanted);
 
 }  // namespace ringload::inline v0
