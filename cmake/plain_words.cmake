@@ -13,10 +13,10 @@ if(NOT DEFINED ROOT)
 endif()
 
 if(NOT DEFINED names_max)
-  set(names_max 3000)
+  set(names_max 40)
 endif()
 if(NOT DEFINED comments_max)
-  set(comments_max 1000)
+  set(comments_max 5)
 endif()
 
 set(words "of|what|how|one|made|good|mine|each|with|by|at|why|bad|is|it|here|there|such|that|those")

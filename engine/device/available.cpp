@@ -64,8 +64,7 @@ own_groups groups_in(const std::string& file) {
   return found;
 }
 
-std::optional<std::uint64_t> available_in(const std::string& group,
-                                          const group_files& files) {
+std::optional<std::uint64_t> available_in(const std::string& group, const group_files& files) {
   const auto most = number_in(group + "/" + files.most);
   const auto taken = number_in(group + "/" + files.taken);
   if (!most || !taken) return std::nullopt;
