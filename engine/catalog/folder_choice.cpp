@@ -170,7 +170,7 @@ std::optional<result<folder_choice>> choose_model(const sorted_names& found,
   const std::string index = file + std::string(shard_index_suffix);
   if (std::ranges::find(found.indexes, index) != found.indexes.end()) return the_index(index);
   if (std::ranges::find(found.files, file) != found.files.end()) return the_file(file);
-  const auto is_model = [&](const series_file& file) { return file.stem == kind.model_stem; };
+  const auto is_model = [&](const series_file& part) { return part.stem == kind.model_stem; };
   if (std::ranges::none_of(found.series, is_model)) return std::nullopt;
   // A variant of the same model, such as `model.fp16.safetensors`, could be meant as well.
   for (const std::string_view variant : found.files) {

@@ -36,13 +36,14 @@ struct opened_files {
   std::vector<source_file> beside;  // One for each file beside the first, the second...
 };
 
-// Returns true if a file's bytes are wrong. Returns false for transport errors.
+// Returns true if the code says that the bytes of a file are wrong. Returns false if the bytes could
+// not be read, or have changed meanwhile.
 bool is_of_content(const boost::system::error_code& code) noexcept {
-  constexpr errc transport_codes[] = {errc::memory_exceeded,  errc::changed_file,
-                                      errc::source_not_found, errc::access_denied,
-                                      errc::remote_failed,    errc::malformed_answer};
+  constexpr errc other_codes[] = {errc::memory_exceeded,  errc::changed_file,
+                                  errc::source_not_found, errc::access_denied,
+                                  errc::remote_failed,    errc::malformed_answer};
   return code.category() == category() &&
-         std::ranges::find(transport_codes, code) == std::end(transport_codes);
+         std::ranges::find(other_codes, code) == std::end(other_codes);
 }
 
 // An object whose copy is no checkpoint is read again without the copy.
