@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/writers/leftovers.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -9,9 +10,9 @@
 
 #include <cerrno>
 #include <charconv>
+#include <memory>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "base/unique_fd.hpp"
@@ -19,8 +20,6 @@
 namespace ringload::inline v0 {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = ".ringload-";
 
@@ -43,32 +42,62 @@ std::optional<int> process_of(std::string_view name) noexcept {
 
 bool has_ended(int process) noexcept { return ::kill(process, 0) != 0 && errno == ESRCH; }
 
-// Returns true if the folder contains only files that a save creates.
-bool holds_only_a_checkpoint(const fs::path& folder) {
-  std::error_code failed;
-  for (fs::directory_iterator entry(folder, failed); !failed && entry != fs::directory_iterator();
-       entry.increment(failed)) {
-    const std::string name = entry->path().filename().native();
-    const bool ours = process_of(name).has_value() || name.starts_with("model");
-    if (!ours || entry->symlink_status(failed).type() != fs::file_type::regular) return false;
+struct close_folder {
+  void operator()(DIR* folder) const noexcept { ::closedir(folder); }
+};
+
+// The names in a folder, without "." and "..". No value if the folder cannot be read. An iterator
+// of std::filesystem would end the process if memory runs out.
+std::optional<std::vector<std::string>> names_in(int folder_fd) {
+  const int fd = ::openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return std::nullopt;
+  const std::unique_ptr<DIR, close_folder> folder(::fdopendir(fd));
+  if (!folder) {
+    ::close(fd);
+    return std::nullopt;
   }
-  return !failed;
+  std::vector<std::string> names;
+  errno = 0;
+  while (const ::dirent* const entry = ::readdir(folder.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+    errno = 0;
+  }
+  if (errno != 0) return std::nullopt;
+  return names;
 }
 
-void remove_if_left(const fs::path& path) {
+// Returns true for a file that a save creates.
+bool is_of_a_save(int folder_fd, const std::string& name) {
+  if (!process_of(name) && !name.starts_with("model")) return false;
+  struct ::stat status = {};
+  return ::fstatat(folder_fd, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISREG(status.st_mode);
+}
+
+// Removes a folder that contains only files that a save creates.
+void remove_folder(int parent_fd, const std::string& folder_name, int folder_fd) {
+  const auto names = names_in(folder_fd);
+  if (!names) return;
+  for (const std::string& name : *names) {
+    if (!is_of_a_save(folder_fd, name)) return;
+  }
+  for (const std::string& name : *names) ::unlinkat(folder_fd, name.c_str(), 0);
+  ::unlinkat(parent_fd, folder_name.c_str(), AT_REMOVEDIR);
+}
+
+void remove_if_left(int parent_fd, const std::string& name) {
   const unique_fd opened(
-      ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+      ::openat(parent_fd, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   struct ::stat status = {};
   if (!opened || ::fstat(opened.get(), &status) != 0 || status.st_uid != ::geteuid()) return;
   if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return;
   if (::flock(opened.get(), LOCK_EX | LOCK_NB) != 0) return;
   if (S_ISREG(status.st_mode)) {
-    ::unlink(path.c_str());
-    return;
+    ::unlinkat(parent_fd, name.c_str(), 0);
+  } else {
+    remove_folder(parent_fd, name, opened.get());
   }
-  if (!holds_only_a_checkpoint(path)) return;
-  std::error_code ignored;
-  fs::remove_all(path, ignored);
 }
 
 }  // namespace
@@ -80,15 +109,15 @@ std::string temporary_name(int number) {
 void lock_temporary(int fd) noexcept { (void)::flock(fd, LOCK_EX | LOCK_NB); }
 void unlock_temporary(int fd) noexcept { (void)::flock(fd, LOCK_UN); }
 
-void remove_leftovers(const fs::path& folder) {
-  std::error_code failed;
-  std::vector<fs::path> found;
-  for (fs::directory_iterator entry(folder, failed); !failed && entry != fs::directory_iterator();
-       entry.increment(failed)) {
-    const auto process = process_of(entry->path().filename().native());
-    if (process && has_ended(*process)) found.push_back(entry->path());
+void remove_leftovers(const std::filesystem::path& folder) {
+  const unique_fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened) return;
+  const auto names = names_in(opened.get());
+  if (!names) return;
+  for (const std::string& name : *names) {
+    const auto process = process_of(name);
+    if (process && has_ended(*process)) remove_if_left(opened.get(), name);
   }
-  for (const fs::path& path : found) remove_if_left(path);
 }
 
 }  // namespace ringload::inline v0
