@@ -36,8 +36,8 @@ struct opened_files {
   std::vector<source_file> beside;  // One for each file beside the first, the second...
 };
 
-// Returns true if the code says that the bytes of a file are wrong. Returns false if the bytes could
-// not be read, or have changed meanwhile.
+// Returns true if the code says that the bytes of a file are wrong. Returns false if the bytes
+// could not be read, or have changed meanwhile.
 bool is_of_content(const boost::system::error_code& code) noexcept {
   constexpr errc other_codes[] = {errc::memory_exceeded,  errc::changed_file,
                                   errc::source_not_found, errc::access_denied,

@@ -295,7 +295,7 @@ TEST_CASE("loader_options: the requested engine reads") {
   const made_file file(some_tensors(), 3);
   loader with(host(), small_options(4, read_engine::threads));
   CHECK(with.stats().engine == read_engine::threads);
-  CHECK(holds(with.stats().engine_reason, "ordered"));
+  CHECK(holds(with.stats().engine_reason, "was requested"));
   CHECK_FALSE(with.stats().slots_registered);
   CHECK(with.stats().registration_reason != "");
   const model loaded = get(with.load_async(file.name(), asio::use_future));
