@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attributes.hpp"
 
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
