@@ -149,8 +149,7 @@ TEST_CASE("group: the rank that did not come is named, also by a rank that waits
   auto sockets = detail::all_sockets(3);
   REQUIRE(sockets.has_value());
   const auto made = [&](std::uint32_t rank, std::chrono::milliseconds timeout) {
-    return detail::socket_group(rank, std::move((*sockets)[rank]), std::move(*detail::new_wake()),
-                                timeout);
+    return detail::socket_group(rank, std::move((*sockets)[rank]), *detail::new_wake(), timeout);
   };
   detail::socket_group first = made(0, patience);
   const detail::socket_group stopped = made(1, patience);
